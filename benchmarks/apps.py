@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import psutil
 
 from envs.desktop.programs import Programs
-from envs.suites.apps.app import RunningApp, first_state
+from envs.suites.apps.app import RunningApp, initial_state
 from envs.suites.apps.suite import APPS
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         if (reason := app.why_missing()) is not None:
             print(f"| {app.name} | not installed: {reason} | | | | |")
             continue
-        first_state(app)
+        initial_state(app)
         programs = Programs(Path(mkdtemp(prefix="k25-apps-")))
         try:
             start_s, median_s, longest_s, facts_s, size_mb = measure(RunningApp(app, programs), given.rounds)

@@ -17,7 +17,7 @@ from pathlib import Path
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 
-from visual_tools.sandbox import Limits, Sandbox
+from visual_tools.sandbox import KernelLimits, Sandbox
 from visual_tools.sandbox.contract import Kernel
 from visual_tools.sandbox.zygote.process_tree import find_tree, read_pss
 
@@ -94,7 +94,7 @@ async def memory_of_many(sandbox: Sandbox, folder: Path, count: int) -> tuple[in
 
 async def exec_starts(folder: Path, count: int) -> list[float]:
     """One bubblewrap for each kernel, the way without a fork."""
-    sandbox = await Sandbox.start_as("bubblewrap", "exec", Limits())
+    sandbox = await Sandbox.start_as("bubblewrap", "exec", KernelLimits())
     async with sandbox:
         return await starts(sandbox, folder / "exec", count)
 

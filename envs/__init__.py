@@ -21,36 +21,35 @@ from envs.actions import (
 from envs.env import (
     Env,
     EnvSpec,
+    InputDevice,
     InstructionTask,
     LiveScreen,
-    Question,
+    QuestionTask,
     RequestHolder,
     SharedScreen,
     Task,
     TaskSpec,
     TaskVerdict,
-    Touch,
     VersionedScreen,
 )
 from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, MissingDependencyError
 from envs.geometry import ScreenGeometry
-from envs.observation import Dialog, Element, Generation, LiveFrame, Observation, StepResult, Tab
+from envs.observation import Dialog, Generation, LiveFrame, Observation, ScreenElement, StepResult, Tab
 from envs.page_request import PageRequest, RequestCheck
 from envs.screen_texts import AreaKind, ReadableScreen, ScreenText, ScreenTexts, SensitiveArea
 from envs.suite import Suite
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 __all__ = [
     "UNKNOWN",
     "Action",
+    "ActionCheck",
     "ActionError",
     "AreaKind",
     "Button",
-    "Check",
     "Click",
     "Dialog",
     "Drag",
-    "Element",
     "Env",
     "EnvDiedError",
     "EnvError",
@@ -58,6 +57,7 @@ __all__ = [
     "EnvSpec",
     "Generation",
     "Hotkey",
+    "InputDevice",
     "InstructionTask",
     "KeyDown",
     "KeyUp",
@@ -70,10 +70,11 @@ __all__ = [
     "Observation",
     "PageRequest",
     "PressKey",
-    "Question",
+    "QuestionTask",
     "ReadableScreen",
     "RequestCheck",
     "RequestHolder",
+    "ScreenElement",
     "ScreenGeometry",
     "ScreenText",
     "ScreenTexts",
@@ -88,7 +89,6 @@ __all__ = [
     "TaskSpec",
     "TaskVerdict",
     "Terminate",
-    "Touch",
     "TypeSecret",
     "TypeText",
     "VersionedScreen",

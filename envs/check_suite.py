@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from envs import registry
 from envs.actions import Terminate
-from envs.env import Env, EnvSpec, Question, Task, TaskSpec, check_task, evaluate_task
+from envs.env import Env, EnvSpec, QuestionTask, Task, TaskSpec, check_task, evaluate_task
 from envs.errors import EnvError, EvaluationError
 from envs.pool import EnvPool
 from envs.suite import FAMILY, Suite
@@ -96,7 +96,7 @@ def _check_spec(suite: Suite, task_id: str, seed: int | None, attempt: str) -> T
     except TypeError as error:
         _fail("a task is an envs.Task", attempt, str(error), error)
     spec = task.spec
-    if suite.agents != ("gui",) and not isinstance(task, Question):
+    if suite.agents != ("gui",) and not isinstance(task, QuestionTask):
         _fail(
             "tasks for agents with tools are questions", attempt, f"it is no `Question`, and agents are {suite.agents}"
         )

@@ -7,7 +7,7 @@ Level = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DoctorRow:
     """Result of one check.
 
     Attributes:

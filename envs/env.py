@@ -30,7 +30,7 @@ from envs.actions import Action, Terminate
 from envs.errors import EnvSetupError, EvaluationError
 from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
-from envs.target import Check, Target
+from envs.target import ActionCheck, Target
 
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
 _MAX_INFO_CHARS, _MAX_INFO_DEPTH = 4_000, 100
@@ -59,7 +59,7 @@ class Env(Protocol):
         """
         ...
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions in order and return an observation once the screen has settled.
 
         The first action that fails ends the step: its error becomes `last_action_error`, and the remaining actions are
@@ -167,14 +167,14 @@ class RequestHolder(Protocol):
         ...
 
 
-Touch = Literal["mouse", "keyboard"]
+InputDevice = Literal["mouse", "keyboard"]
 
 
 @runtime_checkable
 class SharedScreen(Protocol):
     """Optional capability: people may use the same screen with their own mouse and keyboard."""
 
-    def touches(self) -> AsyncIterator[Touch]:
+    def user_inputs(self) -> AsyncIterator[InputDevice]:
         """Yield the used device whenever people use their mouse or keyboard.
 
         Nothing on a screen that only the env uses, or without support by the system. Continues across resets until
@@ -296,7 +296,7 @@ class TaskVerdict:
         object.__setattr__(self, "info", _checked_info(self.info))
 
 
-Person = Callable[[str, str], Awaitable[bool]]
+ApprovalCallback = Callable[[str, str], Awaitable[bool]]
 """Callback that answers a question of the guard about a step; returns True to let the step pass."""
 
 
@@ -319,7 +319,7 @@ class Task:
     instruction: str
     spec: TaskSpec = TaskSpec()
     why_once: str = ""
-    approve: Person | None = None
+    approve: ApprovalCallback | None = None
     warnings: Sequence[str] = ()
     files: Mapping[str, bytes] = MappingProxyType({})
 
@@ -334,7 +334,7 @@ class Task:
         """Undo what `setup` did outside the env."""
 
 
-class Question(Task):
+class QuestionTask(Task):
     """Task that an agent with tools can also play: neither the answer nor its evaluation needs a screen.
 
     Such an agent gets `instruction` without `setup`; neither `setup` nor `teardown` is run for it. `evaluate` gets an
@@ -361,7 +361,7 @@ class InstructionTask(Task):
     spec: TaskSpec = TaskSpec()
 
 
-_MEMBERS = {name for name in (*dir(Question), "instruction") if not name.startswith("_")}
+_MEMBERS = {name for name in (*dir(QuestionTask), "instruction") if not name.startswith("_")}
 _MIN_LIKENESS = 0.9
 
 
@@ -400,7 +400,7 @@ async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
     verdict: object = await task.evaluate(env)
     if not isinstance(verdict, TaskVerdict):
         raise EvaluationError(
-            f"evaluate() returned {_shown(verdict)}, expected a TaskVerdict, such as TaskVerdict(1.0)"
+            f"evaluate() returned {_shortened(verdict)}, expected a TaskVerdict, such as TaskVerdict(1.0)"
         )
     return verdict
 
@@ -452,11 +452,11 @@ def _parse_score(value: object) -> float | None:
     except (ValueError, OverflowError):  # a signalling NaN, or an integer beyond the range of floats
         score = None
     if score is None or not 0.0 <= score <= 1.0:
-        raise EvaluationError(f"evaluate() returned {_shown(value)}, expected a real number from 0 to 1, or None")
+        raise EvaluationError(f"evaluate() returned {_shortened(value)}, expected a real number from 0 to 1, or None")
     return score + 0.0  # -0.0 becomes 0.0
 
 
-def _shown(value: object) -> str:
+def _shortened(value: object) -> str:
     text = ascii(value)
     text = text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 3]}..."
     return f"{text} ({type(value).__name__})"

@@ -34,7 +34,7 @@ from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Generation, Observation, StepResult
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -120,7 +120,7 @@ class FakeEnv:
         """Set the observation that the next step was decided on."""
         self._expected = generation
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Record and draw the actions, or fail as configured."""
         if self._canvas is None or self.is_closed:
             raise EnvError("step needs a reset first" if not self.is_closed else "this env was closed")

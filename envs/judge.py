@@ -129,7 +129,7 @@ def find_judge(model: str, url: str, environ: Mapping[str, str] | None = None) -
     return EndpointJudge(url=address, model=model, key=key)
 
 
-def fenced(text: str) -> tuple[str, str]:
+def fence_text(text: str) -> tuple[str, str]:
     """Return a text between two lines of a mark that contains its hash and so cannot occur in it, and the mark."""
     shown = text[:MAX_ANSWER_CHARS]
     mark = f"====={hashlib.sha256(shown.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}====="
@@ -146,7 +146,7 @@ async def ask_verdict(
         question: Question, with the judged text fenced by `mark`.
         system: System prompt.
         name: Name of the judged text in the question.
-        mark: Mark of `fenced`.
+        mark: Mark of `fence_text`.
         words: Possible verdicts; the value is True for a positive one.
 
     Raises:
@@ -170,6 +170,6 @@ def read_verdict(reply: str, words: Mapping[str, bool]) -> bool | None:
     return words.get(re.sub(r"(?<![\W_])[\W_]+$", "", last_words))
 
 
-def filled(form: str, **parts: str) -> str:
+def fill_template(form: str, **parts: str) -> str:
     """Fill all placeholders of a template at once, so that braces and names in the values are not replaced."""
     return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda match: parts[match[1]], form)

@@ -26,7 +26,7 @@ class Dialog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Element:
+class ScreenElement:
     """Usable element on the screen.
 
     Attributes:
@@ -93,7 +93,7 @@ class Observation:
     last_action_error: str | None = None
     notes: tuple[str, ...] = ()
     a11y_tree: str | None = field(default=None, repr=False)
-    elements: tuple[Element, ...] = field(default=(), repr=False)
+    elements: tuple[ScreenElement, ...] = field(default=(), repr=False)
     generation: Generation | None = None
 
 

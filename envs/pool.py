@@ -20,13 +20,13 @@ from envs.env import Env, EnvSpec, Task, VersionedScreen, check_verbs
 from envs.errors import EnvError, EnvSetupError
 from envs.foreign import contained, contained_result, describe_defect
 from envs.observation import Generation, Observation, StepResult
-from envs.target import Check, Target
+from envs.target import ActionCheck, Target
 
 T = TypeVar("T")
 _CLOSE_S = 30.0
 
 
-class LentEnv:
+class LeasedEnv:
     """Env leased from a pool for one episode; `close` returns it.
 
     Attributes of the env outside the contract (`page`, `goto`) are forwarded.
@@ -56,7 +56,7 @@ class LentEnv:
         if isinstance(self._env, VersionedScreen):
             self._env.expect(generation)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Call `Env.step`."""
         return await self._used(lambda: self._env.step(actions, check))
 
@@ -72,7 +72,7 @@ class LentEnv:
         """Return the env to the pool; a broken env is closed instead. May be called twice."""
         if not self._is_back:
             self._is_back = True
-            await self._pool.give_back(self._key, self._env, is_broken=self._is_broken)
+            await self._pool.return_env(self._key, self._env, is_broken=self._is_broken)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
@@ -115,7 +115,7 @@ class EnvPool:
     ) -> None:
         await self.close()
 
-    async def take(self, spec: EnvSpec) -> LentEnv:
+    async def take(self, spec: EnvSpec) -> LeasedEnv:
         """Lease an env for a spec: an idle one, or a new one.
 
         Raises:
@@ -127,10 +127,10 @@ class EnvPool:
         place = next((at for at in reversed(range(len(self._idle))) if self._idle[at][0] == key), None)
         env = self._make(spec) if place is None else self._idle.pop(place)[1]
         self._num_episodes[id(env)] += 1
-        return LentEnv(env, self, key)
+        return LeasedEnv(env, self, key)
 
-    async def give_back(self, key: str, env: Env, *, is_broken: bool = False) -> None:
-        """Return an env after its episode; called by `LentEnv.close`."""
+    async def return_env(self, key: str, env: Env, *, is_broken: bool = False) -> None:
+        """Return an env after its episode; called by `LeasedEnv.close`."""
         if is_broken or self._is_closed or self._num_episodes[id(env)] >= self._max_episodes:
             await self._close(env)
             return

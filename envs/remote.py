@@ -34,7 +34,7 @@ from envs.errors import ActionError, EnvDiedError, EnvError, EnvSetupError, Eval
 from envs.foreign import contained, contained_result, contained_task, describe_defect
 from envs.observation import Generation, Observation, StepResult
 from envs.registry import EnvSecrets
-from envs.target import Check, Target
+from envs.target import ActionCheck, Target
 
 ERRORS: dict[str, type[EnvError]] = {
     kind.__name__: kind for kind in (EnvError, EnvSetupError, EnvDiedError, MissingDependencyError)
@@ -143,7 +143,7 @@ class RemoteEnv:
         """Set the expected generation; it is sent with the next step."""
         self._expected = generation
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Call `Env.step`; `check` is called in this process."""
         expected, self._expected = self._expected, None
         answer = await self.ask("step", tuple(actions), check is not None, expected)

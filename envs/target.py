@@ -57,7 +57,7 @@ UNKNOWN = Target(is_element=False)
 """Target of an input that activates something that the env cannot identify."""
 
 
-class Check(Protocol):
+class ActionCheck(Protocol):
     """Callback of `Env.step` right before an input that activates something, and before text is typed into a field."""
 
     async def __call__(self, number: int, action: Action, targets: Sequence[Target]) -> None:

@@ -19,7 +19,7 @@ from cua.messages import Reply, ToolCall
 from cua.models.scripted import ConversationScript
 from cua.swarm import SwarmOptions, run_swarm
 from cua.swarm.session import SwarmResult
-from envs import Action, Check, Observation, StepResult, Task
+from envs import Action, ActionCheck, Observation, StepResult, Task
 from envs.registry import load_suite
 from envs.suites.apps import AppsEnv
 from envs.suites.apps.suite import APPS
@@ -81,7 +81,7 @@ class TaskEnv(AppsEnv):
         """Set up the suite's task; what the sub-agent was told are its steps."""
         return await super().reset(self._task)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """As usual; at the end the app's own state says how good it was."""
         result = await super().step(actions, check)
         if result.terminated:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
-from visual_tools.sandbox import KernelMaker, Limits, Sandbox
+from visual_tools.sandbox import KernelLimits, KernelMaker, Sandbox
 
 # A shell runs a background job with SIGINT ignored, and children inherit that: Ctrl-C would not reach them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,7 +23,7 @@ settings.load_profile("default_without_deadline")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox() -> AsyncIterator[KernelMaker]:
     """One real sandbox for all tests of a module: its kernels are cheap, the first start is not."""
-    async with await Sandbox.start(limits=Limits(wall_s=20)) as made:
+    async with await Sandbox.start(limits=KernelLimits(wall_s=20)) as made:
         yield made
 
 

@@ -32,7 +32,7 @@ Source: rapidocr's config.yaml (Rec section).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recognized:
+class RecognizedText:
     """Recognized text of one crop.
 
     Attributes:
@@ -56,10 +56,10 @@ class TextRecognizer:
         self._latin = np.array(
             [len(char) < 2 and (ord(char or " ") < _LATIN_END or char in _SIGNS) for char in self._characters]
         )
-        self._cache: OrderedDict[bytes, Recognized] = OrderedDict()
+        self._cache: OrderedDict[bytes, RecognizedText] = OrderedDict()
         self._cache_size = cache_size
 
-    def recognize(self, crop: NDArray[np.uint8], *, is_latin: bool = False) -> Recognized:
+    def recognize(self, crop: NDArray[np.uint8], *, is_latin: bool = False) -> RecognizedText:
         """Read one line of upright text, (H, W, 3) uint8 RGB; `is_latin`: only Latin letters, digits, signs."""
         crop = np.ascontiguousarray(crop)
         key = hashlib.blake2b(crop.tobytes(), digest_size=16, key=repr((crop.shape, is_latin)).encode()).digest()
@@ -73,11 +73,11 @@ class TextRecognizer:
             self._cache.popitem(last=False)
         return result
 
-    def _read(self, crop: NDArray[np.uint8], is_latin: bool) -> Recognized:
+    def _read(self, crop: NDArray[np.uint8], is_latin: bool) -> RecognizedText:
         cv2 = require("cv2", "literal")
         height, width = crop.shape[:2]
         if height < 2 or width < 2:
-            return Recognized(text="", confidence=0.0, columns=())
+            return RecognizedText(text="", confidence=0.0, columns=())
         net_width = min(max(round(width * _HEIGHT_PX / height), 4), _MAX_WIDTH_PX)
         resized = cv2.resize(crop, (net_width, _HEIGHT_PX), interpolation=cv2.INTER_LINEAR)
         batch = cv2.dnn.blobFromImage(resized, 1 / 127.5, mean=(127.5, 127.5, 127.5), swapRB=True)
@@ -89,16 +89,16 @@ class TextRecognizer:
             scores /= np.maximum(scores.sum(axis=1, keepdims=True), 1e-9)
         return self._decode(scores, padded_width / net_width)
 
-    def _decode(self, scores: NDArray[np.float32], padding: float) -> Recognized:
+    def _decode(self, scores: NDArray[np.float32], padding: float) -> RecognizedText:
         best = scores.argmax(axis=1)
         keep = best != _BLANK
         keep[1:] &= best[1:] != best[:-1]
         kept = np.flatnonzero(keep)
         if kept.size == 0:
-            return Recognized(text="", confidence=0.0, columns=())
+            return RecognizedText(text="", confidence=0.0, columns=())
         ends = [_end_of_run(best, int(index)) for index in kept]
         columns = [(start + end) / 2 / len(best) * padding for start, end in zip(kept, ends, strict=True)]
-        return Recognized(
+        return RecognizedText(
             text="".join(self._characters[best[index]] for index in kept),
             confidence=float(scores[kept, best[kept]].mean()),
             columns=tuple(min(float(column), 1.0) for column in columns),
@@ -127,12 +127,12 @@ _SAME_WAY_DEG = 30.0
 _SHORT = 3.0
 """Maximum ratio of height to width up to which a tall area may be an upright character, such as a lone 1."""
 
-Direction = tuple[TextArea, Recognized]
+Direction = tuple[TextArea, RecognizedText]
 Read = Callable[[TextArea], Direction]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _DirectionReadings:
     """Readings of one area, by descending confidence; clear if its direction is known without other lines."""
 
     ways: tuple[Direction, ...]
@@ -141,7 +141,7 @@ class _Look:
 
 def choose_directions(
     image: NDArray[np.uint8], areas: Sequence[TextArea], recognizer: TextRecognizer
-) -> list[tuple[TextArea, Recognized]]:
+) -> list[tuple[TextArea, RecognizedText]]:
     """Read each area in the direction of its text.
 
     A line read with high confidence costs one reading. Others are read in both directions; those still undecided, such
@@ -156,7 +156,7 @@ def choose_directions(
     return [_settle(look, clear, read) for look in looks]
 
 
-def _look_at(area: TextArea, read: Read) -> _Look:
+def _look_at(area: TextArea, read: Read) -> _DirectionReadings:
     ways: list[Direction] = []
     for candidate in _candidates(area):
         ways.append(read(candidate))
@@ -166,7 +166,7 @@ def _look_at(area: TextArea, read: Read) -> _Look:
     best = ways[0][1]
     gain = best.confidence - (ways[1][1].confidence if len(ways) > 1 else 0.0)
     is_clear = len(best.text) >= _MIN_CHARS and best.confidence >= _MIN_CLEAR and gain >= _MIN_GAIN
-    return _Look(ways=tuple(ways), is_clear=is_clear)
+    return _DirectionReadings(ways=tuple(ways), is_clear=is_clear)
 
 
 def _candidates(area: TextArea) -> Iterator[TextArea]:
@@ -176,7 +176,7 @@ def _candidates(area: TextArea) -> Iterator[TextArea]:
     yield area.reversed()
 
 
-def _settle(look: _Look, clear: Sequence[tuple[float, int]], read: Read) -> Direction:
+def _settle(look: _DirectionReadings, clear: Sequence[tuple[float, int]], read: Read) -> Direction:
     """Return the most confident reading.
 
     Another one is chosen if more clear text runs in the opposite direction, or if it is undecided and upside down.
@@ -244,7 +244,7 @@ _MIN_CONFIDENCE = 0.5
 _shared_lock = threading.Lock()
 
 
-def make_lines(read: Recognized, box: Box, ink: NDArray[np.bool_]) -> list[tuple[str, Box, CharSpans]]:
+def make_lines(read: RecognizedText, box: Box, ink: NDArray[np.bool_]) -> list[tuple[str, Box, CharSpans]]:
     """Split a recognized crop at wide gaps.
 
     Args:
@@ -474,7 +474,7 @@ class OcrEngine:
         return [*whole.values(), *joined]
 
 
-def _make_level_lines(area: TextArea, read: Recognized, image: NDArray[np.uint8]) -> list[TextLine]:
+def _make_level_lines(area: TextArea, read: RecognizedText, image: NDArray[np.uint8]) -> list[TextLine]:
     """Return the lines of an area whose sides are parallel to the image's."""
     return [
         TextLine(text=text, box_px=tight, confidence=read.confidence, char_x_px=chars)
@@ -496,7 +496,7 @@ def _find_torn(lines: list[TextLine]) -> list[tuple[int, int]]:
     return [(int(first), int(second)) for first, second in np.argwhere(torn)]
 
 
-def _make_turned_lines(area: TextArea, read: Recognized, ink: NDArray[np.bool_]) -> Iterator[TextLine]:
+def _make_turned_lines(area: TextArea, read: RecognizedText, ink: NDArray[np.bool_]) -> Iterator[TextLine]:
     """Return the lines of a rotated area: measured on the upright crop, then mapped back to the image."""
     for text, tight, chars in make_lines(read, Box(0, 0, ink.shape[1], ink.shape[0]), ink):
         ends = (

@@ -5,7 +5,7 @@ from typing import Any
 from visual_tools.errors import require
 
 
-class Package:
+class LazyPackage:
     """Proxy of an optional package, which is imported on the first attribute access; `extra` is its extra.
 
     Raises:
@@ -21,4 +21,4 @@ class Package:
         return value
 
 
-cv2: Any = Package("cv2", "visual")
+cv2: Any = LazyPackage("cv2", "visual")

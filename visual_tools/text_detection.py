@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import find_package_dir, require
-from visual_tools.packages import Package
+from visual_tools.packages import LazyPackage
 from visual_tools.widgets import find_edges
 
-cv2: Any = Package("cv2", "literal")
+cv2: Any = LazyPackage("cv2", "literal")
 
 Point = tuple[float, float]
 _MODEL = "PP-OCRv6_det_small.onnx"

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
-from visual_tools.packages import Package
+from visual_tools.packages import LazyPackage
 
-cv2: Any = Package("cv2", "literal")
+cv2: Any = LazyPackage("cv2", "literal")
 
 _EDGE_STEP = 4
 """Minimum difference, of 255, between neighbouring pixels at an edge.

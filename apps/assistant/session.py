@@ -38,7 +38,7 @@ from cua.run.events import (
     Watch,
 )
 from cua.step import Turn
-from envs import Action, Env, EnvError, SharedScreen, Touch
+from envs import Action, Env, EnvError, InputDevice, SharedScreen
 from visual_tools.errors import VisualError
 
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
@@ -216,7 +216,7 @@ class Session:
         self._control: Control | None = None
         self._is_acting = self._is_stopping = False
         self._is_taken = False
-        self._touched: Touch | None = None
+        self._touched: InputDevice | None = None
         self._feeling: asyncio.Task[None] | None = None
         self._last_word_s = 0.0
         self._by_person: list[Action] = []
@@ -428,7 +428,7 @@ class Session:
             await asyncio.sleep(0.02)
         self.log.wake()
 
-    def _touch(self, touch: Touch) -> None:
+    def _touch(self, touch: InputDevice) -> None:
         """Pause the agent because another person uses its screen, unless it is already waiting for the user."""
         if self.phase in ("paused", "pausing", "person"):
             self._touched = self._touched or touch  # it makes a new observation before it continues
@@ -438,7 +438,7 @@ class Session:
             self.pause()
 
     async def _feel(self, screen: SharedScreen) -> None:
-        async for touch in screen.touches():
+        async for touch in screen.user_inputs():
             self._touch(touch)
 
     def _open_control(self) -> Control:

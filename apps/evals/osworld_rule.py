@@ -10,7 +10,7 @@ from apps.evals.plan import EvalPlan
 from apps.evals.statistics import Key
 from cua.batch import EpisodeResult
 from envs.errors import EnvSetupError
-from envs.suites.osworld.task_file import UPSTREAM, TaskData
+from envs.suites.osworld.task_file import UPSTREAM, OsworldTaskData
 
 SUITE = "osworld"
 
@@ -42,7 +42,7 @@ def _infeasible(plan: EvalPlan) -> frozenset[str]:
     """Return the keys of infeasible tasks in the evaluated data, or in the built-in data if that is missing."""
     given = str(plan.suite_options.get("data") or "")
     try:
-        data = TaskData(Path(given) if given else None)
+        data = OsworldTaskData(Path(given) if given else None)
     except EnvSetupError:
-        data = TaskData()
+        data = OsworldTaskData()
     return frozenset(data.keys("infeasible"))

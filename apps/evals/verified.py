@@ -20,7 +20,7 @@ from cua.trajectory.run_files import TASK_FILES, read_inside
 from envs.errors import EnvError
 from envs.suites.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
 from envs.suites.webarena.task_config import placeholder
-from envs.suites.webarena.verified import Verdict, VerifiedTask, judge
+from envs.suites.webarena.verified import VerifiedTask, VerifiedVerdict, judge
 from envs.suites.webarena.verified_tasks import load_verified
 
 SUITES = ("webarena", "webarena-verified")
@@ -41,7 +41,7 @@ class Scored:
 
     result: EpisodeResult
     task: VerifiedTask
-    verdict: Verdict
+    verdict: VerifiedVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from apps.office.safe_xml import OfficeError
 from cua.config import load_settings
 from cua.tool_agent.assemble import start_sandbox
-from visual_tools.sandbox import Backend, Kernel, KernelMaker, Limits
+from visual_tools.sandbox import Backend, Kernel, KernelLimits, KernelMaker
 
 _PACKAGES = ("apps", "cua", "envs", "visual_tools")
 _CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
@@ -40,9 +40,11 @@ class OfficeKernels:
         self._maker = maker
         self.backend: Backend = maker.backend
 
-    async def make_kernel(self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None) -> Kernel:
+    async def make_kernel(
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
+    ) -> Kernel:
         """Start a fresh kernel; see `KernelMaker.make_kernel`."""
-        chosen = replace(limits or Limits(), memory_bytes=MEMORY_BYTES, num_processes=256)
+        chosen = replace(limits or KernelLimits(), memory_bytes=MEMORY_BYTES, num_processes=256)
         return await self._maker.make_kernel(folder, readable=(*readable, *readable_paths()), limits=chosen)
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from apps.setup.command import Say
 from apps.setup.packages import manual_command
-from apps.setup.report import Level, Report, Row
+from apps.setup.report import DoctorRow, Level, Report
 from apps.setup.verify import check_writable
 from visual_tools.sandbox import BackendReport, Sandbox, describe_backends
 from visual_tools.sandbox.check import CheckOutcome, check_sandbox
@@ -28,32 +28,32 @@ MIN_FREE_MB = 200
 GOOD_FREE_MB = 2000
 
 
-def check_python() -> Row:
+def check_python() -> DoctorRow:
     """Check the interpreter, and whether it is in a virtual environment."""
     found = f"Python {sys.version.split()[0]} at {sys.executable}"
     if sys.prefix == sys.base_prefix:
-        return Row(
+        return DoctorRow(
             name="python",
             level="warn",
             found=f"{found}, outside of a virtual environment",
             expected="a virtual environment",
             fix=f"python3 -m venv .venv && .venv/bin/pip install '{OUR_DISTRIBUTION}[all]'",
         )
-    return Row(name="python", level="ok", found=found)
+    return DoctorRow(name="python", level="ok", found=found)
 
 
-def check_command() -> Row:
+def check_command() -> DoctorRow:
     """Check which `cua` a shell would start, and whether it belongs to this project."""
     here = Path(sys.executable).parent
     first = shutil.which("cua")
     if first is None:
         own = here / "cua"
         found = f"not on PATH; this one is {own}"
-        return Row(name="cua on PATH", level="warn", found=found, fix=f'export PATH="{here}:$PATH"')
+        return DoctorRow(name="cua on PATH", level="warn", found=found, fix=f'export PATH="{here}:$PATH"')
     if Path(first).resolve().parent == here.resolve():
-        return Row(name="cua on PATH", level="ok", found=first)
+        return DoctorRow(name="cua on PATH", level="ok", found=first)
     owner = _owner_of(Path(first))
-    return Row(
+    return DoctorRow(
         name="cua on PATH",
         level="warn",
         found=f"{first} comes first, and it is {owner}",
@@ -62,7 +62,7 @@ def check_command() -> Row:
     )
 
 
-def check_package() -> Row:
+def check_package() -> DoctorRow:
     """Check whether `import cua` imports this project, and whether a package with the same name is installed."""
     spec = importlib.util.find_spec("cua")
     origin = Path(spec.origin) if spec is not None and spec.origin else None
@@ -70,13 +70,13 @@ def check_package() -> Row:
     fix = "pip uninstall -y " + " ".join(FOREIGN_DISTRIBUTIONS[:4])
     if origin is None or origin.resolve() != ours:
         found = f"import cua gets {origin or 'nothing with a file'}"
-        return Row(name="cua package", level="fail", found=found, expected=str(ours), fix=fix)
+        return DoctorRow(name="cua package", level="fail", found=found, expected=str(ours), fix=fix)
     foreign = installed_namesakes()
     if foreign:
         found = f"ours, but an unrelated project's {', '.join(foreign)} is installed beside it"
         expected = "each project in a virtual environment of its own"
-        return Row(name="cua package", level="warn", found=found, expected=expected, fix=fix)
-    return Row(
+        return DoctorRow(name="cua package", level="warn", found=found, expected=expected, fix=fix)
+    return DoctorRow(
         name="cua package", level="ok", found=f"{OUR_DISTRIBUTION} {_version(OUR_DISTRIBUTION)} at {ours.parent}"
     )
 
@@ -88,7 +88,7 @@ def installed_namesakes() -> tuple[str, ...]:
     )
 
 
-def check_ocr(*, is_needed: bool) -> Row:
+def check_ocr(*, is_needed: bool) -> DoctorRow:
     """Check whether the packages that read text from screenshots can be imported; the literal model needs them."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime fails during its import
     broken: list[str] = []
@@ -99,8 +99,8 @@ def check_ocr(*, is_needed: bool) -> Row:
             broken.append(f"{name}: {error}")
     if not broken:
         versions = ", ".join(f"{name} {_version(name)}" for name in ("rapidocr", "onnxruntime"))
-        return Row(name="ocr", level="ok", found=versions)
-    return Row(
+        return DoctorRow(name="ocr", level="ok", found=versions)
+    return DoctorRow(
         name="ocr",
         level="fail" if is_needed else "warn",
         found="\n".join(broken),
@@ -109,42 +109,42 @@ def check_ocr(*, is_needed: bool) -> Row:
     )
 
 
-def check_runs_folder(folder: Path) -> Row:
+def check_runs_folder(folder: Path) -> DoctorRow:
     """Check whether runs can be recorded, and the free disk space."""
     reason = check_writable(folder)
     if reason is not None:
         found, fix = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
-        return Row(name="runs folder", level="fail", found=found, expected="a folder to write to", fix=fix)
+        return DoctorRow(name="runs folder", level="fail", found=found, expected="a folder to write to", fix=fix)
     free_mb = shutil.disk_usage(folder).free // 2**20
     found = f"{folder}, {free_mb:,} MB free"
     if free_mb >= GOOD_FREE_MB:
-        return Row(name="runs folder", level="ok", found=found)
+        return DoctorRow(name="runs folder", level="ok", found=found)
     level: Level = "warn" if free_mb >= MIN_FREE_MB else "fail"
-    return Row(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", fix="df -h")
+    return DoctorRow(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", fix="df -h")
 
 
-def check_terminal() -> Row:
+def check_terminal() -> DoctorRow:
     """Check whether the terminal supports any text, and is interactive."""
     encoding = sys.stdout.encoding or locale.getpreferredencoding(False)
     kind = "a person can be asked" if sys.stdin.isatty() else "nobody can be asked: risky steps are refused"
     found = f"{encoding}, {kind}"
     if encoding.lower().replace("-", "") != "utf8":
-        return Row(
+        return DoctorRow(
             name="terminal", level="warn", found=found, expected="utf-8", fix="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
         )
-    return Row(name="terminal", level="ok", found=found)
+    return DoctorRow(name="terminal", level="ok", found=found)
 
 
-def check_clock() -> Row:
+def check_clock() -> DoctorRow:
     """Check whether the clock is plausible: certificate checks fail if it is in the past."""
     now = datetime.now(UTC)
     newest = max((path.stat().st_mtime for path in Path(__file__).parent.glob("*.py")), default=0.0)
     found = f"{now:%Y-%m-%d %H:%M} UTC"
     if time.time() + 86400 < newest:
-        return Row(
+        return DoctorRow(
             name="clock", level="warn", found=found, expected="later than this program's files", fix="date -s ..."
         )
-    return Row(name="clock", level="ok", found=found)
+    return DoctorRow(name="clock", level="ok", found=found)
 
 
 def _version(name: str) -> str:
@@ -171,20 +171,20 @@ def find_backend(reports: Sequence[BackendReport]) -> BackendReport | None:
     return next((report for report in reports if report.works and report.backend != "none"), None)
 
 
-def make_row(reports: Sequence[BackendReport]) -> Row:
+def make_row(reports: Sequence[BackendReport]) -> DoctorRow:
     """Return one row: the backend in use, and why each better one is not used."""
     best, fix = find_backend(reports), manual_command("sandbox") or "install bubblewrap"
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
         found = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=fix)
+        return DoctorRow(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=fix)
     better = [report for report in reports[: reports.index(best)] if not report.works]
     found = "\n".join(
         [f"{best.backend}: {best.reason}", *(f"not {report.backend}: {report.reason}" for report in better)]
     )
     if better:
-        return Row(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=fix)
-    return Row(name="sandbox", level="ok", found=found)
+        return DoctorRow(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=fix)
+    return DoctorRow(name="sandbox", level="ok", found=found)
 
 
 def missing_packages() -> list[str]:
@@ -192,11 +192,11 @@ def missing_packages() -> list[str]:
     return [name for name in ("ipykernel", "jupyter_client", "zmq") if importlib.util.find_spec(name) is None]
 
 
-def check_backends() -> Row:
+def check_backends() -> DoctorRow:
     """Test the isolation backends of this machine; takes about a second."""
     if missing := missing_packages():
         found = f"not installed: {', '.join(missing)}; cua ask cannot run code"
-        return Row(name="sandbox", level="warn", found=found, fix=_INSTALL)
+        return DoctorRow(name="sandbox", level="warn", found=found, fix=_INSTALL)
     return make_row(describe_backends())
 
 
@@ -219,14 +219,14 @@ async def run_sandbox_checks(say: Say = print) -> Report:
     return Report(rows=(row, *map(row_of, outcomes), count_row(outcomes)))
 
 
-def row_of(outcome: CheckOutcome) -> Row:
+def row_of(outcome: CheckOutcome) -> DoctorRow:
     """Return the row of a check: its duration, or its failure."""
     found = f"{outcome.duration_s:.1f} s" if outcome.passed else outcome.detail
-    return Row(name=f"{outcome.kind}: {outcome.name}", level="ok" if outcome.passed else "fail", found=found)
+    return DoctorRow(name=f"{outcome.kind}: {outcome.name}", level="ok" if outcome.passed else "fail", found=found)
 
 
-def count_row(outcomes: Sequence[CheckOutcome]) -> Row:
+def count_row(outcomes: Sequence[CheckOutcome]) -> DoctorRow:
     """Return the summary row: number of passed checks."""
     num_passed = sum(outcome.passed for outcome in outcomes)
     level: Level = "ok" if num_passed == len(outcomes) else "fail"
-    return Row(name="all", level=level, found=f"{num_passed} of {len(outcomes)} hold")
+    return DoctorRow(name="all", level=level, found=f"{num_passed} of {len(outcomes)} hold")

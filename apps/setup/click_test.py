@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.setup.command import Say
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from cua.gui_agent.interpreter import run
 from envs import Env, EnvError, InstructionTask, Observation
 from envs.errors import require
@@ -141,9 +141,9 @@ _ROOT = Path(__file__).parents[2]
 _ARRIVAL_TIMEOUT_S = 2.0
 
 
-async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[Row, ...]:
+async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[DoctorRow, ...]:
     """Click targets in browsers and on displays of odd sizes; return one row for each."""
-    rows: list[Row] = []
+    rows: list[DoctorRow] = []
     for size_px, scale in BROWSER_CASES if with_browser else ():
         name = f"clicks, browser {size_px[0]}x{size_px[1]} at {scale:g}x"
         rows.append(await _measure(say, name, partial(click_in_browser, size_px, scale)))
@@ -213,19 +213,19 @@ def _load_hits(file: Path) -> list[Point]:
     return [(float(x), float(y)) for x, y in (json.loads(line) for line in lines if line.endswith("\n"))]
 
 
-async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float | None]]]) -> Row:
+async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float | None]]]) -> DoctorRow:
     say(name)
     try:
         errors = await work()
     except EnvError as error:
-        return Row(name=name, level="fail", found=str(error), expected="every target clicked")
+        return DoctorRow(name=name, level="fail", found=str(error), expected="every target clicked")
     for number, off_px in enumerate(errors, 1):
         say(f"  target {number}: " + ("no click arrived" if off_px is None else f"{off_px:.1f} px off"))
     arrived = [off_px for off_px in errors if off_px is not None]
     found = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
     good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
     expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
-    return Row(name=name, level="ok" if good else "fail", found=found, expected=expected)
+    return DoctorRow(name=name, level="ok" if good else "fail", found=found, expected=expected)
 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:

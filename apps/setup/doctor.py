@@ -17,7 +17,7 @@ from apps.setup.checks import (
 from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
-from apps.setup.report import Level, Report, Row
+from apps.setup.report import DoctorRow, Level, Report
 from cua.assemble import make_secrets, make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
@@ -43,7 +43,7 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     try:
         settings = load_settings({"model": model} if model else {}).settings
     except ConfigError as error:
-        rows.append(Row(name="config", level="fail", found=str(error), fix="cua config show"))
+        rows.append(DoctorRow(name="config", level="fail", found=str(error), fix="cua config show"))
         settings = Settings()
     say("trying the browser and the display")
     trial, display_row = await asyncio.gather(try_browser(), try_desktop())
@@ -78,7 +78,7 @@ async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], setting
     try:
         resolved = load_settings(dict(settings)).settings
     except ConfigError as error:
-        return Report(rows=(*rows, Row(name="model", level="fail", found=str(error), fix="cua config show")))
+        return Report(rows=(*rows, DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")))
     return Report(rows=(*rows, await check_model(resolved, say)))
 
 
@@ -106,23 +106,23 @@ async def run_webarena_doctor(
         resolved = load_settings(dict(settings)).settings
         logins = make_secrets(resolved).logins
     except ConfigError as error:
-        return Report(rows=(Row(name="settings", level="fail", found=str(error), fix="cua config show"),))
+        return Report(rows=(DoctorRow(name="settings", level="fail", found=str(error), fix="cua config show"),))
     return Report(rows=(*await doctor.run(say, logins), await check_model(resolved, say)))
 
 
 def _wrong_options(error: Exception) -> Report:
-    return Report(rows=(Row(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
+    return Report(rows=(DoctorRow(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
 
 
-async def check_model(settings: Settings, say: Say) -> Row:
+async def check_model(settings: Settings, say: Say) -> DoctorRow:
     """Send a short question to the model of these settings."""
     if settings.has_embedded_model or settings.model.startswith("scripted:"):
-        return Row(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
+        return DoctorRow(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
     say(f"asking {settings.model} a tiny question")
     try:
         model = make_settings_model(settings)
     except ConfigError as error:
-        return Row(name="model", level="fail", found=str(error), fix="cua config show")
+        return DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")
     try:
         async with asyncio.timeout(_MODEL_TIMEOUT_S):
             report = await probe(model)
@@ -133,12 +133,12 @@ async def check_model(settings: Settings, say: Say) -> Row:
     return _model_row(settings, report)
 
 
-def _model_row(settings: Settings, report: ProbeReport) -> Row:
+def _model_row(settings: Settings, report: ProbeReport) -> DoctorRow:
     if not report.ok:
         where = settings.base_url or "the default endpoint"
         found = f"{settings.model} at {where}: {report.error}"
         fix = "start the server and type cua doctor again" if report.retryable else "cua config show"
-        return Row(name="model", level="fail", found=found, expected="an answer", fix=fix)
+        return DoctorRow(name="model", level="fail", found=found, expected="an answer", fix=fix)
     found = f"{report.model} answered in {report.latency_s:.1f} s"
     if not report.accepts_images:
         found += f", but refuses images: {report.error}"
@@ -147,8 +147,8 @@ def _model_row(settings: Settings, report: ProbeReport) -> Row:
     if not report.reports_usage:
         found += "; it counts no tokens, so --max-tokens and --max-cost cannot work"
     if report.accepts_images and report.saw_image:
-        return Row(name="model", level="ok" if report.reports_usage else "warn", found=found)
+        return DoctorRow(name="model", level="ok" if report.reports_usage else "warn", found=found)
     level: Level = "warn" if report.accepts_images else "fail"
-    return Row(
+    return DoctorRow(
         name="model", level=level, found=found, expected="a model that sees images", fix="choose another --model"
     )

@@ -23,7 +23,7 @@ from platformdirs import user_data_path
 from apps.setup.checks import check_backends, missing_packages
 from apps.setup.command import Say, run_command
 from apps.setup.packages import Need, find_package_manager, install_need, is_root, manual_command
-from apps.setup.report import Report, Row
+from apps.setup.report import DoctorRow, Report
 from apps.setup.suites import find_installers
 from apps.setup.verify import SCRIPTS, TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
@@ -258,7 +258,7 @@ async def run_setup(
     trial, display_row = await asyncio.gather(
         try_browser() if browser else _nothing(), try_desktop() if desktop else _nothing()
     )
-    rows: list[Row] = []
+    rows: list[DoctorRow] = []
     if trial is not None:
         rows += await _fix_browser(trial, say, installers)
     if display_row is not None:
@@ -280,7 +280,7 @@ async def try_browser() -> BrowserTrial:
     return BrowserTrial(binary=None, verdict=TrialResult(works=False, detail=detail))
 
 
-async def try_desktop() -> Row:
+async def try_desktop() -> DoctorRow:
     """Find a virtual display and a window manager and start them."""
     server, window_manager = find_xvfb(), find_window_manager()
     missing = [name for name, path in (("Xvfb", server), ("a window manager", window_manager)) if path is None]
@@ -289,23 +289,25 @@ async def try_desktop() -> Row:
     else:
         verdict = await verify_desktop()
         if verdict.works:
-            return Row(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
+            return DoctorRow(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
         found = verdict.detail
-    return Row(name="display", level="warn", found=found, expected="Xvfb and openbox", fix=manual_command("display"))
+    return DoctorRow(
+        name="display", level="warn", found=found, expected="Xvfb and openbox", fix=manual_command("display")
+    )
 
 
 def browser_rows(
     trial: BrowserTrial, reasons: Sequence[str] = (), installers: Sequence[Installer] = INSTALLERS
-) -> tuple[Row, ...]:
+) -> tuple[DoctorRow, ...]:
     """Return the rows of a report about a browser; `reasons` say why it could not be fixed."""
     if not trial.verdict.works:
         broken = trial.verdict.is_driver_broken
         return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, installers),)
-    row = Row(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
+    row = DoctorRow(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
     fault = trial.verdict.font_fault
     if not fault:
-        return row, Row(name="fonts", level="ok", found=f"{len(SCRIPTS) - 1} scripts and emoji are drawn")
-    return row, Row(
+        return row, DoctorRow(name="fonts", level="ok", found=f"{len(SCRIPTS) - 1} scripts and emoji are drawn")
+    return row, DoctorRow(
         name="fonts",
         level="warn",
         found=fault,
@@ -318,7 +320,7 @@ async def _nothing() -> None:
     return None
 
 
-async def _fix_browser(trial: BrowserTrial, say: Say, installers: Sequence[Installer]) -> tuple[Row, ...]:
+async def _fix_browser(trial: BrowserTrial, say: Say, installers: Sequence[Installer]) -> tuple[DoctorRow, ...]:
     obstacle = await find_driver_obstacle()
     if obstacle is not None:
         say(obstacle)
@@ -356,13 +358,13 @@ async def _get_browser(
     return trial, reasons
 
 
-async def _fix_desktop(row: Row, say: Say) -> Row:
+async def _fix_desktop(row: DoctorRow, say: Say) -> DoctorRow:
     if row.level == "ok" or (find_xvfb() and find_window_manager()):
         return row
     return await try_desktop() if await _install_as_root("display", say) else row
 
 
-async def _fix_sandbox(say: Say) -> Row:
+async def _fix_sandbox(say: Say) -> DoctorRow:
     if find_bubblewrap() is None and not missing_packages():
         await _install_as_root("sandbox", say)
     return await asyncio.to_thread(check_backends)
@@ -378,16 +380,16 @@ async def _install_as_root(need: Need, say: Say) -> bool:
     return result.code == 0
 
 
-def _no_driver_row(obstacle: str) -> Row:
+def _no_driver_row(obstacle: str) -> DoctorRow:
     is_there = "not installed" not in obstacle
     fix = manual_command("driver") if is_there else "pip install 'cua-k25[browser]'"
-    return Row(name="playwright", level="fail", found=obstacle, expected="a driver that starts", fix=fix)
+    return DoctorRow(name="playwright", level="fail", found=obstacle, expected="a driver that starts", fix=fix)
 
 
-def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> Row:
+def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> DoctorRow:
     lines = [line for installer in installers if (line := installer.manual_command())]
     fix = "unset K25_BROWSER && cua setup" if os.environ.get("K25_BROWSER") else "   or   ".join(lines)
-    return Row(
+    return DoctorRow(
         name="browser",
         level="fail",
         found="\n".join((f"{trial.name}: {trial.verdict.detail}", *reasons)),

@@ -12,7 +12,7 @@ from apps.office.libreoffice import can_draw_equations, convert, find_soffice
 from apps.office.safe_xml import OfficeError
 from apps.setup.command import Say, run_command
 from apps.setup.packages import PackageManager, find_package_manager, install_need, is_root, manual_command
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 
 EXTRA = "office"
 _DISTRIBUTION = "cua-k25"
@@ -20,7 +20,7 @@ _PIP_TIMEOUT_S = 900.0
 _TRIAL_S = 120.0
 
 
-async def install_office(say: Say) -> tuple[Row, ...]:
+async def install_office(say: Say) -> tuple[DoctorRow, ...]:
     """Install the packages and LibreOffice if they are missing, and test them with a small document."""
     return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say)
 
@@ -50,7 +50,7 @@ def _has(distribution: str) -> bool:
     return True
 
 
-async def _make_sure_of_packages(say: Say) -> Row:
+async def _make_sure_of_packages(say: Say) -> DoctorRow:
     missing = missing_requirements()
     if missing:
         say(f"getting {', '.join(missing)} by pip")
@@ -68,17 +68,19 @@ async def _make_sure_of_packages(say: Say) -> Row:
         importlib.invalidate_caches()
         left = missing_requirements()
         if left:
-            return Row(
+            return DoctorRow(
                 name="office packages",
                 level="fail",
                 found=f"pip did not get {', '.join(left)}: {result.why}",
                 expected="the packages of the extra office",
                 fix=f"pip install '{_DISTRIBUTION}[{EXTRA}]'",
             )
-    return Row(name="office packages", level="ok", found="python-docx, openpyxl, python-pptx, typst, pandoc, pypdf")
+    return DoctorRow(
+        name="office packages", level="ok", found="python-docx, openpyxl, python-pptx, typst, pandoc, pypdf"
+    )
 
 
-async def _make_sure_of_libreoffice(say: Say) -> Row:
+async def _make_sure_of_libreoffice(say: Say) -> DoctorRow:
     manager = find_package_manager()
     reason = "" if can_draw_equations() else await _get_libreoffice(manager, say)
     fix = manual_command("office") or "install LibreOffice"
@@ -91,8 +93,8 @@ async def _make_sure_of_libreoffice(say: Say) -> Row:
         return _broken(str(error), "a document that it turns into PDF", fix)
     if not can_draw_equations():
         found = f"{program} has no part Math, so that equations would be left out" + (f": {reason}" if reason else "")
-        return Row(name="libreoffice", level="warn", found=found, expected="equations that are drawn", fix=fix)
-    return Row(name="libreoffice", level="ok", found=f"{program} turns a document into PDF")
+        return DoctorRow(name="libreoffice", level="warn", found=found, expected="equations that are drawn", fix=fix)
+    return DoctorRow(name="libreoffice", level="ok", found=f"{program} turns a document into PDF")
 
 
 async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
@@ -106,8 +108,8 @@ async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
     return "" if result.code == 0 else f"{manager.name}: {result.why}"
 
 
-def _broken(found: str, expected: str, fix: str) -> Row:
-    return Row(name="libreoffice", level="fail", found=found, expected=expected, fix=fix)
+def _broken(found: str, expected: str, fix: str) -> DoctorRow:
+    return DoctorRow(name="libreoffice", level="fail", found=found, expected=expected, fix=fix)
 
 
 def _try_out() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from apps.setup.command import Say, run_command
 from apps.setup.packages import INSTALL_TIMEOUT_S, find_package_manager, is_root
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from envs.errors import EnvError
 from envs.suites.osworld.env import GuestOptions
 from envs.suites.osworld.guest_client import GuestClient
@@ -64,17 +64,17 @@ _FIRST_STARTS: Mapping[str, str] = {
 """Command that creates a program's files, by required program."""
 
 
-async def install_osworld_local(say: Say) -> tuple[Row, ...]:
+async def install_osworld_local(say: Say) -> tuple[DoctorRow, ...]:
     """Install all programs, for `cua setup osworld-local`."""
     return await _install(say, (*SCREEN, *PROGRAMS))
 
 
-async def install_osworld_minimal(say: Say) -> tuple[Row, ...]:
+async def install_osworld_minimal(say: Say) -> tuple[DoctorRow, ...]:
     """Install only terminal and editor, for `cua setup osworld-local-minimal`."""
     return await _install(say, SCREEN)
 
 
-async def _install(say: Say, packages: tuple[str, ...]) -> tuple[Row, ...]:
+async def _install(say: Say, packages: tuple[str, ...]) -> tuple[DoctorRow, ...]:
     programs = await _install_programs(say, packages)
     python = await _install_python(say)
     if "fail" in (programs.level, python.level):
@@ -82,20 +82,20 @@ async def _install(say: Say, packages: tuple[str, ...]) -> tuple[Row, ...]:
     return programs, python, await _make_home(say)
 
 
-async def _install_programs(say: Say, packages: tuple[str, ...]) -> Row:
+async def _install_programs(say: Say, packages: tuple[str, ...]) -> DoctorRow:
     """Install missing packages with apt-get, which needs root."""
     name = "programs"
     manager = find_package_manager()
     if manager is None or manager.name != "apt-get":
         found = f"{manager.name if manager else 'no package manager'}; names of packages are known for Debian alone"
-        return Row(name=name, level="warn", found=found, expected=" ".join(packages))
+        return DoctorRow(name=name, level="warn", found=found, expected=" ".join(packages))
     missing = await _find_missing(packages)
     if not missing:
-        return Row(name=name, level="ok", found=f"{len(packages)} packages of the system")
+        return DoctorRow(name=name, level="ok", found=f"{len(packages)} packages of the system")
     fix = manager.manual_command(missing)
     if not is_root():
         told = f"{len(missing)} packages are not installed, and apt-get needs root"
-        return Row(name=name, level="fail", found=told, expected=" ".join(missing), fix=fix)
+        return DoctorRow(name=name, level="fail", found=told, expected=" ".join(missing), fix=fix)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     say(f"getting {len(missing)} packages by apt-get")
     await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
@@ -103,8 +103,8 @@ async def _install_programs(say: Say, packages: tuple[str, ...]) -> Row:
         manager.install_argv(missing), timeout_s=2 * INSTALL_TIMEOUT_S, say=_drop, environment=quiet
     )
     if done.code != 0:
-        return Row(name=name, level="fail", found=done.why, expected=" ".join(missing), fix=fix)
-    return Row(name=name, level="ok", found=f"{len(packages)} packages of the system, {len(missing)} of them new")
+        return DoctorRow(name=name, level="fail", found=done.why, expected=" ".join(missing), fix=fix)
+    return DoctorRow(name=name, level="ok", found=f"{len(packages)} packages of the system, {len(missing)} of them new")
 
 
 async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,22 +115,22 @@ async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(package for package in packages if package not in installed)
 
 
-async def _install_python(say: Say) -> Row:
+async def _install_python(say: Say) -> DoctorRow:
     """Install pyautogui for the guest's programs, separate from this project's packages."""
     name, target = "pyautogui", local_dir() / "python"
     found = find_python_packages()
     if found is not None:
-        return Row(name=name, level="ok", found=f"in {found}")
+        return DoctorRow(name=name, level="ok", found=f"in {found}")
     pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--quiet")
     argv = (*pip, "--target", str(target), *_PYTHON)
     say(f"  {shlex.join(argv)}")
     done = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop)
     if done.code != 0 or find_python_packages() is None:
-        return Row(name=name, level="fail", found=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
-    return Row(name=name, level="ok", found=f"in {target}")
+        return DoctorRow(name=name, level="fail", found=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
+    return DoctorRow(name=name, level="ok", found=f"in {target}")
 
 
-async def _make_home(say: Say) -> Row:
+async def _make_home(say: Say) -> DoctorRow:
     """Start each program once in a guest with an empty home, and save that home as the template."""
     say("making the home of local guests: each program is started once")
     target = local_dir() / "home"
@@ -142,8 +142,10 @@ async def _make_home(say: Say) -> Row:
             (Path(scratch) / "home").rename(target)
     except (EnvError, OSError, tarfile.TarError) as error:
         told = str(error)
-        return Row(name="home", level="fail", found=told, expected="a guest that starts", fix="cua setup osworld-local")
-    return Row(name="home", level="ok", found=f"{num_files} files, {len(data) >> 20} MB in {target}")
+        return DoctorRow(
+            name="home", level="fail", found=told, expected="a guest that starts", fix="cua setup osworld-local"
+        )
+    return DoctorRow(name="home", level="ok", found=f"{num_files} files, {len(data) >> 20} MB in {target}")
 
 
 async def _first_home(say: Say) -> bytes:

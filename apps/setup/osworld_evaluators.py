@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.setup.command import Say, run_command
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from envs.errors import EvaluationError
 from envs.suites.apps.app import locked
 from envs.suites.osworld.official import (
@@ -29,7 +29,7 @@ _TIMEOUT_S = 1800.0
 _NAME = "osworld-evaluators"
 
 
-async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
+async def install_official_evaluators(say: Say) -> tuple[DoctorRow, ...]:
     """Install the evaluators if they are missing; an interrupted installation is restarted.
 
     Returns:
@@ -42,7 +42,7 @@ async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
             failure = await _install(folder, say)
             if failure is not None:
                 found, fix = failure
-                return (Row(name=_NAME, level="fail", found=found, expected=f"{PACKAGE} from PyPI", fix=fix),)
+                return (DoctorRow(name=_NAME, level="fail", found=found, expected=f"{PACKAGE} from PyPI", fix=fix),)
             _remove_others(folder)
     official = find_official()
     assert official is not None
@@ -50,7 +50,7 @@ async def install_official_evaluators(say: Say) -> tuple[Row, ...]:
     found = (
         f"{PACKAGE}: {len(official.metrics)} functions, {len(official.getters)} kinds of results{without}, in {folder}"
     )
-    return (Row(name=_NAME, level="ok", found=found),)
+    return (DoctorRow(name=_NAME, level="ok", found=found),)
 
 
 async def _install(folder: Path, say: Say) -> tuple[str, str] | None:

@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 
-from envs.doctor import Level, Row
+from envs.doctor import DoctorRow, Level
 
-__all__ = ["Level", "Report", "Row"]
+__all__ = ["DoctorRow", "Level", "Report"]
 
 _ORDER: tuple[Level, ...] = ("ok", "warn", "fail")
 _MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
@@ -15,7 +15,7 @@ _MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 class Report:
     """All rows, in the order of the checks."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[DoctorRow, ...]
 
     @property
     def worst(self) -> Level:
@@ -37,7 +37,7 @@ class Report:
         return "\n".join(line for row in self.rows for line in _lines_of(row, width))
 
 
-def _lines_of(row: Row, width: int) -> list[str]:
+def _lines_of(row: DoctorRow, width: int) -> list[str]:
     indent = " " * (len(_MARK["ok"]) + width + 4)
     lines = [f"{_MARK[row.level]}  {row.name:<{width}}  {row.found.splitlines()[0] if row.found else ''}"]
     lines += [indent + line for line in row.found.splitlines()[1:]]

@@ -15,7 +15,7 @@ from apps.setup.command import Say, run_command
 from apps.setup.office import install_office
 from apps.setup.osworld import install_osworld_local, install_osworld_minimal
 from apps.setup.osworld_evaluators import install_official_evaluators
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from apps.setup.webapps import install_apps
 from cua.errors import ConfigError
 from envs.errors import did_you_mean
@@ -51,14 +51,14 @@ MINIWOB = PinnedWheel(
 )
 
 
-async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> Row:
+async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> DoctorRow:
     """Download the wheel of MiniWoB++ with pip, and unpack its pages into the user's data folder."""
     found, target = find_pages(), installed_dir()
     if found is None:
         say(f"getting the pages of MiniWoB++: {wheel.name} {wheel.version} by pip")
         obstacle = await _get_miniwob(say, wheel, target)
         if obstacle is not None:
-            return Row(
+            return DoctorRow(
                 name="miniwob",
                 level="fail",
                 found=obstacle,
@@ -66,7 +66,7 @@ async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> Row:
                 fix="cua setup miniwob" if _has_pip() else f"{shlex.quote(sys.executable)} -m ensurepip",
             )
         found = target / "html"
-    return Row(name="miniwob", level="ok", found=f"the pages of MiniWoB++ {wheel.version} in {found}")
+    return DoctorRow(name="miniwob", level="ok", found=f"the pages of MiniWoB++ {wheel.version} in {found}")
 
 
 async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None:
@@ -151,11 +151,11 @@ def _has_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-async def _install_miniwob(say: Say) -> tuple[Row, ...]:
+async def _install_miniwob(say: Say) -> tuple[DoctorRow, ...]:
     return (await install_miniwob(say),)
 
 
-InstallSuite = Callable[[Say], Awaitable[tuple[Row, ...]]]
+InstallSuite = Callable[[Say], Awaitable[tuple[DoctorRow, ...]]]
 """Function that installs missing data of a suite, and returns a row for each part."""
 
 SUITES: Mapping[str, InstallSuite] = {

@@ -12,15 +12,15 @@ from contextlib import ExitStack
 
 from apps.setup.command import CommandResult, Say, run_command
 from apps.setup.packages import APT_WAIT, is_root
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from envs.errors import EnvError
-from envs.suites.apps.app import INSTALLED_FILE, WebApp, apps_dir, first_state, is_there, locked, remove_old_versions
+from envs.suites.apps.app import INSTALLED_FILE, WebApp, apps_dir, initial_state, is_found, locked, remove_old_versions
 from envs.suites.apps.suite import APPS
 
 _TIMEOUT_S = 900.0
 
 
-async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[Row, ...]:
+async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[DoctorRow, ...]:
     """Install missing apps, one after the other, and make the initial state of each.
 
     An interrupted installation is restarted the next time. If one app cannot be installed, the others still are.
@@ -31,7 +31,7 @@ async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[Row, ..
     return tuple([await _install(app, say) for app in apps])
 
 
-async def _install(app: WebApp, say: Say) -> Row:
+async def _install(app: WebApp, say: Say) -> DoctorRow:
     since_s = time.monotonic()
     name = f"app {app.name}"
     apps_dir().mkdir(parents=True, exist_ok=True)
@@ -43,14 +43,14 @@ async def _install(app: WebApp, say: Say) -> Row:
             failure = await _install_system(app, say) or await _install_own(app, say)
         if failure is not None:
             found, fix = failure
-            return Row(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
+            return DoctorRow(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
         try:
-            state = await asyncio.to_thread(first_state, app)
+            state = await asyncio.to_thread(initial_state, app)
         except EnvError as error:
-            return Row(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
+            return DoctorRow(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
         await asyncio.to_thread(remove_old_versions, apps_dir(), app.name)
     say(f"  {app.name}: ready after {time.monotonic() - since_s:.1f} s")
-    return Row(name=name, level="ok", found=f"{app.role}, first state in {state}")
+    return DoctorRow(name=name, level="ok", found=f"{app.role}, first state in {state}")
 
 
 _Failure = tuple[str, str]
@@ -90,7 +90,7 @@ def _missing_programs(app: WebApp) -> list[str]:
     """Return required system programs that are missing; npm is only needed for the installation."""
     packages = app.packages
     installers = ("npm",) if packages.npm and not (app.home / INSTALLED_FILE).is_file() else ()
-    return [need for need in (*packages.needs, *installers) if not is_there(need)]
+    return [need for need in (*packages.needs, *installers) if not is_found(need)]
 
 
 async def _install_own(app: WebApp, say: Say) -> _Failure | None:

@@ -34,7 +34,7 @@ from envs.actions import UNBINDABLE, Drag, Move, Scroll, normalize_key
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import ActionError, EnvError
 from envs.suite import FAMILY, Baseline, Suite
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class DrawnEnv:
             self.show(make_screen(random.Random(0), ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224),))))
         return self._observe(None)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions on the screen."""
         error = None
         for number, action in enumerate(actions):

@@ -16,7 +16,7 @@ from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
 from cua.step import Turn
-from envs import Action, EnvError, Question, Task
+from envs import Action, EnvError, QuestionTask, Task
 from envs.env import check_task
 
 
@@ -142,8 +142,8 @@ class SwarmPlayer:
         return replace(done.run, num_steps=done.measures.critical_steps)
 
 
-def _question(task: Task) -> Question:
+def _question(task: Task) -> QuestionTask:
     check_task(task)
-    if not isinstance(task, Question):
+    if not isinstance(task, QuestionTask):
         raise ConfigError(f"the task {task.spec.id!r} needs a screen; only `--agent gui` plays it")
     return task

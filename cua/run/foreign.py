@@ -8,7 +8,7 @@ from typing import TypeVar
 from cua.errors import CuaError, TaskError
 from cua.run.budget import CapReachedError
 from cua.run.control import StoppedError
-from envs import Action, Check, Env, EnvError, Observation, ReadableScreen, ScreenTexts, StepResult, Task
+from envs import Action, ActionCheck, Env, EnvError, Observation, ReadableScreen, ScreenTexts, StepResult, Task
 from envs.errors import EvaluationError
 from envs.foreign import contained, describe_defect
 from visual_tools.errors import SandboxError
@@ -43,7 +43,7 @@ async def reset_env(env: Env, task: Task) -> Observation:
     return found
 
 
-async def step_env(env: Env, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+async def step_env(env: Env, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
     """Execute one step in an environment.
 
     Raises:

@@ -12,7 +12,7 @@ from cua.tool_agent.assemble import start_sandbox
 from cua.tool_agent.profile import Workplace
 from cua.tools.service import Service
 from cua.trajectory.run_record import MAIN
-from visual_tools.sandbox import CellResult, Kernel, KernelMaker, Limits
+from visual_tools.sandbox import CellResult, Kernel, KernelLimits, KernelMaker
 
 
 class Sandboxes:
@@ -91,7 +91,7 @@ class AgentPlace:
         self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
         self._service = Service(self._open)
         self.workplace = Workplace(
-            kernel=self._kernel, service=self._service, limits=Limits(wall_s=cell_s), agent_id=agent_id
+            kernel=self._kernel, service=self._service, limits=KernelLimits(wall_s=cell_s), agent_id=agent_id
         )
 
     async def _open(self) -> Kernel:

@@ -42,10 +42,10 @@ from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_record import MAIN
-from envs import Question
+from envs import QuestionTask
 from envs.env import EnvSpec
 from envs.pool import EnvPool
-from visual_tools.sandbox import KernelMaker, Limits
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 INPUTS, RESULT = "inputs", "swarm.json"
 
@@ -112,7 +112,7 @@ OnSwarm = Callable[[Swarm], None]
 
 
 async def run_swarm(
-    question: str | Question,
+    question: str | QuestionTask,
     files: Sequence[Path | str] = (),
     *,
     options: SwarmOptions | None = None,
@@ -283,7 +283,7 @@ class _Session:
             if self._given.model is None:
                 stack.push_async_callback(parts.model.close)
             stack.push_async_callback(self._sandboxes.close)
-            limits = Limits(wall_s=parts.settings.cell_timeout)
+            limits = KernelLimits(wall_s=parts.settings.cell_timeout)
             self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
             scope, swarm, agent = await self._assemble(record, await self._player())
             for note in self._served.notes:

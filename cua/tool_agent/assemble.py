@@ -34,9 +34,9 @@ from cua.tool_agent.outside import find_user_tools
 from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ToolMaker, ask_profile
 from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
-from envs import Question, Task
+from envs import QuestionTask, Task
 from envs.env import check_task
-from visual_tools.sandbox import KernelMaker, Limits
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel matplotlib pandas".split()
 
@@ -124,7 +124,7 @@ async def start_sandbox(settings: Settings) -> KernelMaker:
     """Start the sandbox that the settings name."""
     from visual_tools.sandbox import Sandbox
 
-    return await Sandbox.start(settings.sandbox, limits=Limits(wall_s=settings.cell_timeout))
+    return await Sandbox.start(settings.sandbox, limits=KernelLimits(wall_s=settings.cell_timeout))
 
 
 def visual_settings(resolved: Resolved) -> Settings:
@@ -144,7 +144,7 @@ def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]
         ConfigError: If the task needs a screen, or a given setting names another source to search.
     """
     check_task(task)
-    if not isinstance(task, Question):
+    if not isinstance(task, QuestionTask):
         raise ConfigError(f"the task {task.spec.id!r} needs a screen; run it with `cua.run_task`")
     if task.search and given.get("search") not in (None, "", task.search):
         raise ConfigError(f"the task {task.spec.id!r} is searched in {task.search!r}, not in {given['search']!r}")

@@ -19,7 +19,7 @@ from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolMaker, Workplace
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
-from visual_tools.sandbox import Limits
+from visual_tools.sandbox import KernelLimits
 
 GROUP = "k25.tools"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -46,7 +46,7 @@ class OutsideTool:
         checked_parameters: Part of the schema that arguments are checked against.
     """
 
-    def __init__(self, tool: Tool, *, limits: Limits, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, tool: Tool, *, limits: KernelLimits, redact: Callable[[str], str] = str) -> None:
         check_tool(tool)
         self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
         self.checked_parameters = _names_only(tool.parameters)

@@ -13,7 +13,7 @@ from cua.model import Tool
 from cua.run.budget import Caps
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from cua.trajectory.run_record import MAIN
-from visual_tools.sandbox import Kernel, Limits
+from visual_tools.sandbox import Kernel, KernelLimits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
 """Strategy for a conversation that grows past its threshold.
@@ -86,7 +86,7 @@ class Workplace:
 
     kernel: Kernel
     service: Service
-    limits: Limits
+    limits: KernelLimits
     agent_id: str = MAIN
 
 

@@ -43,15 +43,15 @@ from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.record_file import reserve_run
-from envs import Question, Task
-from visual_tools.sandbox import KernelMaker, Limits
+from envs import QuestionTask, Task
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 INPUTS = "inputs"
 """Folder of a run with the user's unmodified files; code works in the folder `FILES`."""
 
 
 async def ask(
-    question: str | Question,
+    question: str | QuestionTask,
     files: Sequence[Path | str] = (),
     *,
     schema: str | AnswerSchema | None = None,
@@ -292,7 +292,7 @@ class ToolSession:
         return maker
 
     async def _reach_servers(self, parts: SessionParts) -> McpTools:
-        limits = Limits(wall_s=parts.settings.cell_timeout)
+        limits = KernelLimits(wall_s=parts.settings.cell_timeout)
         return await open_mcp_tools(parts.servers, self._stack, limits=limits, redact=parts.secrets.redact)
 
     async def _assemble(
@@ -311,7 +311,7 @@ class ToolSession:
         stack.push_async_callback(kernel.close)
         service = Service(lambda: maker.make_kernel(folder, readable=readable))
         stack.push_async_callback(service.close)
-        place = Workplace(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
+        place = Workplace(kernel=kernel, service=service, limits=KernelLimits(wall_s=parts.settings.cell_timeout))
         inside = [make(place) for make in parts.profile.tools]
         outside = [*make_user_tools(parts.user_tools, place, parts.secrets.redact), *found.tools]
         toolset = Toolset(inside, outside=outside, folder=folder)

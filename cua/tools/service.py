@@ -13,7 +13,7 @@ from pydantic import Field
 
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
-from visual_tools.sandbox import CellResult, Kernel, Limits
+from visual_tools.sandbox import CellResult, Kernel, KernelLimits
 
 NO_OUTPUT = "(no output)"
 PNG = "image/png"
@@ -74,7 +74,7 @@ class IPythonTool:
 
     name = "ipython"
 
-    def __init__(self, kernel: Kernel, *, limits: Limits, inside: str) -> None:
+    def __init__(self, kernel: Kernel, *, limits: KernelLimits, inside: str) -> None:
         self._kernel = kernel
         self.description = read_description(
             "ipython", inside_dir=kernel.inside_dir, wall_s=f"{limits.wall_s:g}", inside=inside

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from envs.browser.camera import corner_of
 from envs.browser.inspector import detach
 from envs.browser.redact import STARS
-from envs.observation import Element
+from envs.observation import ScreenElement
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
@@ -71,7 +71,7 @@ class A11yTree:
     """
 
     text: str
-    elements: tuple[Element, ...]
+    elements: tuple[ScreenElement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ class A11yReader:
         return line if len(line) <= _MAX_NAME_CHARS else f"{line[: _MAX_NAME_CHARS - 1]}…"
 
     def _number(self, lines: list[_Line], covered: frozenset[int], num_lines: int) -> A11yTree:
-        elements: list[Element] = []
+        elements: list[ScreenElement] = []
         texts: list[str] = []
         num_chars = 0
         for at, line in enumerate(lines):
@@ -266,9 +266,9 @@ class A11yReader:
         parts.append(f"({', '.join(f'{side:.3f}' for side in self._fractions(line.box))})" if line.box else "")
         return " ".join(part for part in parts if part)
 
-    def _element(self, line: _Line, number: int) -> Element:
+    def _element(self, line: _Line, number: int) -> ScreenElement:
         assert line.box is not None
-        return Element(
+        return ScreenElement(
             number=number,
             role=line.role,
             name=line.name,

@@ -26,7 +26,7 @@ from envs.actions import (
     Wait,
 )
 from envs.browser.checking import InputCheck
-from envs.browser.keyboard import Ask, Keyboard, Shortcuts, canonical, shortcut_of
+from envs.browser.keyboard import Ask, PageKeyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import AddressBar, Suggestions
 from envs.browser.session import BrowserSession
@@ -48,7 +48,7 @@ _KEY_S = 0.03
 _LOOK_OVER_S = 0.5
 
 
-class Mouse:
+class PageMouse:
     """Mouse in the active page.
 
     Attributes:
@@ -163,12 +163,12 @@ class Mouse:
         self._moved_in = page
 
 
-class ActionExecutor:
+class BrowserActionExecutor:
     """Executor of the actions of one episode."""
 
     def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
-        self.keyboard = Keyboard(lambda: session.tabs.active, session.clipboard, session.typing, session.bound)
-        self.mouse = Mouse(lambda: session.tabs.active, options.viewport_px)
+        self.keyboard = PageKeyboard(lambda: session.tabs.active, session.clipboard, session.typing, session.bound)
+        self.mouse = PageMouse(lambda: session.tabs.active, options.viewport_px)
         self._session = session
         self._options = options
         self._shortcuts = Shortcuts(session, options.viewport_px, options.start_url, options.navigation_timeout_s)
@@ -238,7 +238,7 @@ class ActionExecutor:
 
         for key in list(self.keyboard.held):
             try:
-                await asyncio.wait_for(self.keyboard.let_go(key), 1.0)
+                await asyncio.wait_for(self.keyboard.key_up(key), 1.0)
             except (Error, ActionError, TimeoutError):
                 continue
         self.keyboard.held.clear()
@@ -321,9 +321,9 @@ class ActionExecutor:
             case Hotkey(keys=keys):
                 await self.keyboard.hotkey(keys, ask)
             case KeyDown(key=key):
-                await self.keyboard.hold(key, ask)
+                await self.keyboard.key_down(key, ask)
             case KeyUp(key=key):
-                await self.keyboard.let_go(key, ask)
+                await self.keyboard.key_up(key, ask)
 
 
 def _with_canonical_keys(action: Action) -> Action:

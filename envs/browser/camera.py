@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import Canvas, Overlay, draw_tooltip
+from envs.browser.overlays import CssCanvas, Overlay, draw_tooltip
 from envs.browser.overlays.overlay import GREY, LINE_PX, wrap
 from envs.browser.redact import Redactor
 
@@ -25,7 +25,7 @@ _MARGIN_PX = 48
 _POINTER = ((0, 0), (0, 17), (4, 13), (7, 19), (10, 18), (7, 12), (12, 12))
 
 
-class Camera:
+class PageCamera:
     """Camera that takes screenshots of pages."""
 
     def __init__(self, options: BrowserOptions, redact: Redactor) -> None:
@@ -49,7 +49,7 @@ class Camera:
         if overlay is None and not tooltip and not self._options.draw_pointer:
             return screenshot
         image = _decode(screenshot)
-        canvas = Canvas(image, self._scale(image), self._redact)
+        canvas = CssCanvas(image, self._scale(image), self._redact)
         if overlay is not None:
             overlay.draw(canvas)
         elif tooltip:
@@ -73,7 +73,7 @@ class Camera:
         width, height = self._options.viewport_px
         scale = self._options.device_scale
         image = Image.new("RGB", (round(width * scale), round(height * scale)), (241, 243, 244))
-        canvas = Canvas(image, scale, self._redact)
+        canvas = CssCanvas(image, scale, self._redact)
         canvas.text(_MARGIN_PX, height // 3, lines[0], size_px=24)
         shown = [part for line in lines[1:] for part in wrap(line, width - 2 * _MARGIN_PX, 4)]
         for number, line in enumerate(shown):

@@ -13,7 +13,7 @@ from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.errors import ActionError
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 _TIMEOUT_S = 2.0
 _RETRIES_S = (0.02, 0.1, 0.3)
@@ -114,7 +114,7 @@ class InputCheck:
     """
 
     targets: TargetFinder
-    check: Check
+    check: ActionCheck
     number: int
     action: Action
     _is_asking: bool = False

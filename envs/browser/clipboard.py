@@ -20,7 +20,7 @@ _FLUSH = "window[Symbol.for('k25-clipboard')]?.()"
 _COPYING = frozenset({"c", "x", "insert"})  # with ctrl
 
 
-class Clipboard:
+class SessionClipboard:
     """Replacement for the browser's clipboard, which all sessions share and which may be the host's.
 
     Keys that copy are pressed, and the text that the page copies is kept here. Keys that paste are not pressed: the

@@ -16,7 +16,7 @@ _MAX_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocked:
+class BlockedRequest:
     """Blocked request."""
 
     url: str
@@ -38,7 +38,7 @@ class Firewall:
     def __init__(self, rules: DomainRules, gate: Gate | None = None) -> None:
         self._rules = rules
         self._gate = gate
-        self._blocked: list[Blocked] = []
+        self._blocked: list[BlockedRequest] = []
 
     async def install(self, context: "BrowserContext") -> None:
         """Apply the rules to a browser context."""
@@ -48,14 +48,14 @@ class Firewall:
         await context.route_web_socket(lambda url: self._rules.why_blocked(url) is not None, self._on_web_socket)
         context.on("requestfailed", self._on_failed)
 
-    def take(self) -> list[Blocked]:
+    def take(self) -> list[BlockedRequest]:
         """Return the requests blocked since the last call."""
         blocked, self._blocked = self._blocked, []
         if self._gate is not None:
             known = {_origin(request.url) for request in blocked}
             for stopped in self._gate.take():
                 if _origin(stopped.url) not in known:
-                    blocked.append(Blocked(url=stopped.url, reason=stopped.reason, is_navigation=False))
+                    blocked.append(BlockedRequest(url=stopped.url, reason=stopped.reason, is_navigation=False))
         return blocked
 
     def failure_of(self, url: str) -> str | None:
@@ -75,7 +75,9 @@ class Firewall:
         self._remember(request, reason)
 
     async def _on_web_socket(self, socket: "WebSocketRoute") -> None:
-        self._keep(Blocked(url=socket.url, reason=self._rules.why_blocked(socket.url) or "", is_navigation=False))
+        self._keep(
+            BlockedRequest(url=socket.url, reason=self._rules.why_blocked(socket.url) or "", is_navigation=False)
+        )
         await socket.close(code=1008, reason="blocked")
 
     def _on_failed(self, request: "Request") -> None:
@@ -85,9 +87,9 @@ class Firewall:
 
     def _remember(self, request: "Request", reason: str) -> None:
         is_navigation = request.is_navigation_request() and _is_top(request)
-        self._keep(Blocked(url=request.url, reason=reason, is_navigation=is_navigation))
+        self._keep(BlockedRequest(url=request.url, reason=reason, is_navigation=is_navigation))
 
-    def _keep(self, blocked: Blocked) -> None:
+    def _keep(self, blocked: BlockedRequest) -> None:
         if len(self._blocked) < _MAX_KEPT:
             self._blocked.append(blocked)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.actions import Action, Click, Terminate, Wait
-from envs.browser.action_executor import ActionExecutor
+from envs.browser.action_executor import BrowserActionExecutor
 from envs.browser.checking import InputCheck, TargetFinder
 from envs.browser.context import Folders, har_path_of
+from envs.browser.input_position import PositionCheck
 from envs.browser.keyboard import shortcut_of
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox
-from envs.browser.places import PlaceCheck
 from envs.browser.redact import Redactor, scrub_har
 from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession
@@ -38,7 +38,7 @@ from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
 from envs.registry import EnvKind, EnvRequest
 from envs.screen_texts import ScreenTexts
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -52,10 +52,10 @@ OpenBrowser = Callable[[BrowserOptions, DomainRules], Awaitable[RunningBrowser]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Episode:
     session: BrowserSession
-    executor: ActionExecutor
+    executor: BrowserActionExecutor
     observer: Observer
     targets: TargetFinder
-    places: PlaceCheck
+    places: PositionCheck
 
 
 class BrowserEnv:
@@ -180,7 +180,7 @@ class BrowserEnv:
         """Set the observation that the next step was decided on, see `envs.env.VersionedScreen`."""
         self._expected = generation
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions until one fails or is rejected, let the page settle, and return an observation.
 
         `info["timings"]` has the seconds spent on `act`, `settle` and `observe`; `info["blocked"]` the requests that
@@ -256,7 +256,9 @@ class BrowserEnv:
             self._folders.remove_temporary()
             self._folders = None
 
-    async def _act(self, episode: _Episode, actions: Sequence[Action], check: Check | None, until_s: float) -> None:
+    async def _act(
+        self, episode: _Episode, actions: Sequence[Action], check: ActionCheck | None, until_s: float
+    ) -> None:
         """Execute actions until the last one or until `until_s`.
 
         Raises:
@@ -302,9 +304,9 @@ class BrowserEnv:
         observer = Observer(session, self.options, self._redact)
         return _Episode(
             session=session,
-            executor=ActionExecutor(session, self.options),
+            executor=BrowserActionExecutor(session, self.options),
             observer=observer,
-            places=PlaceCheck(session, observer),
+            places=PositionCheck(session, observer),
             targets=TargetFinder(session, self.options.viewport_px, self._redact),
         )
 

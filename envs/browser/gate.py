@@ -144,7 +144,7 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
+class StoppedRequest:
     """Request that the gate blocked."""
 
     url: str
@@ -180,7 +180,7 @@ class Gate:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="browser-gate", daemon=True)
         self._lock = threading.Lock()
-        self._stopped: list[Stopped] = []
+        self._stopped: list[StoppedRequest] = []
         self._failures: OrderedDict[str, str] = OrderedDict()
         self._server: asyncio.Server | None = None
         self._routes: Mapping[str, int] | None = None
@@ -229,7 +229,7 @@ class Gate:
         """
         self._routes = dict(ports)
 
-    def take(self) -> list[Stopped]:
+    def take(self) -> list[StoppedRequest]:
         """Return the requests blocked since the last call."""
         with self._lock:
             stopped, self._stopped = self._stopped, []
@@ -371,7 +371,7 @@ class Gate:
     def _note_stopped(self, url: str, reason: str) -> None:
         with self._lock:
             if len(self._stopped) < _MAX_KEPT:
-                self._stopped.append(Stopped(url=url, reason=reason))
+                self._stopped.append(StoppedRequest(url=url, reason=reason))
 
     def _failed(self, host: str, port: int, reason: str) -> _Refused:
         with self._lock:

@@ -50,7 +50,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _DomRoot:
     """Document or closed shadow root, with the session in which scripts run."""
 
     session: "CDPSession"
@@ -62,7 +62,7 @@ class Inspector:
     """Runner of inspection scripts in pages."""
 
     def __init__(self) -> None:
-        self._tops: dict[Page, _Place] = {}
+        self._tops: dict[Page, _DomRoot] = {}
         self._functions: dict[Page, str] = {}
         self._releases: set[asyncio.Task[None]] = set()
         self._num_held = 0
@@ -110,7 +110,7 @@ class Inspector:
         """
         top = await self._top(page)
         function = read_script("innermost.js").replace("__BODY__", read_script(script).strip())
-        result = await _run(top, await _world(top), ask, function=function)
+        result = await _run(top, await _isolated_world(top), ask, function=function)
         async with AsyncExitStack() as frames:
             return await self._descend_through(page, top, ask, result, frames, function)
 
@@ -119,14 +119,16 @@ class Inspector:
         self._tops.pop(page, None)
         self._functions.pop(page, None)
 
-    async def _top(self, page: "Page") -> _Place:
+    async def _top(self, page: "Page") -> _DomRoot:
         top = self._tops.get(page)
         if top is None:
             session = await page.context.new_cdp_session(page)
-            top = self._tops[page] = _Place(session=session, frame_id=await _main_frame_id(session))
+            top = self._tops[page] = _DomRoot(session=session, frame_id=await _main_frame_id(session))
         return top
 
-    async def _run_in_top(self, page: "Page", top: _Place, ask: dict[str, Any], *, wants_element: bool = False) -> Any:
+    async def _run_in_top(
+        self, page: "Page", top: _DomRoot, ask: dict[str, Any], *, wants_element: bool = False
+    ) -> Any:
         """Run inspect.js in the main document.
 
         Its function is kept in the isolated world of the document; its object id is an error in any other world.
@@ -143,7 +145,7 @@ class Inspector:
         return await _call_kept(top, function, ask, wants_element=wants_element)
 
     async def _descend(
-        self, page: "Page", place: _Place, ask: dict[str, Any], result: dict[str, Any]
+        self, page: "Page", place: _DomRoot, ask: dict[str, Any], result: dict[str, Any]
     ) -> tuple[Target, ...]:
         """Return the targets of a result, following frames and closed shadow roots.
 
@@ -160,7 +162,7 @@ class Inspector:
     async def _descend_through(
         self,
         page: "Page",
-        place: _Place,
+        place: _DomRoot,
         ask: dict[str, Any],
         result: dict[str, Any],
         frames: AsyncExitStack,
@@ -177,7 +179,7 @@ class Inspector:
             if place is top and function is None:
                 element = await self._run_in_top(page, top, ask, wants_element=True)
             else:
-                element = await _run(place, await _world(place), ask, wants_element=True, function=function)
+                element = await _run(place, await _isolated_world(place), ask, wants_element=True, function=function)
             inner = await _step_inside(page, place, element, frames if result["is_frame"] else None)
             if inner is None:
                 break
@@ -185,7 +187,7 @@ class Inspector:
             x_px, y_px = result["x"], result["y"]
             if "point" in ask:
                 ask = {**ask, "point": [x_px, y_px]}
-            result = await _run(place, await _world(place), ask, function=function)
+            result = await _run(place, await _isolated_world(place), ask, function=function)
             if "point" not in ask and "x" in result:
                 result |= {"x": result["x"] + x_px, "y": result["y"] + y_px}
         if result.get("inside") or place is not top:  # otherwise nothing is held
@@ -209,16 +211,16 @@ async def _release_group(session: "CDPSession") -> None:
         await session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
 
 
-async def _keep_function(top: _Place) -> str:
+async def _keep_function(top: _DomRoot) -> str:
     """Create the function of inspect.js in the isolated world of a document, and return its object id."""
     expression = f"({read_script('inspect.js')}\n)"
     answer = await top.session.send(
-        "Runtime.evaluate", {"expression": expression, "contextId": await _world(top), "objectGroup": _KEPT}
+        "Runtime.evaluate", {"expression": expression, "contextId": await _isolated_world(top), "objectGroup": _KEPT}
     )
     return str(answer["result"]["objectId"])
 
 
-async def _call_kept(top: _Place, function: str, ask: dict[str, Any], *, wants_element: bool) -> Any:
+async def _call_kept(top: _DomRoot, function: str, ask: dict[str, Any], *, wants_element: bool) -> Any:
     answer = await top.session.send(
         "Runtime.callFunctionOn",
         {
@@ -232,7 +234,7 @@ async def _call_kept(top: _Place, function: str, ask: dict[str, Any], *, wants_e
     return _result_of(answer, wants_element=wants_element)
 
 
-async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...]:
+async def _painted_over(top: _DomRoot, x_px: float, y_px: float) -> tuple[str, ...]:
     """Return the text drawn at a point of the page that lets clicks through (`pointer-events: none`)."""
     from playwright.async_api import Error
 
@@ -247,12 +249,12 @@ async def _painted_over(top: _Place, x_px: float, y_px: float) -> tuple[str, ...
         return ()
     if hit["backendNodeId"] == seen["backendNodeId"]:
         return ()
-    place = _Place(session=top.session, frame_id=seen["frameId"])
+    place = _DomRoot(session=top.session, frame_id=seen["frameId"])
     node = await send(
         "DOM.resolveNode",
         {
             "backendNodeId": seen["backendNodeId"],
-            "executionContextId": await _world(place),
+            "executionContextId": await _isolated_world(place),
             "objectGroup": _OVER,
         },
     )
@@ -270,7 +272,7 @@ async def _main_frame_id(session: "CDPSession") -> str:
     return str(tree["frameTree"]["frame"]["id"])
 
 
-async def _world(place: _Place) -> int:
+async def _isolated_world(place: _DomRoot) -> int:
     world = await place.session.send(
         "Page.createIsolatedWorld",
         {"frameId": place.frame_id, "worldName": _WORLD, "grantUniveralAccess": True},  # misspelt in the protocol
@@ -279,7 +281,7 @@ async def _world(place: _Place) -> int:
 
 
 async def _run(
-    place: _Place, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
+    place: _DomRoot, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
 ) -> Any:
     call_target = {"objectId": place.root} if place.root else {"executionContextId": context}
     answer = await place.session.send(
@@ -302,8 +304,8 @@ def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
 
 
 async def _step_inside(
-    page: "Page", place: _Place, element: str | None, frames: AsyncExitStack | None
-) -> _Place | None:
+    page: "Page", place: _DomRoot, element: str | None, frames: AsyncExitStack | None
+) -> _DomRoot | None:
     """Return the frame (session opened in `frames`) or the closed shadow root of an element; None if there is none."""
     if element is None:
         return None
@@ -318,20 +320,20 @@ async def _step_inside(
         "DOM.resolveNode",
         {
             "backendNodeId": closed[0]["backendNodeId"],
-            "executionContextId": await _world(place),
+            "executionContextId": await _isolated_world(place),
             "objectGroup": _GROUP,
         },
     )
-    return _Place(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
+    return _DomRoot(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
 
 
-async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: AsyncExitStack) -> _Place | None:
+async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: AsyncExitStack) -> _DomRoot | None:
     """Return a frame in the session of its parent, or in a new session if it has its own process."""
     from playwright.async_api import Error
 
-    place = _Place(session=session, frame_id=frame_id)
+    place = _DomRoot(session=session, frame_id=frame_id)
     try:
-        await _world(place)
+        await _isolated_world(place)
     except Error:
         for frame in page.frames[:50]:
             try:
@@ -340,7 +342,7 @@ async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: Asy
                 continue
             frames.push_async_callback(detach, own)
             if await _main_frame_id(own) == frame_id:
-                return _Place(session=own, frame_id=frame_id)
+                return _DomRoot(session=own, frame_id=frame_id)
         return None
     return place
 

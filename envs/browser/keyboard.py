@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envs.actions import Action, Hotkey, PressKey, TypeSecret, normalize_key
 from envs.browser.bound_texts import BoundTexts
-from envs.browser.clipboard import Clipboard
+from envs.browser.clipboard import SessionClipboard
 from envs.browser.navigation import explain
 from envs.browser.overlays import AddressBar
 from envs.browser.session import BrowserSession
@@ -115,7 +115,7 @@ def chord_of(keys: Collection[str]) -> frozenset[str]:
     return frozenset(_PLAIN.get(key, key.lower() if len(key) == 1 else key) for key in keys)
 
 
-class Keyboard:
+class PageKeyboard:
     """Keyboard in the active page.
 
     Args:
@@ -129,7 +129,7 @@ class Keyboard:
     """
 
     def __init__(
-        self, active_page: "Callable[[], Page]", clipboard: Clipboard, typing: TypingCheck, bound: BoundTexts
+        self, active_page: "Callable[[], Page]", clipboard: SessionClipboard, typing: TypingCheck, bound: BoundTexts
     ) -> None:
         self.held: dict[str, Page] = {}
         self._active_page = active_page
@@ -171,8 +171,8 @@ class Keyboard:
             for name in reversed(down):
                 await keyboard.up(name)
 
-    async def hold(self, key: str, ask: Ask | None = None) -> None:
-        """Press a canonical key until `let_go`."""
+    async def key_down(self, key: str, ask: Ask | None = None) -> None:
+        """Press a canonical key until `key_up`."""
         if ask is not None:
             await ask(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
@@ -183,7 +183,7 @@ class Keyboard:
         self.held[key] = page
         await self._clipboard.after(page, chord)
 
-    async def let_go(self, key: str, ask: Ask | None = None) -> None:
+    async def key_up(self, key: str, ask: Ask | None = None) -> None:
         """Release a canonical key in the page in which it was pressed; releasing space may press a button."""
         if ask is not None and key == "space":
             await ask(key, [*self.held, key], "")

@@ -11,7 +11,7 @@ from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox, Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
-from envs.browser.settle import NOT_RESPONDING, Interrupted, Settled
+from envs.browser.settle import NOT_RESPONDING, Interrupted, SettledPage
 from envs.errors import EnvDiedError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Generation, Observation, Tab
@@ -32,7 +32,7 @@ _LOOK_OVER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class PageCapture:
     """Captured page without overlays.
 
     Attributes:
@@ -60,7 +60,7 @@ class Observer:
         self._session = session
         self._options = options
         self._redact = redact
-        self.last_shot: Shot | None = None
+        self.last_shot: PageCapture | None = None
         self.viewport_px = options.viewport_px
 
     async def look(
@@ -121,7 +121,7 @@ class Observer:
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
         return observation, {"timings": timings, "blocked": [request.as_text() for request in blocked]}
 
-    async def _settle(self, since_s: float) -> tuple[Settled, str | None]:
+    async def _settle(self, since_s: float) -> tuple[SettledPage, str | None]:
         """Wait for the active page, even if the actions activated another one."""
         session = self._session
         crash: str | None = None
@@ -141,8 +141,8 @@ class Observer:
                 if up.reason == "died":
                     raise EnvDiedError("the browser process is gone") from up
             except TimeoutError:
-                return Settled(title=None, note=NOT_RESPONDING), crash
-        return Settled(title=None), crash
+                return SettledPage(title=None, note=NOT_RESPONDING), crash
+        return SettledPage(title=None), crash
 
     async def _screenshot(self, *, is_responding: bool) -> tuple[bytes, Generation]:
         """Return a screenshot of the active page and its generation; a drawn one if the page cannot be captured.
@@ -174,7 +174,7 @@ class Observer:
                     raise EnvDiedError("the browser process is gone") from error
                 continue
             if session.generations.document_of(page) == document or not num_left:
-                self.last_shot = Shot(document, screenshot, url, taken_s)
+                self.last_shot = PageCapture(document, screenshot, url, taken_s)
                 return screenshot, self._show(document, is_captured=True)
         page = session.tabs.active
         lines = ("This page does not respond", self._redact(without_login(page.url)), _WAY_OUT)

@@ -46,7 +46,7 @@ class BrowserLease:
 
     async def close(self) -> None:
         """Return the slot. May be called twice."""
-        self.pool.give_back(self)
+        self.pool.return_lease(self)
         await asyncio.to_thread(self.gate.close)
 
 
@@ -205,7 +205,7 @@ class BrowserPool:
                 raise
             self._spares.append(_Spare(browser=browser, context=context, gate=gate))
 
-    def give_back(self, lease: BrowserLease) -> None:
+    def return_lease(self, lease: BrowserLease) -> None:
         """Remove a session from the pool; called by `BrowserLease.close`."""
         if lease in self._leases:
             self._leases.remove(lease)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, MouseDown, Move, PressKey, Scroll, TypeText, Wait
 from envs.browser.inspector import Inspector
-from envs.browser.overlays import Box, Suggestions
+from envs.browser.overlays import CssRect, Suggestions
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -64,7 +64,7 @@ class Popups:
         if not rows:
             return None
         left, top, width, height = answer["box"]
-        field = Box(
+        field = CssRect(
             left=round(left - answer["x"]), top=round(top - answer["y"]), width=round(width), height=round(height)
         )
         shown = old if old is not None and old.page is page else Suggestions(page, self._viewport_px, self._choose)

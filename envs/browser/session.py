@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from envs.browser.a11y import A11yReader
 from envs.browser.bound_texts import BoundTexts
-from envs.browser.camera import Camera
-from envs.browser.clipboard import Clipboard
+from envs.browser.camera import PageCamera
+from envs.browser.clipboard import SessionClipboard
 from envs.browser.context import Folders, Logins, save_storage_state
 from envs.browser.domains import Firewall
 from envs.browser.downloads import Downloads
@@ -23,7 +23,7 @@ from envs.browser.options import BrowserOptions
 from envs.browser.overlays import DialogBox, FileList, Overlay, Suggestions
 from envs.browser.popups import Popups
 from envs.browser.redact import Redactor
-from envs.browser.settle import Interrupts, Settler, Traffic
+from envs.browser.settle import Interrupts, PageSettler, Traffic
 from envs.browser.tabs import PageLimiter, Tabs
 from envs.browser.texts import TextReader
 from envs.browser.typing_check import TypingCheck
@@ -81,18 +81,18 @@ class BrowserSession:
         self.interrupts = Interrupts()
         self.inspector = Inspector()
         self.bound = BoundTexts(self.inspector)
-        self.clipboard = Clipboard(self.inspector, self.bound)
+        self.clipboard = SessionClipboard(self.inspector, self.bound)
         self.popups = Popups(self.inspector, options.viewport_px)
         self.typing = TypingCheck(self.inspector, redact)
         self.firewall = Firewall(rules, gate)
         self.traffic = Traffic(context)
-        self.settler = Settler(options, self.traffic, self.interrupts, self)
+        self.settler = PageSettler(options, self.traffic, self.interrupts, self)
         self.failed = FailedPages(self.firewall.failure_of)
         self.held = HeldRequests(context, redact, self._add_note, is_shared=is_shared)
         self._targets = PageLimiter(options.max_tabs, options.navigation_timeout_s)
         self._logins = Logins(options.http_logins)
         self._redact = redact
-        self.camera = Camera(options, redact)
+        self.camera = PageCamera(options, redact)
         self.a11y = A11yReader(options.viewport_px, redact)
         self.texts = TextReader(redact)
         self._options = options
@@ -347,7 +347,7 @@ class BrowserSession:
 
     def _on_file_chooser(self, chooser: "FileChooser") -> None:
         self.overlay = chosen = FileList(chooser, self._folders.uploads, self._options.viewport_px)
-        self._in_background(self._bounded(chosen.look_at_input()))
+        self._in_background(self._bounded(chosen.detect_folder_input()))
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

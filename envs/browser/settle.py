@@ -126,7 +126,7 @@ _NOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
+class _PendingRequest:
     page: "Page | None"
     started_s: float
     is_navigation: bool
@@ -136,7 +136,7 @@ class Traffic:
     """Tracker of requests, so that a page is only waited for while it has relevant ones."""
 
     def __init__(self, context: "BrowserContext") -> None:
-        self._flights: dict[Request, _Flight] = {}
+        self._flights: dict[Request, _PendingRequest] = {}
         self._slow: set[tuple[str, str]] = set()
         context.on("request", self._on_start)
         context.on("requestfinished", self._on_end)
@@ -177,7 +177,7 @@ class Traffic:
         page, is_top = _page_of(request)
         if page is not None:
             is_navigation = is_top and request.is_navigation_request()
-            self._flights[request] = _Flight(page, time.monotonic(), is_navigation)
+            self._flights[request] = _PendingRequest(page, time.monotonic(), is_navigation)
 
     def _on_end(self, request: "Request") -> None:
         self._flights.pop(request, None)
@@ -219,7 +219,7 @@ class PendingPages(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledPage:
     """Result of waiting for a page.
 
     Attributes:
@@ -231,7 +231,7 @@ class Settled:
     note: str | None = None
 
 
-class Settler:
+class PageSettler:
     """Detector of settled pages, with a record of pages that never settle."""
 
     def __init__(
@@ -243,7 +243,7 @@ class Settler:
         self._pending = pending
         self._given_up: set[tuple[str, str]] = set()
 
-    async def settle(self, page: "Page", since_s: float) -> Settled:
+    async def settle(self, page: "Page", since_s: float) -> SettledPage:
         """Wait until everything that started at or after `since_s` (monotonic) has ended.
 
         A page has settled if no next document is requested, the current one is parsed and loaded, its requests are
@@ -262,10 +262,10 @@ class Settler:
                 probing = page.evaluate(_PROBE)
                 probe = await self._interrupts.race(probing, self._options.settle_timeout_s, self._pending.is_asking)
             except TimeoutError:
-                return Settled(title=None, note=NOT_RESPONDING)
+                return SettledPage(title=None, note=NOT_RESPONDING)
             except Error:  # the document was replaced during the call
                 if page.is_closed():
-                    return Settled(title=None)
+                    return SettledPage(title=None)
             title = probe["title"] if probe else title
             if self._pending.is_asking():
                 began_s = time.monotonic()  # the time of a person does not count
@@ -274,9 +274,9 @@ class Settler:
             cause = self._cause(page, probe, since_s)
             if cause is None:
                 self._given_up.clear()
-                return Settled(title=title)
+                return SettledPage(title=title)
             if time.monotonic() - began_s > self._limit_s(page, cause):
-                return Settled(title=title, note=self._give_up(page, cause))
+                return SettledPage(title=title, note=self._give_up(page, cause))
             await asyncio.sleep(_POLL_S)
 
     def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> Cause | None:

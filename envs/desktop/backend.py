@@ -8,11 +8,11 @@ from typing import Protocol
 from envs.actions import Button
 
 
-class Interrupted(Exception):
+class PauseInterrupted(Exception):
     """Interruption of a pause because the env closes or its step was cancelled."""
 
 
-class Clock:
+class InterruptibleClock:
     """Monotonic time and pauses, used in one thread and interrupted from another."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class Clock:
             Interrupted: If `interrupt` was called.
         """
         if self._interrupted.is_set():
-            raise Interrupted
+            raise PauseInterrupted
         if duration_s > 0 and self._interrupted.wait(duration_s):
-            raise Interrupted
+            raise PauseInterrupted
 
     def interrupt(self) -> None:
         """Make the current and every later pause raise."""
@@ -43,7 +43,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class ScreenRegion:
     """Rectangle of the screen frame, in pixels."""
 
     left_px: int
@@ -57,7 +57,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class ScreenFrame:
     """Captured pixels as (height, width, 4) uint8, blue green red unused, without padding.
 
     Its size is the region's size in pixels of the screenshot, which on a high-density screen is larger than the
@@ -96,15 +96,15 @@ class Backend(Protocol):
 
     lost: tuple[type[Exception], ...]
 
-    def screen(self) -> Region:
+    def screen(self) -> ScreenRegion:
         """Return the whole screen, all monitors together."""
         ...
 
-    def monitors(self) -> tuple[Region, ...]:
+    def monitors(self) -> tuple[ScreenRegion, ...]:
         """Return the monitors, in the system's order; at least one."""
         ...
 
-    def grab(self, region: Region) -> Frame:
+    def grab(self, region: ScreenRegion) -> ScreenFrame:
         """Capture the pixels of a region, without the pointer."""
         ...
 
@@ -136,7 +136,7 @@ class Backend(Protocol):
         """
         ...
 
-    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+    def type_text(self, text: str, interval_s: float, clock: InterruptibleClock) -> None:
         """Type any Unicode text into the focused window; return when it was sent.
 
         Raises:

@@ -27,14 +27,14 @@ from envs.desktop.backend import Backend, typing_limit_s
 from envs.desktop.options import DesktopOptions
 from envs.desktop.programs import Program
 from envs.desktop.running_desktop import MakeBackend, RunningDesktop
-from envs.desktop.screencast import watch_desktop, watch_touches
-from envs.desktop.session import Look, Session
-from envs.env import Env, Task, Touch
+from envs.desktop.screencast import watch_desktop, watch_user_input
+from envs.desktop.session import DesktopSession, ScreenCapture
+from envs.env import Env, InputDevice, Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry, parse_size
 from envs.observation import LiveFrame, Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 T = TypeVar("T")
 _START_TIMEOUT_S = 60.0
@@ -75,7 +75,7 @@ class DesktopEnv:
         self.options = options or DesktopOptions()
         self.terminate: Terminate | None = None
         self._make_backend = make_backend
-        self._session: Session | None = None
+        self._session: DesktopSession | None = None
 
     @property
     def display(self) -> str:
@@ -106,7 +106,7 @@ class DesktopEnv:
         """
         await self.close()
         self.terminate = None
-        self._session = session = Session(RunningDesktop(self.options, self._make_backend), self.options)
+        self._session = session = DesktopSession(RunningDesktop(self.options, self._make_backend), self.options)
         try:
             await self._call(session.start, _START_TIMEOUT_S + self.options.app_window_timeout_s)
             await task.setup(self)
@@ -116,7 +116,7 @@ class DesktopEnv:
             raise
         return self._observation(look, None)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions in order and return an observation once the screen has settled.
 
         Args:
@@ -174,9 +174,9 @@ class DesktopEnv:
         async for frame in watch_desktop(lambda: self._session.desktop if self._session else None, max_fps):
             yield frame
 
-    async def touches(self) -> AsyncIterator[Touch]:
+    async def user_inputs(self) -> AsyncIterator[InputDevice]:
         """Yield input of people at the mouse or the keyboard of an attached X11 display; nothing on other displays."""
-        async for touch in watch_touches(lambda: self._session.desktop if self._session else None):
+        async for touch in watch_user_input(lambda: self._session.desktop if self._session else None):
             yield touch
 
     async def get_clipboard(self) -> str:
@@ -221,7 +221,7 @@ class DesktopEnv:
         return subprocess.CompletedProcess(program.argv, code, *texts)
 
     async def _act(
-        self, session: Session, actions: Sequence[Action], check: Check | None
+        self, session: DesktopSession, actions: Sequence[Action], check: ActionCheck | None
     ) -> tuple[str | None, Terminate | None]:
         """Execute actions, in batches between the actions that need a check."""
         begin = 0
@@ -244,7 +244,7 @@ class DesktopEnv:
         rest = actions[begin:]
         return await self._call(partial(session.act, rest, is_first=begin == 0), _duration_s(rest))
 
-    def _open_session(self) -> Session:
+    def _open_session(self) -> DesktopSession:
         if self._session is None:
             raise EnvError("this desktop is not running: call reset first (and not after close)")
         return self._session
@@ -268,7 +268,7 @@ class DesktopEnv:
             session.is_lost = True
             raise EnvDiedError(await asyncio.to_thread(session.desktop.why_lost)) from error
 
-    def _observation(self, look: Look, error: str | None) -> Observation:
+    def _observation(self, look: ScreenCapture, error: str | None) -> Observation:
         region = look.region
         geometry = ScreenGeometry(
             native_px=(region.width_px, region.height_px),

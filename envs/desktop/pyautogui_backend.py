@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Clock, Cursor, Frame, Region, ScreenLostError
+from envs.desktop.backend import Cursor, InterruptibleClock, ScreenFrame, ScreenLostError, ScreenRegion
 from envs.desktop.screenshot import Grabber
 from envs.errors import ActionError, require
 
@@ -42,16 +42,16 @@ class PyAutoGuiBackend:
         module.FAILSAFE = False
         self.lost: tuple[type[Exception], ...] = (ScreenLostError,)
 
-    def screen(self) -> Region:
+    def screen(self) -> ScreenRegion:
         """Return the main screen."""
         width, height = self._gui.size()
-        return Region(left_px=0, top_px=0, width_px=width, height_px=height)
+        return ScreenRegion(left_px=0, top_px=0, width_px=width, height_px=height)
 
-    def monitors(self) -> tuple[Region, ...]:
+    def monitors(self) -> tuple[ScreenRegion, ...]:
         """Return only the main screen, since pyautogui knows no other."""
         return (self.screen(),)
 
-    def grab(self, region: Region) -> Frame:
+    def grab(self, region: ScreenRegion) -> ScreenFrame:
         """Capture the pixels of a region."""
         return self._grabber.grab(region)
 
@@ -85,7 +85,7 @@ class PyAutoGuiBackend:
             raise ActionError(f"the key {key!r} does not exist on this system")
         (self._gui.keyDown if down else self._gui.keyUp)(key)
 
-    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+    def type_text(self, text: str, interval_s: float, clock: InterruptibleClock) -> None:
         """Type ASCII text; paste any other."""
         text = text.replace("\r\n", "\n")
         if text.isascii() and all(self._gui.isValidKey(character) for character in set(text)):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.desktop.backend import Backend, Region
+from envs.desktop.backend import Backend, ScreenRegion
 from envs.desktop.options import DesktopOptions
 from envs.desktop.private_display import PrivateDisplay, last_words, make_home
 from envs.desktop.programs import Program, Programs
@@ -20,7 +20,7 @@ from envs.desktop.screenshot import Grabber
 from envs.errors import EnvSetupError
 
 if TYPE_CHECKING:
-    from envs.desktop.x11.touch import TouchSensor
+    from envs.desktop.x11.user_input import UserInputSensor
 
 MakeBackend = Callable[[str, Path | None, bool], Backend]
 """Factory of a backend from a display's name, its cookie file (None: the environment's), and True if it is private."""
@@ -45,7 +45,7 @@ class RunningDesktop:
     """
 
     backend: Backend
-    region: Region
+    region: ScreenRegion
     home: Path
 
     def __init__(self, options: DesktopOptions, make_backend: MakeBackend) -> None:
@@ -105,7 +105,7 @@ class RunningDesktop:
         cookie = self._private.xauthority if self._private else None
         return Grabber(self.display, lambda: cookie_from(cookie))
 
-    def open_touch_sensor(self) -> "TouchSensor | None":
+    def open_input_sensor(self) -> "UserInputSensor | None":
         """Open a sensor of people's input, for another thread; the caller closes it.
 
         None on a private display, which no person uses, and if the system does not report input.
@@ -113,7 +113,7 @@ class RunningDesktop:
         make = getattr(self.backend, "make_touch_sensor", None)
         if self._private is not None or make is None:
             return None
-        sensor: TouchSensor = make()
+        sensor: UserInputSensor = make()
         return sensor
 
     def start_app(self, command: str | Sequence[str]) -> Program:
@@ -197,7 +197,7 @@ class RunningDesktop:
             self._is_connected = False
             self.backend.close()
 
-    def _choose_region(self) -> Region:
+    def _choose_region(self) -> ScreenRegion:
         if self._options.monitor is None:
             return self.backend.screen()
         monitors = self.backend.monitors()

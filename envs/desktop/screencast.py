@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from envs.desktop.backend import Frame, ScreenLostError
+from envs.desktop.backend import ScreenFrame, ScreenLostError
 from envs.desktop.running_desktop import RunningDesktop
 from envs.desktop.screenshot import Grabber
-from envs.env import Touch
+from envs.env import InputDevice
 from envs.errors import EnvError
 from envs.observation import LiveFrame
 
 if TYPE_CHECKING:
-    from envs.desktop.x11.touch import TouchSensor
+    from envs.desktop.x11.user_input import UserInputSensor
 
 _QUALITY = 70
 _AWAY_S = 0.1
@@ -56,15 +56,15 @@ async def watch_desktop(find_desktop: Callable[[], RunningDesktop | None], max_f
                 thread.submit(reader.close)
 
 
-async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> AsyncIterator[Touch]:
+async def watch_user_input(find_desktop: Callable[[], RunningDesktop | None]) -> AsyncIterator[InputDevice]:
     """Yield input of other people on the display as it happens.
 
     Args:
         find_desktop: Returns the desktop of the current episode, None between two.
     """
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1, "desktop-touches") as thread:
-        reader: _TouchReader | None = None
+    with ThreadPoolExecutor(1, "desktop-user-input") as thread:
+        reader: _UserInputReader | None = None
         try:
             while True:
                 desktop = find_desktop()
@@ -72,7 +72,7 @@ async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> As
                     if reader is None or reader.desktop is not desktop:
                         if reader is not None:
                             thread.submit(reader.close)
-                        reader = _TouchReader(desktop)
+                        reader = _UserInputReader(desktop)
                     touch = await loop.run_in_executor(thread, reader.read)
                     if touch is not None:
                         yield touch
@@ -82,20 +82,20 @@ async def watch_touches(find_desktop: Callable[[], RunningDesktop | None]) -> As
                 thread.submit(reader.close)
 
 
-class _TouchReader:
+class _UserInputReader:
     """Reader of people's input on one desktop; used from one thread."""
 
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
-        self._sensor: TouchSensor | None = None
+        self._sensor: UserInputSensor | None = None
         self._is_open = False
 
-    def read(self) -> Touch | None:
+    def read(self) -> InputDevice | None:
         """Return the input since the last call; None also if it cannot be detected (any more)."""
         try:
             if not self._is_open:
                 self._is_open = True
-                self._sensor = self.desktop.open_touch_sensor()
+                self._sensor = self.desktop.open_input_sensor()
             return self._sensor.poll() if self._sensor is not None else None
         except Exception as error:
             if not isinstance(error, (EnvError, OSError, *self.desktop.lost)):
@@ -116,7 +116,7 @@ class _FrameReader:
     def __init__(self, desktop: RunningDesktop) -> None:
         self.desktop = desktop
         self._grabber: Grabber | None = None
-        self._last: Frame | None = None
+        self._last: ScreenFrame | None = None
 
     def read(self) -> bytes | None:
         """Return the screen as JPEG; None if it is unchanged or gone."""
@@ -139,7 +139,7 @@ class _FrameReader:
             grabber.close()
 
 
-def _to_jpeg(frame: Frame) -> bytes:
+def _to_jpeg(frame: ScreenFrame) -> bytes:
     import numpy as np
     from PIL import Image
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from envs.desktop.backend import Backend, Clock, Cursor, Frame, Region, ScreenLostError
+from envs.desktop.backend import Backend, Cursor, InterruptibleClock, ScreenFrame, ScreenLostError, ScreenRegion
 from envs.errors import require
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -122,7 +122,7 @@ class Grabber:
         self._connecting = connecting
         self._screen: Any = self._open()
 
-    def grab(self, region: Region) -> Frame:
+    def grab(self, region: ScreenRegion) -> ScreenFrame:
         """Capture the pixels of a region.
 
         Raises:
@@ -135,10 +135,10 @@ class Grabber:
             "height": region.height_px,
         }
         try:
-            shot = self._screen.grab(box) if self._screen is not None else self._grab_anew(box)
+            shot = self._screen.grab(box) if self._screen is not None else self._reopen_and_grab(box)
         except self._failures:  # the screen size may have changed: reconnect and retry once
-            shot = self._grab_anew(box)
-        return Frame(bgrx=shot.raw, size_px=(shot.width, shot.height))
+            shot = self._reopen_and_grab(box)
+        return ScreenFrame(bgrx=shot.raw, size_px=(shot.width, shot.height))
 
     def close(self) -> None:
         """Disconnect, even if the screen is gone."""
@@ -150,7 +150,7 @@ class Grabber:
         except self._failures:
             pass
 
-    def _grab_anew(self, box: dict[str, int]) -> Any:
+    def _reopen_and_grab(self, box: dict[str, int]) -> Any:
         self.close()
         try:
             self._screen = self._open()
@@ -163,7 +163,7 @@ class Grabber:
             return self._mss.MSS() if self._display is None else self._mss.MSS(display=self._display)
 
 
-class Camera:
+class ScreenCamera:
     """Camera for one region of a screen.
 
     Args:
@@ -172,23 +172,23 @@ class Camera:
         draw_cursor: True to draw the pointer into the screenshot.
     """
 
-    def __init__(self, backend: Backend, region: Region, *, draw_cursor: bool) -> None:
+    def __init__(self, backend: Backend, region: ScreenRegion, *, draw_cursor: bool) -> None:
         self._backend = backend
         self._region = region
         self._draw_cursor = draw_cursor
 
-    def grab(self) -> Frame:
+    def grab(self) -> ScreenFrame:
         """Capture the current pixels of the region, without the pointer."""
         return self._backend.grab(self._region)
 
-    def develop(self, frame: Frame, pointer_px: tuple[int, int]) -> bytes:
+    def encode(self, frame: ScreenFrame, pointer_px: tuple[int, int]) -> bytes:
         """Encode a captured frame as PNG; draws the pointer into the frame in place."""
         if self._draw_cursor:
             draw_cursor(frame, self._region, self._backend.cursor() or arrow_at(*pointer_px))
         return encode_png(frame.bgrx, frame.size_px)
 
 
-def draw_cursor(frame: Frame, region: Region, cursor: Cursor) -> None:
+def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> None:
     """Draw the pointer into a captured frame, in place.
 
     Args:
@@ -221,14 +221,14 @@ _RESTLESS_SHARE = 0.5  # of the frames: a tile that changes more often never set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledFrame:
     """Last captured frame, and whether the screen had settled by then."""
 
-    frame: Frame
+    frame: ScreenFrame
     is_quiet: bool
 
 
-class Settler:
+class ScreenSettler:
     """Detector of a settled screen: no relevant change for `quiet_s`.
 
     A change is ignored once `_PATIENCE_S` have passed and it covers few tiles, or only tiles that kept changing during
@@ -241,14 +241,16 @@ class Settler:
         timeout_s: Timeout.
     """
 
-    def __init__(self, grab: Callable[[], Frame], clock: Clock, quiet_s: float, timeout_s: float) -> None:
+    def __init__(
+        self, grab: Callable[[], ScreenFrame], clock: InterruptibleClock, quiet_s: float, timeout_s: float
+    ) -> None:
         self._grab = grab
         self._clock = clock
         self._quiet_s = quiet_s
         self._timeout_s = timeout_s
         self._restless: frozenset[tuple[int, int]] = frozenset()
 
-    def wait(self, before: Frame | None = None) -> Settled:
+    def wait(self, before: ScreenFrame | None = None) -> SettledFrame:
         """Wait until the screen has settled; an idle screen takes `quiet_s` and three captures.
 
         Args:
@@ -263,12 +265,12 @@ class Settler:
             now = self._clock.now_s()
             quiet_s = self._quiet_s if has_effect else max(self._quiet_s, _EFFECT_S)
             if now - still_since >= quiet_s and num_grabs >= 2:
-                return Settled(frame=last, is_quiet=True)
+                return SettledFrame(frame=last, is_quiet=True)
             if now - begin >= self._timeout_s:
                 self._restless = frozenset(
                     tile for tile, count in changes.items() if count > _RESTLESS_SHARE * num_grabs
                 )
-                return Settled(frame=last, is_quiet=False)
+                return SettledFrame(frame=last, is_quiet=False)
             self._clock.pause(min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now)))
             frame = self._grab()
             num_grabs += 1
@@ -279,13 +281,13 @@ class Settler:
             if tiles and not (self._clock.now_s() - begin > _PATIENCE_S and self._is_noise(tiles, frame)):
                 still_since = self._clock.now_s()
 
-    def _is_noise(self, tiles: frozenset[tuple[int, int]], frame: Frame) -> bool:
+    def _is_noise(self, tiles: frozenset[tuple[int, int]], frame: ScreenFrame) -> bool:
         width, height = frame.size_px
         num_tiles = -(-width // _TILE_PX) * -(-height // _TILE_PX)
         return len(tiles - self._restless) <= max(2, _SMALL_SHARE * num_tiles)
 
 
-def changed_tiles(before: Frame, after: Frame) -> frozenset[tuple[int, int]]:
+def changed_tiles(before: ScreenFrame, after: ScreenFrame) -> frozenset[tuple[int, int]]:
     """Return the tiles (column, row) of 40x40 px that differ between two frames; every tile if the size differs."""
     if before.size_px == after.size_px and before.bgrx == after.bgrx:
         return frozenset()

@@ -33,10 +33,10 @@ from envs.actions import (
     Wait,
     normalize_key,
 )
-from envs.desktop.backend import Backend, Clock, Frame, Region
+from envs.desktop.backend import Backend, InterruptibleClock, ScreenFrame, ScreenRegion
 from envs.desktop.options import DesktopOptions
 from envs.desktop.running_desktop import RunningDesktop
-from envs.desktop.screenshot import Camera, Settler
+from envs.desktop.screenshot import ScreenCamera, ScreenSettler
 from envs.errors import ActionError, EnvError, describe_late
 
 _MOTION_S = 0.01  # between two points of a moving pointer
@@ -50,7 +50,7 @@ _Job = tuple["Future[Any]", Callable[[], Any]]
 _CLOSE_TIMEOUT_S = 5.0
 
 
-class ActionExecutor:
+class DesktopActionExecutor:
     """Executor of actions on one screen that tracks held keys and buttons.
 
     Args:
@@ -59,7 +59,7 @@ class ActionExecutor:
         clock: Provides pauses.
     """
 
-    def __init__(self, backend: Backend, region: Region, clock: Clock) -> None:
+    def __init__(self, backend: Backend, region: ScreenRegion, clock: InterruptibleClock) -> None:
         self._backend = backend
         self._region = region
         self._clock = clock
@@ -261,12 +261,12 @@ def _run(future: "Future[Any]", function: Callable[[], Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ScreenCapture:
     """Observation of the screen, and the duration of its stages."""
 
     png: bytes = field(repr=False)
     size_px: tuple[int, int]
-    region: Region
+    region: ScreenRegion
     pointer_px: tuple[int, int]
     title: str | None
     notes: tuple[str, ...]
@@ -275,7 +275,7 @@ class Look:
     observe_s: float
 
 
-class Session:
+class DesktopSession:
     """Session that executes actions and observes the screen; `start`, `act` and `look` block and run on `worker`.
 
     Args:
@@ -293,11 +293,11 @@ class Session:
     def __init__(self, desktop: RunningDesktop, options: DesktopOptions) -> None:
         self.desktop = desktop
         self.worker = Worker("desktop-env")
-        self.clock = Clock()
-        self.executor: ActionExecutor | None = None
+        self.clock = InterruptibleClock()
+        self.executor: DesktopActionExecutor | None = None
         self.is_lost = False
         self._options = options
-        self._before: Frame | None = None
+        self._before: ScreenFrame | None = None
         self._typed_only = False
 
     def start(self) -> None:
@@ -308,9 +308,9 @@ class Session:
         """
         self.desktop.start()
         backend, region, options = self.desktop.backend, self.desktop.region, self._options
-        self.executor = ActionExecutor(backend, region, self.clock)
-        self._camera = Camera(backend, region, draw_cursor=options.draw_cursor)
-        self._settler = Settler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
+        self.executor = DesktopActionExecutor(backend, region, self.clock)
+        self._camera = ScreenCamera(backend, region, draw_cursor=options.draw_cursor)
+        self._settler = ScreenSettler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
 
     def act(self, actions: Sequence[Action], *, is_first: bool = True) -> tuple[str | None, Terminate | None]:
         """Execute actions up to the first that fails or terminates.
@@ -348,7 +348,7 @@ class Session:
         """Wait until the active window has processed its input."""
         self.desktop.backend.wait_processed(self._options.settle_timeout_s, typed_only=False)
 
-    def look(self, *, after_input: bool) -> Look:
+    def look(self, *, after_input: bool) -> ScreenCapture:
         """Wait until the screen has settled, and observe it.
 
         Args:
@@ -362,9 +362,9 @@ class Session:
         settled = self._settler.wait(self._before)
         settled_at = time.perf_counter()
         pointer_px = backend.pointer_px()
-        png = self._camera.develop(settled.frame, pointer_px)
+        png = self._camera.encode(settled.frame, pointer_px)
         title = backend.active_title()
-        return Look(
+        return ScreenCapture(
             png=png,
             size_px=settled.frame.size_px,
             region=self.desktop.region,

@@ -16,7 +16,7 @@ from envs.env import InstructionTask, Task
 from envs.errors import EnvDiedError, EnvError
 from envs.fake import FakeEnv, FakeOptions
 from envs.observation import Generation, Observation, StepResult
-from envs.target import Check, Target
+from envs.target import ActionCheck, Target
 
 
 @pytest.mark.parametrize("has_generations", [False, True])
@@ -44,7 +44,7 @@ class CutPng(FakeEnv):
 
 
 class WrongSize(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         picture = bytearray(result.observation.screenshot)
         picture[16:24] = struct.pack(">II", 1, 1)
@@ -62,12 +62,12 @@ class OneReset(FakeEnv):
 
 
 class BareObservation(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> Any:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> Any:
         return (await super().step(actions, check)).observation
 
 
 class NoScroll(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         if any(isinstance(action, Scroll) for action in actions):
             return replace(result, observation=replace(result.observation, last_action_error="no wheel"))
@@ -75,36 +75,36 @@ class NoScroll(FakeEnv):
 
 
 class RewardIsNoNumber(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         return replace(await super().step(actions, check), reward=float("nan"))
 
 
 class RewardIsNone(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         return replace(await super().step(actions, check), reward=None)  # type: ignore[arg-type]
 
 
 class EndsEarly(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         return replace(result, truncated=bool(actions))
 
 
 class RaisesOnBadKey(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         if any(isinstance(action, PressKey) and len(action.key) > 3 for action in actions):
             raise ValueError("no such key")
         return await super().step(actions, check)
 
 
 class SilentOnBadKey(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         return replace(result, observation=replace(result.observation, last_action_error=None))
 
 
 class GoesOnAfterFailure(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         ends = [action for action in actions if isinstance(action, Terminate)]
         self.terminate = ends[0] if ends else None
@@ -114,14 +114,14 @@ class GoesOnAfterFailure(FakeEnv):
 class StickyError(FakeEnv):
     last: str | None = None
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         self.last = result.observation.last_action_error or self.last
         return replace(result, observation=replace(result.observation, last_action_error=self.last))
 
 
 class NarrowScreen(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         if any(isinstance(action, Move) and action.x_px > 300 for action in actions):
             return replace(result, observation=replace(result.observation, last_action_error="outside"))
@@ -129,7 +129,7 @@ class NarrowScreen(FakeEnv):
 
 
 class LostPointer(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         return replace(result, observation=replace(result.observation, pointer_px=(7, 7)))
 
@@ -140,16 +140,16 @@ class ClicksAnywhere(FakeEnv):
 
 
 class GoesOnWhenCancelled(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         return await asyncio.shield(asyncio.ensure_future(self._step(actions, check)))
 
-    async def _step(self, actions: Sequence[Action], check: Check | None) -> StepResult:
+    async def _step(self, actions: Sequence[Action], check: ActionCheck | None) -> StepResult:
         await asyncio.sleep(sum(action.duration_s for action in actions if isinstance(action, Wait)))
         return await super().step(actions, check)
 
 
 class NeverCancelled(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         end_s = time.monotonic() + sum(10 * action.duration_s for action in actions if isinstance(action, Wait))
         while time.monotonic() < end_s:
             with contextlib.suppress(asyncio.CancelledError):
@@ -178,12 +178,12 @@ class TargetsRaise(FakeEnv):
 
 
 class AsksNobody(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         return await super().step(actions)
 
 
 class GoesOnAnyway(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         error = result.observation.last_action_error
         if error != "objection":
@@ -203,7 +203,7 @@ class ActsOnAnOlderScreen(Generations):
 
 
 class RefusesForGood(Generations):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         expected = self._expected
         result = await super().step(actions, check)
         self._expected = expected
@@ -211,12 +211,12 @@ class RefusesForGood(Generations):
 
 
 class NeverTerminates(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         return replace(await super().step(actions, check), terminated=False)
 
 
 class ForgetsTerminate(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         result = await super().step(actions, check)
         self.terminate = None
         return result
@@ -253,20 +253,20 @@ class ClosesOnce(FakeEnv):
 
 
 class StepsWhenClosed(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         self.is_closed = False
         return await super().step(actions, check)
 
 
 class StepsUnstarted(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         if self.num_resets == 0:
             await self.reset(InstructionTask(instruction=""))
         return await super().step(actions, check)
 
 
 class RaisesTheWrongThing(FakeEnv):
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         if self.num_resets == 0:
             raise RuntimeError("not started")
         return await super().step(actions, check)

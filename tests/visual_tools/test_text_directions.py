@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.tables import table
 from visual_tools.box import Box
-from visual_tools.ocr import Recognized, choose_directions
+from visual_tools.ocr import RecognizedText, choose_directions
 from visual_tools.text_detection import TextArea
 
 Readings = Mapping[int, tuple[str, float]]
@@ -36,13 +36,13 @@ class Reader:
         self.readings.append(readings)
         self.image[box.top : box.bottom, box.left : box.right, 0] = len(self.areas)
 
-    def recognize(self, crop: NDArray[np.uint8]) -> Recognized:
+    def recognize(self, crop: NDArray[np.uint8]) -> RecognizedText:
         self.num_read += 1
         row, half = crop[crop.shape[0] // 2].astype(int), crop.shape[1] // 2
         right, down = row[half + 5, 1:] - row[half - 5, 1:]
         angle_deg = round(math.degrees(math.atan2(down, right)) / 5) * 5 % 360
         text, confidence = self.readings[row[half, 0] - 1].get(angle_deg, ("", 0.0))
-        return Recognized(text=text, confidence=confidence, columns=())
+        return RecognizedText(text=text, confidence=confidence, columns=())
 
     def choose(self) -> list[tuple[str, float]]:
         found = choose_directions(self.image, self.areas, self)  # type: ignore[arg-type]

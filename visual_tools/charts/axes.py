@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.charts.labels import Label, find_labels_below, find_labels_left, read_labels, read_multiplier
-from visual_tools.charts.scales import Kind, Mark, Scale, fit_scale, transform
+from visual_tools.charts.scales import Kind, Scale, TickMark, fit_scale, transform
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import find_background, find_runs, largest_channel
@@ -38,7 +38,7 @@ _MIN_FOUND_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class AxisLine:
     """Straight line or edge along a row or a column.
 
     Attributes:
@@ -75,7 +75,7 @@ def find_frames(image: NDArray[np.uint8]) -> list[Box]:
     return _distinct([*large[:_MAX_FRAMES], *_frame_of_grid(rows, columns)])
 
 
-def _frame_of_grid(rows: list[Line], columns: list[Line]) -> list[Box]:
+def _frame_of_grid(rows: list[AxisLine], columns: list[AxisLine]) -> list[Box]:
     """Return the box spanned by the lines of a grid, for charts without any axis line."""
     if len(rows) < 2 or len(columns) < 2:
         return []
@@ -92,7 +92,7 @@ def _is_large(box: Box) -> bool:
     return min(box.width, box.height) >= _MIN_SIDE_PX
 
 
-def find_lines(levels: NDArray[np.int16]) -> list[Line]:
+def find_lines(levels: NDArray[np.int16]) -> list[AxisLine]:
     """Find long horizontal lines and edges of an image, (H, W, 3); pass it transposed for vertical ones."""
     width = levels.shape[1]
     if levels.shape[0] < 3 or width < 3:
@@ -107,9 +107,9 @@ def find_lines(levels: NDArray[np.int16]) -> list[Line]:
     return _join_edges(edges)
 
 
-def _join_edges(edges: list[tuple[int, int, int]]) -> list[Line]:
+def _join_edges(edges: list[tuple[int, int, int]]) -> list[AxisLine]:
     """Join both edges of a thin line into one line: the rows between them."""
-    lines: list[Line] = []
+    lines: list[AxisLine] = []
     used: set[int] = set()
     for index, (row, start, end) in enumerate(edges):
         if index in used:
@@ -128,7 +128,7 @@ def _join_edges(edges: list[tuple[int, int, int]]) -> list[Line]:
         if partner is not None:
             used.add(partner)
             last, start, end = edges[partner][0] - 1, min(start, edges[partner][1]), max(end, edges[partner][2])
-        lines.append(Line(first=row + 1, last=last + 1 if partner is not None else row, start=start, end=end))
+        lines.append(AxisLine(first=row + 1, last=last + 1 if partner is not None else row, start=start, end=end))
     return lines
 
 
@@ -378,7 +378,7 @@ def _make_axis(
     ends_px: tuple[int, int],
 ) -> Axis | None:
     """Fit a scale to the centers of the labels, then to the ticks near the positions that it predicts."""
-    rough = fit_scale([Mark(px=px, readings=label.readings) for label, px in zip(labels, centers_px, strict=True)])
+    rough = fit_scale([TickMark(px=px, readings=label.readings) for label, px in zip(labels, centers_px, strict=True)])
     if rough is None:
         return None
     expected = [
@@ -387,7 +387,7 @@ def _make_axis(
     ]
     slack_px = max(_MIN_SLACK_PX, _SLACK_HEIGHTS * _usual_height(labels))
     ticks = place_ticks(image, frame, expected, slack_px, reach_px)
-    fine = fit_scale([Mark(px=px, readings=label.readings) for label, px in zip(labels, ticks, strict=True)])
+    fine = fit_scale([TickMark(px=px, readings=label.readings) for label, px in zip(labels, ticks, strict=True)])
     scale, places = (fine, ticks) if fine is not None else (rough, centers_px)
     bare = Axis(
         kind=scale.kind,

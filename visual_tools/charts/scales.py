@@ -101,7 +101,7 @@ def _parse_power(text: str, exponent: str) -> tuple[Reading, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class TickMark:
     """Tick: its pixel along the axis, and the possible numbers of its label."""
 
     px: float
@@ -124,7 +124,7 @@ class Scale:
     residual_px: float
 
 
-def fit_scale(marks: Sequence[Mark]) -> Scale | None:
+def fit_scale(marks: Sequence[TickMark]) -> Scale | None:
     """Return the scale on which most marks agree; None if fewer than half, or fewer than three of three, do.
 
     Every pair of readings proposes a line, and the others vote (random sample consensus, without the randomness).
@@ -155,7 +155,7 @@ def transform(value: float, kind: Kind) -> float:
     return math.log10(value) if kind == "log" else value
 
 
-def _propose(marks: Sequence[Mark]) -> Iterator[tuple[Kind, float, float]]:
+def _propose(marks: Sequence[TickMark]) -> Iterator[tuple[Kind, float, float]]:
     kinds: tuple[Kind, ...] = ("linear", "log")
     for kind in kinds:
         for first, second in combinations(marks, 2):
@@ -167,7 +167,7 @@ def _propose(marks: Sequence[Mark]) -> Iterator[tuple[Kind, float, float]]:
                 yield kind, slope, low - slope * first.px
 
 
-def _choose(mark: Mark, kind: Kind, slope: float, intercept: float, tolerance_px: float) -> Reading | None:
+def _choose(mark: TickMark, kind: Kind, slope: float, intercept: float, tolerance_px: float) -> Reading | None:
     for reading in mark.readings:
         if kind == "log" and reading.value <= 0:
             continue
@@ -181,7 +181,7 @@ def _is_enough(chosen: Sequence[Reading | None], num_readable: int) -> bool:
     return num_used >= min(num_readable, 3) and 2 * num_used >= num_readable
 
 
-def _fit_line(marks: Sequence[Mark], kind: Kind, chosen: Sequence[Reading | None]) -> Scale:
+def _fit_line(marks: Sequence[TickMark], kind: Kind, chosen: Sequence[Reading | None]) -> Scale:
     values = [None if reading is None else reading.value for reading in chosen]
     pairs = [(mark.px, transform(v, kind)) for mark, v in zip(marks, values, strict=True) if v is not None]
     px, levels = np.array(pairs, np.float64).T

@@ -23,7 +23,7 @@ _MIN_WRITING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class MeasuredBar:
     """Bar, or one layer of a stacked bar.
 
     Attributes:
@@ -41,7 +41,7 @@ class Bar:
 
 def find_bars(
     image: NDArray[np.uint8], rgb: NDArray[np.uint8], areas: Areas, candidates: list[Area], swatches: list[Area]
-) -> list[Bar]:
+) -> list[MeasuredBar]:
     """Return the bars of an image; empty if its areas are not mainly bars."""
     least = _MIN_AREA * areas.map.size
     boxes = [(item, _straight_box(areas, item)) for item in candidates if item.area_px >= least]
@@ -107,7 +107,7 @@ def _join(areas: Areas, first: Area, second: Area, gap: Box) -> tuple[Areas, Are
     return dataclasses.replace(areas, map=numbers, colors=colors), joined
 
 
-def weigh_bars(bars: list[Bar]) -> list[float]:
+def weigh_bars(bars: list[MeasuredBar]) -> list[float]:
     """Return the size of each bar: its length if all widths are equal within the pixel grid, otherwise its area."""
     sizes = np.array([(bar.width_px, bar.height_px) for bar in bars])
     across = int(np.argmin(sizes.std(axis=0)))
@@ -116,7 +116,7 @@ def weigh_bars(bars: list[Bar]) -> list[float]:
     return weights
 
 
-def _total(bars: list[Bar]) -> int:
+def _total(bars: list[MeasuredBar]) -> int:
     return sum(bar.area.area_px for bar in bars)
 
 
@@ -136,12 +136,12 @@ def _is_rectangle(areas: Areas, item: Area, box: Box) -> bool:
     return overlap > 1 - _RAGGED - _RAGGED_PX / min(box.width, box.height)
 
 
-def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, box: Box) -> Bar:
+def _measure_bar(image: NDArray[np.uint8], rgb: NDArray[np.uint8], item: Area, box: Box) -> MeasuredBar:
     """Measure a bar, with each edge moved to where the colours change."""
     top, bottom, left, right = (
         find_edge_shift(image, box, side, rgb[item.color]) for side in ("top", "bottom", "left", "right")
     )
-    return Bar(
+    return MeasuredBar(
         area=item,
         box_px=box,
         width_px=max(box.width + left + right, 0.5),
@@ -158,15 +158,15 @@ def _middle_edges(mask: NDArray[np.bool_], box: Box) -> tuple[int, int, int, int
     return box.left + left, box.top + top, box.right - right, box.bottom - bottom
 
 
-def _on_one_line(bars: list[Bar], slack: int, *, is_upright: bool) -> list[Bar]:
+def _on_one_line(bars: list[MeasuredBar], slack: int, *, is_upright: bool) -> list[MeasuredBar]:
     """Return the bars that touch the line with the most bars, directly or stacked on each other."""
 
-    def edges(bar: Bar) -> tuple[int, int, int, int]:
+    def edges(bar: MeasuredBar) -> tuple[int, int, int, int]:
         """Return start and end along the bar, then across it."""
         box = bar.box_px
         return (box.top, box.bottom, box.left, box.right) if is_upright else (box.left, box.right, box.top, box.bottom)
 
-    def carried(line: int) -> list[Bar]:
+    def carried(line: int) -> list[MeasuredBar]:
         reached = [bar for bar in bars if min(abs(edges(bar)[0] - line), abs(edges(bar)[1] - line)) <= slack]
         waiting = [bar for bar in bars if bar not in reached]
         fresh = reached

@@ -20,7 +20,7 @@ from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import Pie, find_pie
-from visual_tools.colors.shares import ColorShares, Measured, make_shares
+from visual_tools.colors.shares import ColorMeasurement, ColorShares, make_shares
 from visual_tools.colors.words import ColorLike, parse_color, to_lab
 from visual_tools.errors import ImageError, MissingPackageError
 from visual_tools.images.files import ImageSource, load_image
@@ -154,14 +154,14 @@ _MAX_PANEL_FILL = 0.93
 _PANEL_INSET_PX = 4
 _MIN_PAPER_LIGHTNESS = 78.0
 _MAX_INK_LIGHTNESS = 25.0
-Wanted = Literal["auto", "pie", "area", "bars"]
+RequestedKind = Literal["auto", "pie", "area", "bars"]
 _CLOSENESS = (1.0, 0.6, 0.35)
 _MAX_PIXELS = 4_000_000
 _MIN_MAIN = 0.55
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class SegmentedImage:
     """Drawn image divided into its parts.
 
     Attributes:
@@ -185,9 +185,9 @@ class Scene:
     lines: list[TextLine] = field(repr=False)
 
 
-def make_scene(
+def segment_image(
     image: NDArray[np.uint8], palette: Palette, areas: Areas, background: ColorLike | None, *, read_labels: bool
-) -> Scene:
+) -> SegmentedImage:
     """Separate backgrounds, legend and text from the areas to measure."""
     ground = _find_background(areas, palette) if background is None else find_color(palette, background)
     candidates = [item for item in areas.items if item.color != ground]
@@ -196,7 +196,7 @@ def make_scene(
     grounds = frozenset(color for color in (ground, panel) if color is not None)
     swatches = find_swatches(areas, candidates, grounds)
     lines = read_lines(image, candidates, swatches) if read_labels else []
-    return Scene(
+    return SegmentedImage(
         image=image,
         palette=palette,
         areas=areas,
@@ -267,7 +267,7 @@ def color_share(
     num_colors: int | None = None,
     box: Box | None = None,
     background: ColorLike | None = None,
-    kind: Wanted = "auto",
+    kind: RequestedKind = "auto",
     read_labels: bool = True,
 ) -> ColorShares:
     """Measure the share of each colour in a pie, in bars, in stacked areas, or in a photograph.
@@ -322,19 +322,19 @@ def _shrink(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 class _Request:
     num_colors: int | None
     background: ColorLike | None
-    kind: Wanted
+    kind: RequestedKind
     read_labels: bool
 
 
-def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
+def _measure(image: NDArray[np.uint8], request: _Request) -> ColorMeasurement:
     flat = find_flat(image)
-    best: Measured | None = None
+    best: ColorMeasurement | None = None
     for closeness in _CLOSENESS:
         palette = find_palette(image, flat, closeness=closeness)
         areas = find_areas(image, palette) if palette is not None else None
         if palette is None or areas is None:
             break
-        scene = make_scene(image, palette, areas, request.background, read_labels=request.read_labels)
+        scene = segment_image(image, palette, areas, request.background, read_labels=request.read_labels)
         measured = _measure_drawing(scene, request.kind)
         if best is None or len(measured.colors) > len(best.colors):
             best = measured
@@ -349,7 +349,7 @@ def _measure(image: NDArray[np.uint8], request: _Request) -> Measured:
     return _measure_photo(image, request)
 
 
-def _measure_drawing(scene: Scene, kind: Wanted) -> Measured:
+def _measure_drawing(scene: SegmentedImage, kind: RequestedKind) -> ColorMeasurement:
     measured = None
     if kind in ("auto", "pie"):
         measured = _measure_pie(scene, is_asked=kind == "pie")
@@ -360,7 +360,7 @@ def _measure_drawing(scene: Scene, kind: Wanted) -> Measured:
     return measured if measured is not None else _measure_pixels(scene)
 
 
-def _measure_pie(scene: Scene, *, is_asked: bool) -> Measured | None:
+def _measure_pie(scene: SegmentedImage, *, is_asked: bool) -> ColorMeasurement | None:
     pie = find_pie(scene.areas, scene.grounds)
     if pie is None or not (is_asked or pie.is_closed):
         return None
@@ -368,7 +368,7 @@ def _measure_pie(scene: Scene, *, is_asked: bool) -> Measured | None:
     if not is_asked and inside < _MIN_MAIN * sum(item.area_px for item in scene.candidates):
         return None
     weights = [sector.angle_rad if pie.is_closed else float(sector.area.area_px) for sector in pie.sectors]
-    return Measured(
+    return ColorMeasurement(
         areas=pie.areas,
         items=[sector.area for sector in pie.sectors],
         weights=weights,
@@ -381,12 +381,12 @@ def _measure_pie(scene: Scene, *, is_asked: bool) -> Measured | None:
     )
 
 
-def _measure_bars(scene: Scene) -> Measured | None:
+def _measure_bars(scene: SegmentedImage) -> ColorMeasurement | None:
     areas, candidates = join_cut_bars(scene.image, scene.palette, scene.areas, scene.candidates)
     bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
     if not bars:
         return None
-    return Measured(
+    return ColorMeasurement(
         areas=areas,
         items=[bar.area for bar in bars],
         weights=weigh_bars(bars),
@@ -399,10 +399,10 @@ def _measure_bars(scene: Scene) -> Measured | None:
     )
 
 
-def _measure_pixels(scene: Scene) -> Measured:
+def _measure_pixels(scene: SegmentedImage) -> ColorMeasurement:
     labels = match_swatches(scene.swatches, scene.lines)
     items = [item for item in scene.candidates if item not in scene.swatches] or list(scene.areas.items)
-    return Measured(
+    return ColorMeasurement(
         areas=scene.areas,
         items=items,
         weights=[float(item.area_px) for item in items],
@@ -415,13 +415,13 @@ def _measure_pixels(scene: Scene) -> Measured:
     )
 
 
-def _measure_photo(image: NDArray[np.uint8], request: _Request) -> Measured:
+def _measure_photo(image: NDArray[np.uint8], request: _Request) -> ColorMeasurement:
     palette = find_main_colors(image, request.num_colors)
     colors = apply_lut(image, palette.lut)
     background = None if request.background is None else find_color(palette, request.background)
     areas, items = _one_area_each(colors, len(palette.rgb))
     items = [item for item in items if item.color != background]
-    return Measured(
+    return ColorMeasurement(
         areas=areas,
         items=items,
         weights=[float(item.area_px) for item in items],

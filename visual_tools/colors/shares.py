@@ -102,7 +102,7 @@ class ColorShares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ColorMeasurement:
     """Raw measurement of an image, before it is converted to shares.
 
     Attributes:
@@ -133,7 +133,9 @@ class Measured:
         return {item.color for item in self.items}
 
 
-def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colors: int | None = None) -> ColorShares:
+def make_shares(
+    measured: ColorMeasurement, frame: Box, shape: tuple[int, ...], num_colors: int | None = None
+) -> ColorShares:
     """Convert a measurement to shares of the whole image.
 
     Args:
@@ -166,7 +168,7 @@ def make_shares(measured: Measured, frame: Box, shape: tuple[int, ...], num_colo
     )
 
 
-def _join_alike(measured: Measured, num_colors: int | None) -> dict[int, int]:
+def _join_alike(measured: ColorMeasurement, num_colors: int | None) -> dict[int, int]:
     """Return for each colour the one that replaces it: itself, unless there are too many."""
     group_of = {color: color for color in measured.colors}
     sizes = dict.fromkeys(group_of, 0.0)
@@ -181,7 +183,7 @@ def _join_alike(measured: Measured, num_colors: int | None) -> dict[int, int]:
     return group_of
 
 
-def _make_share(measured: Measured, color: int, members: list[tuple[Area, float]], frame: Box) -> Share:
+def _make_share(measured: ColorMeasurement, color: int, members: list[tuple[Area, float]], frame: Box) -> Share:
     members = sorted(members, key=lambda member: -member[1])
     pieces = tuple(_make_piece(measured.areas, item, part, frame) for item, part in members)
     written = dict.fromkeys(measured.item_labels.get(item.number, "") for item, _ in members)

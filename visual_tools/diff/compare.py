@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.diff.halves import split_halves
 from visual_tools.diff.maps import (
-    Region,
+    DiffRegion,
     find_excess,
     find_regions,
     find_structure,
@@ -74,7 +74,7 @@ class Shift:
         return math.dist(self.old_box.center, self.new_box.center)
 
 
-def find_shift(old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
+def find_shift(old: DiffRegion, new: DiffRegion, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
     """Return the shift that maps the first image's pixels of `old` to the second's of `new`, or None.
 
     Two cases: separate places of the same shape; and overlapping places, of which only the rims differ.
@@ -102,7 +102,7 @@ def _is_rim(part: Box, whole: Box, slack_px: int) -> bool:
     return spans and whole.contains(part, slack_px)
 
 
-def find_shift_within(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
+def find_shift_within(region: DiffRegion, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Shift | None:
     """Return the shift within a region that covers both the old and the new place, or None."""
     step = _step(region, region)
     reach = region.box.width // step - 2, region.box.height // step - 2
@@ -131,12 +131,12 @@ def _within(both: Box, best: _Best) -> Shift | None:
     return Shift(old_box=old, new_box=old.moved(dx, dy), error=best.error, is_distinct=best.is_distinct)
 
 
-def _step(old: Region, new: Region) -> int:
+def _step(old: DiffRegion, new: DiffRegion) -> int:
     both = old.box, new.box
     return max(1, max(max(box.width, box.height) for box in both) // _MAX_MOVED_SIDE_PX)
 
 
-def _shape_overlap(old: Region, new: Region, dx: int, dy: int) -> float:
+def _shape_overlap(old: DiffRegion, new: DiffRegion, dx: int, dy: int) -> float:
     """Return the intersection over union of the two masks after the shift."""
     moved = old.box.moved(dx, dy)
     both = moved.union(new.box)
@@ -151,7 +151,7 @@ class _Search:
     """Squared error of shifts, over vanished and appeared pixels; every `step`-th pixel of both images."""
 
     def __init__(
-        self, old: Region, new: Region, first: NDArray[np.uint8], second: NDArray[np.uint8], step: int
+        self, old: DiffRegion, new: DiffRegion, first: NDArray[np.uint8], second: NDArray[np.uint8], step: int
     ) -> None:
         self._step = step
         self._first, self._second = first[::step, ::step], second[::step, ::step]
@@ -182,7 +182,7 @@ class _Search:
         )
 
 
-def _thinned(region: Region, step: int) -> tuple[int, int, NDArray[np.float32]]:
+def _thinned(region: DiffRegion, step: int) -> tuple[int, int, NDArray[np.float32]]:
     """Return left, top and mask of a region on the grid of every `step`-th pixel."""
     left, top = -(-region.box.left // step), -(-region.box.top // step)
     mask = region.mask[top * step - region.box.top :: step, left * step - region.box.left :: step]
@@ -224,7 +224,7 @@ def _errors(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ClassifiedRegion:
     """Difference in the first image's frame; both boxes are equal unless something moved."""
 
     kind: str
@@ -234,9 +234,9 @@ class Finding:
     confidence: float
 
 
-def find_findings(
-    regions: tuple[Region, ...], first: NDArray[np.uint8], second: NDArray[np.uint8]
-) -> tuple[Finding, ...]:
+def classify_regions(
+    regions: tuple[DiffRegion, ...], first: NDArray[np.uint8], second: NDArray[np.uint8]
+) -> tuple[ClassifiedRegion, ...]:
     """Classify each region, after pairing the regions of moved objects."""
     alone = [_name(region, first, second) for region in regions]
     pairs = _pair_moved(regions, [region.kind for region in alone], first, second)
@@ -246,7 +246,7 @@ def find_findings(
 
 
 def _pair_moved(
-    regions: tuple[Region, ...], kinds: list[str], first: NDArray[np.uint8], second: NDArray[np.uint8]
+    regions: tuple[DiffRegion, ...], kinds: list[str], first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> dict[tuple[int, int], Shift]:
     """Match regions that an object left with regions where it arrived; each is used once, nearest good fits first.
 
@@ -290,7 +290,7 @@ def _has_core(shift: Shift, first: NDArray[np.uint8]) -> bool:
     return bool(np.abs(np.median(middle, axis=0) - np.median(rim, axis=0)).max() > _UNLIKE)
 
 
-def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Finding:
+def _name(region: DiffRegion, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> ClassifiedRegion:
     before, after, mask = _close_up(region, first, second)
     around = cv2.dilate(mask, np.ones((3, 3), np.uint8))
     expected = cv2.inpaint(before, around, 3, cv2.INPAINT_TELEA).astype(np.float32)
@@ -308,7 +308,7 @@ def _name(region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]) -
 
 
 def _close_up(
-    region: Region, first: NDArray[np.uint8], second: NDArray[np.uint8]
+    region: DiffRegion, first: NDArray[np.uint8], second: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Return crops of both images around a region and its mask (0, 255), downscaled if the region is large."""
     margin = max(8, max(region.box.width, region.box.height) // 8)
@@ -335,8 +335,8 @@ def _edge_agreement(before: NDArray[np.uint8], after: NDArray[np.uint8], around:
     return float(np.corrcoef(*strengths)[0, 1])
 
 
-def _moved(region: Region, shift: Shift) -> Finding:
-    return Finding(
+def _moved(region: DiffRegion, shift: Shift) -> ClassifiedRegion:
+    return ClassifiedRegion(
         kind="moved",
         first_box=shift.old_box,
         second_box=shift.new_box,
@@ -345,13 +345,13 @@ def _moved(region: Region, shift: Shift) -> Finding:
     )
 
 
-def _in_place(kind: str, region: Region) -> Finding:
-    return Finding(
+def _in_place(kind: str, region: DiffRegion) -> ClassifiedRegion:
+    return ClassifiedRegion(
         kind=kind, first_box=region.box, second_box=region.box, area_px=region.area_px, confidence=_confidence(region)
     )
 
 
-def _confidence(region: Region) -> float:
+def _confidence(region: DiffRegion) -> float:
     return round(1 - 1 / max(region.strength, 1.0), 2)
 
 
@@ -403,7 +403,7 @@ def pixel_diff(
         raise ImageError(
             f"the images are {_size(before)} and {_size(after)} pixels; with register=False they must be of one size"
         )
-    laid = _lay(before, after, register)
+    laid = _align(before, after, register)
     overlap = _box_around(laid.covered)
     similarity = mean_structure(find_structure(_grey(before), _grey(laid.aligned)), laid.covered)
     diagonal = math.hypot(*before.shape[:2])
@@ -417,7 +417,7 @@ def pixel_diff(
     )
     mask = paint(regions, before.shape)
     reason = _why_not_comparable(mask, similarity, laid)
-    findings = () if reason else find_findings(regions, before, laid.aligned)
+    findings = () if reason else classify_regions(regions, before, laid.aligned)
     return Differences(
         differences=_number(findings, laid.transform, before.shape, after.shape, halves),
         comparable=not reason,
@@ -432,7 +432,7 @@ def pixel_diff(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Laid:
+class _AlignedImage:
     """Second image in the first one's frame; `covered` is 255 where it has content."""
 
     transform: Transform
@@ -441,9 +441,9 @@ class _Laid:
     covered: NDArray[np.uint8]
 
 
-def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) -> _Laid:
+def _align(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) -> _AlignedImage:
     if not register or np.array_equal(first, second):
-        return _Laid(
+        return _AlignedImage(
             transform=Transform(), agreement=1.0, aligned=second, covered=np.full(first.shape[:2], 255, np.uint8)
         )
     transform, agreement = find_transform(_grey(first), _grey(second))
@@ -455,7 +455,7 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     if not transform.is_identity:
         kernel = np.ones((2 * _EDGE_PX + 1, 2 * _EDGE_PX + 1), np.uint8)
         covered = cv2.erode(covered, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0,))
-    return _Laid(
+    return _AlignedImage(
         transform=transform,
         agreement=agreement,
         aligned=warp_onto(second, transform.matrix, first.shape),
@@ -463,7 +463,7 @@ def _lay(first: NDArray[np.uint8], second: NDArray[np.uint8], register: bool) ->
     )
 
 
-def _why_not_comparable(mask: NDArray[np.bool_], similarity: float, laid: _Laid) -> str:
+def _why_not_comparable(mask: NDArray[np.bool_], similarity: float, laid: _AlignedImage) -> str:
     covered = np.count_nonzero(laid.covered)
     if covered == 0:
         return "the images do not overlap"
@@ -477,7 +477,7 @@ def _why_not_comparable(mask: NDArray[np.bool_], similarity: float, laid: _Laid)
 
 
 def _number(
-    findings: tuple[Finding, ...],
+    findings: tuple[ClassifiedRegion, ...],
     transform: Transform,
     shape: tuple[int, ...],
     other: tuple[int, ...],

@@ -228,12 +228,12 @@ def _apply(image: NDArray[np.uint8], gains: NDArray[np.floating], offsets: NDArr
 
 
 # Heuristics without another source; measured together in benchmarks/visual/README.md, "Differences".
-_SCRAP_SHARE, _SCRAP_REACH = 0.15, 0.4  # of the larger region's box and of its longer side
+_FRAGMENT_SHARE, _FRAGMENT_REACH = 0.15, 0.4  # of the larger region's box and of its longer side
 _SURE = 2.0  # minimum peak of a region, as a multiple of the threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class DiffRegion:
     """Differing pixels that belong together, in the first image's frame.
 
     Attributes:
@@ -252,7 +252,9 @@ class Region:
         return int(np.count_nonzero(self.mask))
 
 
-def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int) -> tuple[Region, ...]:
+def find_regions(
+    excess: NDArray[np.uint8], threshold: float, min_area_px: int, merge_px: int
+) -> tuple[DiffRegion, ...]:
     """Group pixels above `threshold` within `merge_px` of each other, and drop small and faint groups."""
     rows, columns = _without_specks(excess >= max(threshold, 1), max(min(3, min_area_px), min_area_px // 4))
     regions = []
@@ -261,17 +263,17 @@ def find_regions(excess: NDArray[np.uint8], threshold: float, min_area_px: int, 
         sure = np.count_nonzero(values >= _SURE * threshold)
         if values.size >= min_area_px and sure >= max(min(3, min_area_px), min_area_px // 3):
             regions.append(_make_region(rows[own], columns[own], float(values.mean()) / threshold))
-    return _with_their_scraps(regions, merge_px)
+    return _absorb_fragments(regions, merge_px)
 
 
-def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ...]:
+def _absorb_fragments(regions: list[DiffRegion], merge_px: int) -> tuple[DiffRegion, ...]:
     """Join a small region with a much larger one next to it: parts of a large object may be further apart."""
-    kept: list[Region] = []
+    kept: list[DiffRegion] = []
     for region in sorted(regions, key=lambda region: -region.box.area):
         for at, large in enumerate(kept):
-            reach = min(2 * merge_px, round(_SCRAP_REACH * max(large.box.width, large.box.height)))
+            reach = min(2 * merge_px, round(_FRAGMENT_REACH * max(large.box.width, large.box.height)))
             near = max(-large.box.overlap_x(region.box), -large.box.overlap_y(region.box)) <= reach
-            if near and region.box.area <= _SCRAP_SHARE * large.box.area:
+            if near and region.box.area <= _FRAGMENT_SHARE * large.box.area:
                 kept[at] = join((large, region))
                 break
         else:
@@ -279,7 +281,7 @@ def _with_their_scraps(regions: list[Region], merge_px: int) -> tuple[Region, ..
     return tuple(kept)
 
 
-def paint(regions: tuple[Region, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def paint(regions: tuple[DiffRegion, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return all pixels of the regions, (H, W) bool."""
     mask = np.zeros(shape[:2], np.bool_)
     for region in regions:
@@ -288,7 +290,7 @@ def paint(regions: tuple[Region, ...], shape: tuple[int, ...]) -> NDArray[np.boo
     return mask
 
 
-def join(regions: tuple[Region, ...]) -> Region:
+def join(regions: tuple[DiffRegion, ...]) -> DiffRegion:
     """Join several regions into one."""
     box = regions[0].box
     for region in regions[1:]:
@@ -299,14 +301,14 @@ def join(regions: tuple[Region, ...]) -> Region:
         mask[at.top : at.bottom, at.left : at.right] |= region.mask
     areas = [region.area_px for region in regions]
     strength = float(np.average([region.strength for region in regions], weights=areas))
-    return Region(box=box, mask=mask, strength=strength)
+    return DiffRegion(box=box, mask=mask, strength=strength)
 
 
-def _make_region(rows: NDArray[np.intp], columns: NDArray[np.intp], strength: float) -> Region:
+def _make_region(rows: NDArray[np.intp], columns: NDArray[np.intp], strength: float) -> DiffRegion:
     box = Box(int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
     mask = np.zeros((box.height, box.width), np.bool_)
     mask[rows - box.top, columns - box.left] = True
-    return Region(box=box, mask=mask, strength=strength)
+    return DiffRegion(box=box, mask=mask, strength=strength)
 
 
 def _without_specks(mask: NDArray[np.bool_], min_px: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

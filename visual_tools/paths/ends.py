@@ -32,7 +32,7 @@ _MIN_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class PathEnd:
     """Requested end, located on the image.
 
     Attributes:
@@ -55,7 +55,7 @@ def is_point(end: EndLike) -> bool:
     return not isinstance(end, str | Box) and end is not None and len(end) == 2
 
 
-def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> End:
+def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> PathEnd:
     """Make an end from x and y.
 
     Raises:
@@ -67,10 +67,10 @@ def make_point_end(name: str, end: Sequence[float], shape: tuple[int, ...]) -> E
             f"the {name} ({x}, {y}) lies outside the image of {shape[1]} x {shape[0]} pixels; expected x from 0 "
             f"to {shape[1] - 1} and y from 0 to {shape[0] - 1}"
         )
-    return End(name=name, point_px=(x, y), box_px=Box(x, y, x + 1, y + 1), is_dot=False, is_point=True)
+    return PathEnd(name=name, point_px=(x, y), box_px=Box(x, y, x + 1, y + 1), is_dot=False, is_point=True)
 
 
-def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
+def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> PathEnd:
     """Make an end at the center of a box.
 
     Raises:
@@ -80,12 +80,12 @@ def make_box_end(name: str, box: Box, shape: tuple[int, ...]) -> End:
     if inner.area == 0:
         raise ImageError(f"the {name} {box} lies outside the image of {shape[1]} x {shape[0]} pixels")
     x, y = inner.center
-    return End(name=name, point_px=(int(x), int(y)), box_px=inner, is_dot=False)
+    return PathEnd(name=name, point_px=(int(x), int(y)), box_px=inner, is_dot=False)
 
 
-def make_opening_end(point: Point) -> End:
+def make_opening_end(point: Point) -> PathEnd:
     """Make an end in an opening of the outer walls."""
-    return End(name="opening", point_px=point, box_px=Box(*point, point[0] + 1, point[1] + 1), is_dot=False)
+    return PathEnd(name="opening", point_px=point, box_px=Box(*point, point[0] + 1, point[1] + 1), is_dot=False)
 
 
 def is_color(end: EndLike) -> bool:
@@ -101,7 +101,7 @@ def is_color(end: EndLike) -> bool:
     return True
 
 
-def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], color: ColorLike, rank: int) -> End:
+def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], color: ColorLike, rank: int) -> PathEnd:
     """Find the largest region of a colour (rank 0), or the second largest (rank 1).
 
     Raises:
@@ -115,7 +115,7 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
         region = _region(mask, rank)
         if region is not None:
             (x, y), box_px = region
-            return End(name=name, point_px=(x + left, y + top), box_px=box_px.moved(left, top), is_dot=True)
+            return PathEnd(name=name, point_px=(x + left, y + top), box_px=box_px.moved(left, top), is_dot=True)
     which = "a second region" if rank else "a region"
     raise ImageError(
         f"found nothing {color!r} for the {name}, expected {which} of at least {MIN_DOT_PX} pixels of that "
@@ -123,7 +123,7 @@ def find_dot(name: str, image: NDArray[np.uint8], drawn: NDArray[np.bool_], colo
     )
 
 
-def find_label(name: str, page: NDArray[np.uint8], text: str) -> End:
+def find_label(name: str, page: NDArray[np.uint8], text: str) -> PathEnd:
     """Find text on a page from which the walls have been removed.
 
     Raises:

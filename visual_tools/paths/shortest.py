@@ -16,8 +16,8 @@ from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 from visual_tools.paths.ends import (
-    End,
     EndLike,
+    PathEnd,
     find_dot,
     find_label,
     find_two_dots,
@@ -47,7 +47,7 @@ MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0
 MIN_INSIDE_SHARE = 0.02
 SMALL_SHARE = 0.2
-MAZE_SHARE, DESK_EDGE_SHARE, DESK_SHARE = 0.3, 0.8, 0.08
+MAZE_SHARE, SURFACE_EDGE_SHARE, SURFACE_SHARE = 0.3, 0.8, 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
     edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
     surface = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
     is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
-    if surface and edge[surface] > DESK_EDGE_SHARE * edge.sum() and is_maze[1:].any():
+    if surface and edge[surface] > SURFACE_EDGE_SHARE * edge.sum() and is_maze[1:].any():
         depth = cv2.distanceTransform((labels == surface).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
-        is_clutter[surface] = depth > max(2 * width_px, DESK_SHARE * min(free.shape))
+        is_clutter[surface] = depth > max(2 * width_px, SURFACE_SHARE * min(free.shape))
     without: NDArray[np.bool_] = is_clutter[labels]
     return without
 
@@ -279,7 +279,7 @@ def _read_road(
 ) -> Maze:
     free = tones.free(road)
     width_px = measure_width(free)
-    ends: list[End | None] = []
+    ends: list[PathEnd | None] = []
     for name, given in (("start", start), ("goal", goal)):
         rank = int(name == "goal" and is_color(start) and _same(start, goal))
         ends.append(_find_end(name, given, image, tones.drawn, free, rank))
@@ -298,7 +298,7 @@ def _read_road(
 
 def _find_end(
     name: str, given: EndLike, image: NDArray[np.uint8], drawn: NDArray[np.bool_], free: NDArray[np.bool_], rank: int
-) -> End | None:
+) -> PathEnd | None:
     if given is None:
         return None
     if isinstance(given, Box):
@@ -310,7 +310,7 @@ def _find_end(
     return find_label(name, _without_walls(image, free), str(given))
 
 
-def _place_on_mask(name: str, given: EndLike, shape: tuple[int, ...]) -> End | None:
+def _place_on_mask(name: str, given: EndLike, shape: tuple[int, ...]) -> PathEnd | None:
     if given is None:
         return None
     if isinstance(given, Box):
@@ -320,7 +320,7 @@ def _place_on_mask(name: str, given: EndLike, shape: tuple[int, ...]) -> End | N
     raise ImageError(f"found {given!r} for the {name} on a mask, expected a point (x, y), a Box or None (an opening)")
 
 
-def _fill_from_openings(ends: list[End | None], around: Surroundings) -> list[End]:
+def _fill_from_openings(ends: list[PathEnd | None], around: Surroundings) -> list[PathEnd]:
     """Use openings for the ends that were not given: the first and second, or the one farther from the given end."""
     given = [end for end in ends if end is not None]
     if len(given) == 2:
@@ -342,7 +342,7 @@ def _same(first: EndLike, second: EndLike) -> bool:
     return is_color(second) and str(first).casefold() == str(second).casefold()
 
 
-def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, width_px: float) -> float:
+def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: PathEnd, width_px: float) -> float:
     """Return the share of road around a dot; for points and boxes, 1 if their center is road (or loose ink on it)."""
     if not end.is_dot:
         lone = free.copy() if not free[end.point_px[::-1]] else free
@@ -356,7 +356,7 @@ def _road_share(free: NDArray[np.bool_], drawn: NDArray[np.bool_], end: End, wid
     return float(free[window][ring].mean()) if ring.any() else 1.0
 
 
-def _free_loose_ink(free: NDArray[np.bool_], end: End, width_px: float) -> None:
+def _free_loose_ink(free: NDArray[np.bool_], end: PathEnd, width_px: float) -> None:
     """Remove, in place, ink that is not connected to a wall: a small mark around a point, or the content of a box."""
     height, width = free.shape
     crop = end.box_px.padded(math.ceil(3 * width_px) + 3).clipped(width, height)

@@ -9,8 +9,8 @@ from visual_tools.sandbox.contract import (
     CellImage,
     CellResult,
     Kernel,
+    KernelLimits,
     KernelMaker,
-    Limits,
     Status,
 )
 
@@ -34,8 +34,8 @@ __all__ = [
     "CellImage",
     "CellResult",
     "Kernel",
+    "KernelLimits",
     "KernelMaker",
-    "Limits",
     "Sandbox",
     "Status",
     "describe_backends",

@@ -22,7 +22,7 @@ from visual_tools.errors import SandboxError
 from visual_tools.sandbox.contract import Backend
 from visual_tools.sandbox.landlock import abi_version
 from visual_tools.sandbox.zygote.filesystem import DISKS, FIXED, NEW_ROOT
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK, Mode, Plan
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, SIZE_MARK, Mode, ZygotePlan
 from visual_tools.sandbox.zygote_client import make_argv, make_env
 
 _ROOT_NAMES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -143,7 +143,7 @@ class BackendReport(NamedTuple):
     reason: str
 
 
-def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
+def make_plan(mode: Mode, folder: str) -> tuple[list[str], ZygotePlan]:
     """Build the command line prefix for Python and the plan for a zygote.
 
     Raises:
@@ -156,7 +156,7 @@ def make_plan(mode: Mode, folder: str) -> tuple[list[str], Plan]:
         raise SandboxError("this kernel has no Landlock (Linux 5.13 or newer with it switched on)")
     paths = find_system_paths()
     can_be_nobody = mode == "nested" or (mode == "landlock" and is_open_to_all([*paths, folder]))
-    plan = Plan(
+    plan = ZygotePlan(
         mode=mode,
         control_fd=-1,
         is_root=os.geteuid() == 0 and can_be_nobody,

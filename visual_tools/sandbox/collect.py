@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from visual_tools.sandbox.contract import CellError, CellImage, Limits
+from visual_tools.sandbox.contract import CellError, CellImage, KernelLimits
 from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
 
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -76,7 +76,7 @@ def _last_writing(line: str) -> str:
 class Collector:
     """Outputs of one cell."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: KernelLimits) -> None:
         self._limits = limits
         self._text = Clipped(limits.output_chars)
         self._outputs: list[dict[str, Any]] = []
@@ -193,7 +193,7 @@ def _text_of(value: object, max_chars: int | None = None) -> str:
     return value[:max_chars].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-def parse_image(encoded: str, metadata: object, limits: Limits) -> CellImage | str:
+def parse_image(encoded: str, metadata: object, limits: KernelLimits) -> CellImage | str:
     """Check a base64 PNG from a kernel by its first bytes, without decoding it.
 
     Returns the image, or the reason why it is left out.

@@ -13,7 +13,7 @@ Status = Literal["ok", "error", "interrupted", "died"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class KernelLimits:
     """Resource limits of one kernel.
 
     Attributes:
@@ -122,7 +122,7 @@ class Kernel(Protocol):
 
         Args:
             code: Cell in IPython syntax.
-            timeout_s: Overrides `Limits.wall_s`.
+            timeout_s: Overrides `KernelLimits.wall_s`.
             store_history: True to count the cell as `In [n]`.
 
         Raises:
@@ -144,7 +144,9 @@ class KernelMaker(Protocol):
 
     backend: Backend
 
-    async def make_kernel(self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None) -> Kernel:
+    async def make_kernel(
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
+    ) -> Kernel:
         """Start a new kernel.
 
         Args:

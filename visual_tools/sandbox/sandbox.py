@@ -24,10 +24,10 @@ from visual_tools.sandbox.channels import (
     wait_for_first,
 )
 from visual_tools.sandbox.collect import Collector
-from visual_tools.sandbox.contract import Backend, CellResult, Limits, Status
+from visual_tools.sandbox.contract import Backend, CellResult, KernelLimits, Status
 from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.work_folder import FolderInMemory, FolderOnDisk, WorkFolder, measure_need
-from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, Plan
+from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, KernelSpec, Mode, ZygotePlan
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
@@ -51,7 +51,7 @@ Launch = Callable[[Callable[[Message], None]], Awaitable[Running]]
 class _Cell:
     """Cell in progress."""
 
-    def __init__(self, message_id: str, limits: Limits, channels: Channels) -> None:
+    def __init__(self, message_id: str, limits: KernelLimits, channels: Channels) -> None:
         self.id = message_id
         self._channels = channels
         self.collector = Collector(limits)
@@ -80,7 +80,7 @@ class IsolatedKernel:
         folder: Path,
         inside_dir: str,
         backend: Backend,
-        limits: Limits,
+        limits: KernelLimits,
         launch: Launch,
         zygote: ZygoteClient,
         place: WorkFolder,
@@ -267,7 +267,7 @@ class _Outcome:
     why: str = ""
 
 
-def _count_allowed_bytes(limits: Limits) -> int:
+def _count_allowed_bytes(limits: KernelLimits) -> int:
     """Return the maximum bytes of messages read for one cell: several times the returned output in its widest form."""
     return _MIN_OUTPUT_BYTES + _WASTE * (limits.num_images * limits.image_bytes * 4 // 3 + 6 * limits.output_chars)
 
@@ -295,7 +295,9 @@ class Sandbox:
     Use it as `async with await Sandbox.start() as sandbox`.
     """
 
-    def __init__(self, backend: Backend, limits: Limits, folder: Path, plan: Plan, zygote: ZygoteClient) -> None:
+    def __init__(
+        self, backend: Backend, limits: KernelLimits, folder: Path, plan: ZygotePlan, zygote: ZygoteClient
+    ) -> None:
         self.backend: Backend = backend
         self._limits = limits
         self._folder = folder
@@ -308,7 +310,7 @@ class Sandbox:
         self._is_closed = False
 
     @classmethod
-    async def start(cls, backend: Backend | Literal["auto"] = "auto", limits: Limits | None = None) -> "Sandbox":
+    async def start(cls, backend: Backend | Literal["auto"] = "auto", limits: KernelLimits | None = None) -> "Sandbox":
         """Start the zygote; takes a few seconds, after which a kernel takes milliseconds.
 
         Args:
@@ -324,7 +326,7 @@ class Sandbox:
         for name in ISOLATING if backend == "auto" else (backend,):
             for mode in MODES[name]:
                 try:
-                    return await cls.start_as(name, mode, limits or Limits())
+                    return await cls.start_as(name, mode, limits or KernelLimits())
                 except SandboxError as error:
                     reasons.append(f"{name}: {error}")
         raise SandboxError(
@@ -333,7 +335,7 @@ class Sandbox:
         )
 
     @classmethod
-    async def start_as(cls, backend: Backend, mode: Mode, limits: Limits) -> "Sandbox":
+    async def start_as(cls, backend: Backend, mode: Mode, limits: KernelLimits) -> "Sandbox":
         """Start with exactly this backend and mode; `start` selects them.
 
         Raises:
@@ -350,7 +352,7 @@ class Sandbox:
         return cls(backend, limits, folder, plan, zygote)
 
     async def make_kernel(
-        self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
     ) -> IsolatedKernel:
         """Start a new kernel; see `KernelMaker.make_kernel`."""
         if self._is_closed:
@@ -387,7 +389,7 @@ class Sandbox:
         self._kernels.append(kernel)
         return kernel
 
-    async def _enter_memory(self, folder: Path, limits: Limits, inside_dir: str) -> FolderInMemory:
+    async def _enter_memory(self, folder: Path, limits: KernelLimits, inside_dir: str) -> FolderInMemory:
         """Return the in-memory copy of the folder, which all kernels in the folder share."""
         async with self._rooms_lock:
             if folder not in self._in_memory:
@@ -421,7 +423,7 @@ class Sandbox:
         folder: Path,
         inside_dir: str,
         readable: tuple[str, ...],
-        limits: Limits,
+        limits: KernelLimits,
         on_output: Callable[[Message], None],
     ) -> Running:
         self._numbers += 1

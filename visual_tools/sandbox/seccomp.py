@@ -31,7 +31,7 @@ _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class Arg:
     """Condition on one argument of a call; only its lower 32 bits count, as in the kernel for these calls.
 
     `arg` counts from 0; `has bit` means that the argument has a bit of one of the values.
@@ -55,25 +55,25 @@ class Refusal:
 
     why: str
     calls: str
-    when: When | None = None
+    when: Arg | None = None
     errno: int = EPERM
 
 
 REFUSALS: tuple[Refusal, ...] = (
     Refusal("run calls past this filter", "io_uring_setup io_uring_enter io_uring_register"),
     Refusal("new namespaces, in which a process has every capability", "unshare setns"),
-    Refusal("the same through clone", "clone", When(0, "has bit", (_CLONE_NEW_ANYTHING,))),
+    Refusal("the same through clone", "clone", Arg(0, "has bit", (_CLONE_NEW_ANYTHING,))),
     Refusal("the same through a struct that a filter cannot read; libc falls back to clone", "clone3", errno=ENOSYS),
     Refusal("change what is mounted", "mount umount2 pivot_root chroot move_mount mount_setattr"),
     Refusal("the same, newer interface", "open_tree open_tree_attr fsopen fsconfig fsmount fspick statmount listmount"),
     Refusal("read and write other processes", "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp"),
     Refusal("take memory from other processes", "process_madvise process_mrelease migrate_pages move_pages"),
-    Refusal("change the limits of other processes, which can kill them", "prlimit64", When(0, "not in", (0,))),
-    Refusal("slow down other processes", "setpriority", When(0, "not in", (0,))),
-    Refusal("slow down other processes", "setpriority ioprio_set", When(1, "not in", (0,))),
-    Refusal("slow down other processes", "ioprio_set", When(0, "not in", (1,))),
-    Refusal("slow down other processes", "sched_setaffinity sched_setattr", When(0, "not in", (0,))),
-    Refusal("slow down other processes; libraries set the usual policy", "sched_setscheduler", When(1, "not in", (0,))),
+    Refusal("change the limits of other processes, which can kill them", "prlimit64", Arg(0, "not in", (0,))),
+    Refusal("slow down other processes", "setpriority", Arg(0, "not in", (0,))),
+    Refusal("slow down other processes", "setpriority ioprio_set", Arg(1, "not in", (0,))),
+    Refusal("slow down other processes", "ioprio_set", Arg(0, "not in", (1,))),
+    Refusal("slow down other processes", "sched_setaffinity sched_setattr", Arg(0, "not in", (0,))),
+    Refusal("slow down other processes; libraries set the usual policy", "sched_setscheduler", Arg(1, "not in", (0,))),
     Refusal("load programs into the kernel, watch it", "bpf perf_event_open fanotify_init syslog lookup_dcookie"),
     Refusal("hold the kernel at a page fault", "userfaultfd"),
     Refusal("keyrings, which know no namespaces", "keyctl add_key request_key"),
@@ -84,13 +84,13 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("clock and name of the machine", "sethostname setdomainname"),
     Refusal("memory and queues that outlive the process", "shmget msgget semget mq_open"),
     Refusal("files in memory that no limit counts", "memfd_create memfd_secret"),
-    Refusal("type into the terminal: TIOCSTI, TIOCLINUX", "ioctl", When(1, "in", (0x5412, 0x541C))),
-    Refusal("weaken the layout of memory; asking is allowed", "personality", When(0, "not in", (0xFFFFFFFF,))),
-    Refusal("larger buffers, seemingly set", "setsockopt", When(2, "in", _BUFFER_SIZES), errno=0),
+    Refusal("type into the terminal: TIOCSTI, TIOCLINUX", "ioctl", Arg(1, "in", (0x5412, 0x541C))),
+    Refusal("weaken the layout of memory; asking is allowed", "personality", Arg(0, "not in", (0xFFFFFFFF,))),
+    Refusal("larger buffers, seemingly set", "setsockopt", Arg(2, "in", _BUFFER_SIZES), errno=0),
     Refusal("memory that lives on in a pipe", "vmsplice"),
     Refusal("see what others do with files", "inotify_init inotify_init1 inotify_add_watch", errno=ENOSYS),
-    Refusal("device files; pipes and plain files are allowed", "mknod", When(1, "has bit", (0o020000,))),
-    Refusal("device files; pipes and plain files are allowed", "mknodat", When(2, "has bit", (0o020000,))),
+    Refusal("device files; pipes and plain files are allowed", "mknod", Arg(1, "has bit", (0o020000,))),
+    Refusal("device files; pipes and plain files are allowed", "mknodat", Arg(2, "has bit", (0o020000,))),
 )
 
 _METADATA = (
@@ -113,20 +113,20 @@ def make_refusals(
 ) -> tuple[Refusal, ...]:
     """Return all refusals for these options; see `install_filter`."""
     families = (_AF_UNIX, _AF_INET, _AF_INET6) if allow_inet else (_AF_UNIX,)
-    chosen = [Refusal("networks, and families of sockets full of holes", "socket", When(0, "not in", families))]
-    chosen.append(Refusal("the same in pairs", "socketpair", When(0, "not in", (_AF_UNIX,))))
+    chosen = [Refusal("networks, and families of sockets full of holes", "socket", Arg(0, "not in", families))]
+    chosen.append(Refusal("the same in pairs", "socketpair", Arg(0, "not in", (_AF_UNIX,))))
     if not allow_unix_connect:
-        chosen.append(Refusal("sockets that send without connecting", "socket", When(1, "not in", _STREAM_TYPES)))
+        chosen.append(Refusal("sockets that send without connecting", "socket", Arg(1, "not in", _STREAM_TYPES)))
         chosen.append(Refusal("services of the machine that listen on a Unix socket", "connect"))
     if not allow_metadata:
         chosen += _METADATA
     if kill_only_self:
         chosen += [
-            Refusal("signals to others", "kill", When(0, "not in", (0, pid, -pid & 0xFFFFFFFF, -pgid & 0xFFFFFFFF))),
-            Refusal("signals to others", "tgkill rt_sigqueueinfo rt_tgsigqueueinfo", When(0, "not in", (pid,))),
+            Refusal("signals to others", "kill", Arg(0, "not in", (0, pid, -pid & 0xFFFFFFFF, -pgid & 0xFFFFFFFF))),
+            Refusal("signals to others", "tgkill rt_sigqueueinfo rt_tgsigqueueinfo", Arg(0, "not in", (pid,))),
             Refusal("signals to whom a filter cannot tell", "tkill pidfd_send_signal"),
-            Refusal("signals through a file's owner", "fcntl", When(1, "in", (8, 10, 15))),
-            Refusal("signals through a socket's owner", "ioctl", When(1, "in", (0x8901, 0x8902))),
+            Refusal("signals through a file's owner", "fcntl", Arg(1, "in", (8, 10, 15))),
+            Refusal("signals through a socket's owner", "ioctl", Arg(1, "in", (0x8901, 0x8902))),
         ]
     return (*REFUSALS, *chosen)
 

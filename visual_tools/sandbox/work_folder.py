@@ -86,7 +86,7 @@ _SEND_BYTES = 1 << 24
 
 
 @dataclass(slots=True)
-class Side:
+class FolderSide:
     """One of the two folders: on disk or in memory.
 
     Attributes:
@@ -133,7 +133,7 @@ def parent_of(top: int, path: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def carry_one(
-    source: Side, target: Side, path: bytes, from_path: bytes, about: os.stat_result, leader: bytes
+    source: FolderSide, target: FolderSide, path: bytes, from_path: bytes, about: os.stat_result, leader: bytes
 ) -> os.stat_result:
     """Create one file, folder or link on the other side; return its status there."""
     with parent_of(source.fd, from_path) as (from_fd, from_name), parent_of(target.fd, path) as (to_fd, name):
@@ -325,8 +325,8 @@ class FolderInMemory:
     """In-memory copy of one working folder, shared by all kernels in it."""
 
     def __init__(self, folder: Path, fd: int, owner: int | None, inside_dir: str) -> None:
-        self._disk = Side(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
-        self._memory = Side(fd, owner, is_hostile=True, inside_dir=inside_dir.encode())
+        self._disk = FolderSide(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
+        self._memory = FolderSide(fd, owner, is_hostile=True, inside_dir=inside_dir.encode())
         self._told: Mapping[bytes, str] = {}
         self._lock = threading.Lock()
         self._is_closed = False
@@ -350,7 +350,7 @@ class FolderInMemory:
             notes = (*_describe_fullness(self._memory.fd), *_describe(news, "handed out"))
             return find_handed_out(before, after, left_out), notes
 
-    def _carry(self, source: Side, target: Side) -> tuple[Listing, dict[bytes, str]]:
+    def _carry(self, source: FolderSide, target: FolderSide) -> tuple[Listing, dict[bytes, str]]:
         contents = _list_below(source)
         listing, left_out = contents.entries, contents.left_out
         self._remove_gone(source, target, listing, is_whole=contents.is_whole)
@@ -369,7 +369,7 @@ class FolderInMemory:
             source.marks[path], target.marks[path] = mark, target.mark(status)
         return listing, left_out
 
-    def _remove_gone(self, source: Side, target: Side, listing: Listing, *, is_whole: bool) -> None:
+    def _remove_gone(self, source: FolderSide, target: FolderSide, listing: Listing, *, is_whole: bool) -> None:
         """Remove files that were on both sides and are missing at the source, unless the listing is incomplete."""
         gone = [path for path in source.marks if path not in listing] if is_whole else []
         for path in reversed(gone):  # contents before their folder
@@ -437,7 +437,7 @@ def _is_hidden(path: bytes) -> bool:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FolderContents:
     """Contents of one of the two folders.
 
     Attributes:
@@ -452,7 +452,7 @@ class _Found:
     left_out: dict[bytes, str] = field(default_factory=dict)
     is_whole: bool = True
 
-    def add(self, side: Side, path: bytes, about: os.stat_result) -> None:
+    def add(self, side: FolderSide, path: bytes, about: os.stat_result) -> None:
         kind = stat.S_IFMT(about.st_mode)
         if kind not in _CARRIED:
             self.left_out[path] = ODD
@@ -467,8 +467,8 @@ class _Found:
                 self.left_out[path] = error.strerror or str(error)
 
 
-def _list_below(side: Side) -> _Found:
-    contents = _Found()
+def _list_below(side: FolderSide) -> _FolderContents:
+    contents = _FolderContents()
     walk = Walk(max_entries=_MAX_HOST_FILES, max_depth=MAX_DEPTH, has_parts=True, unlock=True)
     for level in walk.below(side.fd):
         for name, about in level.entries.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from visual_tools.errors import SandboxError
-from visual_tools.sandbox.zygote.plan import KernelSpec, Plan, to_json
+from visual_tools.sandbox.zygote.plan import KernelSpec, ZygotePlan, to_json
 
 _BOOT = (
     "import json,sys;p=json.loads(sys.argv[1]);sys.path[:0]=p['import_paths'];"
@@ -25,7 +25,7 @@ _PACKET_BYTES = 1 << 18
 _LAST_WORDS_CHARS = 2000
 
 
-def make_argv(wrapper: Sequence[str], plan: Plan) -> list[str]:
+def make_argv(wrapper: Sequence[str], plan: ZygotePlan) -> list[str]:
     """Return the command line of a zygote."""
     return [*wrapper, sys.executable, "-I", "-c", _BOOT, to_json(plan)]
 
@@ -88,7 +88,7 @@ class ZygoteClient:
         asyncio.get_running_loop().add_reader(host.fileno(), self._listen)
 
     @classmethod
-    async def start(cls, wrapper: Sequence[str], plan: Plan, folder: Path) -> "ZygoteClient":
+    async def start(cls, wrapper: Sequence[str], plan: ZygotePlan, folder: Path) -> "ZygoteClient":
         """Start a zygote and wait until it is ready.
 
         Raises:

@@ -29,7 +29,7 @@ Strictness = Literal["exact", "ignore_case", "fuzzy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TextSpan:
     """Part of a text that is similar to another text.
 
     Attributes:
@@ -44,24 +44,24 @@ class Span:
     similarity: float
 
 
-def find_spans(text: str, wanted: str, min_similarity: float) -> list[Span]:
+def find_spans(text: str, wanted: str, min_similarity: float) -> list[TextSpan]:
     """Return the parts of `text` that are similar to `wanted`, best first, without overlap."""
     folded, places = _fold(text)
     pattern, _ = _fold(wanted)
     if not pattern or not folded:
         return []
     ends = _find_ends(folded, pattern, (1.0 - min_similarity) * len(pattern) + 1e-9)
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     taken = [False] * len(folded)
     for cost, _, start, end in sorted(ends):
         if not any(taken[start:end]):
             taken[start:end] = [True] * (end - start)
             similarity = 1.0 - cost / len(pattern)
-            spans.append(Span(start=places[start], end=places[end - 1] + 1, similarity=similarity))
+            spans.append(TextSpan(start=places[start], end=places[end - 1] + 1, similarity=similarity))
     return spans
 
 
-def is_whole_word(text: str, span: Span) -> bool:
+def is_whole_word(text: str, span: TextSpan) -> bool:
     """Return True if no letters or digits adjoin the span."""
     before, after = text[: span.start][-1:], text[span.end :][:1]
     return not (before.isalnum() and text[span.start].isalnum()) and not (
@@ -216,7 +216,7 @@ def _search_pair(first: TextLine, second: TextLine, wanted: str, min_similarity:
             yield _make_match(joined, span, wanted, box, min(first.confidence, second.confidence))
 
 
-def _make_match(line: str, span: Span, wanted: str, box: Box, confidence: float) -> TextMatch:
+def _make_match(line: str, span: TextSpan, wanted: str, box: Box, confidence: float) -> TextMatch:
     read = line[span.start : span.end]
     return TextMatch(
         text=read,

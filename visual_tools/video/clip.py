@@ -10,7 +10,7 @@ import numpy as np
 
 from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import fit_side
-from visual_tools.video.reader import Reader
+from visual_tools.video.reader import VideoReader
 from visual_tools.video.timeline import HALF_MS_S, Timeline, check_file, open_video, read_timeline
 
 
@@ -70,7 +70,7 @@ def cut_clip(
     start_pts = int(timeline.pts[first])
     key_pts = int(timeline.key_pts[max(int(np.searchsorted(timeline.key_pts, start_pts, side="right")) - 1, 0)])
     end_pts = int(timeline.pts[end]) if end < len(timeline.pts) else timeline.end_pts
-    piece = _Piece(key_pts=key_pts, start_pts=start_pts if exact else key_pts, end_pts=end_pts)
+    piece = _ClipRange(key_pts=key_pts, start_pts=start_pts if exact else key_pts, end_pts=end_pts)
     av = require("av", "visual")
     try:
         with open_video(file) as (container, stream), av.open(f"file:{target}", "w") as out:
@@ -86,7 +86,7 @@ def cut_clip(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _ClipRange:
     """Part to cut, in ticks: the keyframe to read from, its start, and its end."""
 
     key_pts: int
@@ -115,7 +115,7 @@ class _Copier:
         self._held: list[Any] = []  # not known yet whether they are needed, or what their decoding time is
         self.num_frames, self.end_pts = 0, 0
 
-    def write(self, packet: Any, piece: _Piece) -> None:
+    def write(self, packet: Any, piece: _ClipRange) -> None:
         """Add a packet of the clip."""
         if packet.pts is None or packet.pts < piece.start_pts:
             return
@@ -123,14 +123,14 @@ class _Copier:
         if packet.pts < piece.end_pts and packet.dts is not None:  # earlier packets may be its references
             self._mux_held(packet.dts, piece)
 
-    def close(self, piece: _Piece) -> None:
+    def close(self, piece: _ClipRange) -> None:
         """Write the remaining packets."""
         while self._held and self._held[-1].pts >= piece.end_pts:
             self._held.pop()
         if self._held:
             self._mux_held(self._held[-1].pts, piece)
 
-    def _mux_held(self, last_dts: int, piece: _Piece) -> None:
+    def _mux_held(self, last_dts: int, piece: _ClipRange) -> None:
         """Write the held packets; in some files the first packets after a seek have no decoding time."""
         for before, packet in enumerate(reversed(self._held)):
             if packet.dts is None:
@@ -147,11 +147,11 @@ class _Encoder:
 
     def __init__(self, file: Path, timeline: Timeline, stream: Any, out: Any) -> None:
         self._out, self._stream = out, stream
-        with Reader(file, timeline, fit_side(None), 1) as reader:
+        with VideoReader(file, timeline, fit_side(None), 1) as reader:
             self._target = _add_encoder(out, stream, reader.read_first()[0])
         self.num_frames, self.end_pts = 0, 0
 
-    def write(self, packet: Any, piece: _Piece) -> None:
+    def write(self, packet: Any, piece: _ClipRange) -> None:
         """Add a packet, starting with the keyframe before the clip."""
         try:
             frames = self._stream.codec_context.decode(packet if packet.size else None)
@@ -168,7 +168,7 @@ class _Encoder:
         self.num_frames += 1
         self._out.mux(self._target.encode(frame))
 
-    def close(self, piece: _Piece) -> None:
+    def close(self, piece: _ClipRange) -> None:
         """Flush the decoder and the encoder."""
         self.write(require("av", "visual").Packet(0), piece)
         self._out.mux(self._target.encode(None))
@@ -206,7 +206,7 @@ def _seek(container: Any, stream: Any, timeline: Timeline, key_pts: int) -> None
             return
 
 
-def _write(container: Any, stream: Any, out: Any, piece: _Piece, track: _Copier | _Encoder) -> bool:
+def _write(container: Any, stream: Any, out: Any, piece: _ClipRange, track: _Copier | _Encoder) -> bool:
     """Read from the keyframe on until every stream has passed the end; return True if there was sound."""
     sounds = {
         sound: out.add_stream_from_template(sound)
@@ -240,7 +240,7 @@ def _mux(out: Any, target: Any, packet: Any, start: int) -> None:
 def _make_clip(
     target: Path,
     timeline: Timeline,
-    piece: _Piece,
+    piece: _ClipRange,
     asked_s: tuple[float, float],
     track: _Copier | _Encoder,
     has_audio: bool,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError
 from visual_tools.results import ResultSequence
-from visual_tools.video.frames import Fit
+from visual_tools.video.frames import FrameScaling
 from visual_tools.video.reader import decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Progress, format_time
@@ -145,7 +145,9 @@ def _measure(path: str | os.PathLike[str], timeline: Timeline, progress: Progres
     is_empty = np.zeros(count, bool)
     seen: deque[tuple[NDArray[np.float32], NDArray[np.float32]]] = deque(maxlen=2 * rest + 1)
     wanted = timeline.pts.tolist()
-    for done, frame in enumerate(decode_frames(path, timeline, wanted, Fit(find_size=lambda *_: _THUMBNAIL)), 1):
+    for done, frame in enumerate(
+        decode_frames(path, timeline, wanted, FrameScaling(find_size=lambda *_: _THUMBNAIL)), 1
+    ):
         position = int(np.searchsorted(timeline.pts, frame.pts, side="right")) - 1
         look = _find_look(frame.image)
         seen.append(look)

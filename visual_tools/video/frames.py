@@ -17,7 +17,7 @@ _HD_WIDTH_PX, _HD_HEIGHT_PX = 1280, 576  # as in libplacebo, pl_color_system_gue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class FrameShape:
     """Display geometry of a frame.
 
     Attributes:
@@ -34,7 +34,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class FrameScaling:
     """Image size and scaling filter.
 
     Attributes:
@@ -47,7 +47,7 @@ class Fit:
     is_bicubic: bool = False
 
 
-def fit_side(max_side_px: int | None) -> Fit:
+def fit_side(max_side_px: int | None) -> FrameScaling:
     """Return a fit with the longest side at most `max_side_px` and never larger than the video; None keeps its size."""
 
     def find_size(width_px: int, height_px: int) -> tuple[int, int]:
@@ -57,10 +57,10 @@ def fit_side(max_side_px: int | None) -> Fit:
         scale = Fraction(max_side_px, longest_px)
         return max(round(width_px * scale), 1), max(round(height_px * scale), 1)
 
-    return Fit(find_size=find_size)
+    return FrameScaling(find_size=find_size)
 
 
-def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
+def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> FrameShape:
     """Return the display geometry of a decoded frame from its display matrix and the shape of its pixels."""
     turn, is_flipped = _find_turn(frame)
     width_px, height_px = frame.width, frame.height
@@ -68,7 +68,7 @@ def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> Shape:
         width_px = max(round(width_px * sample_aspect_ratio), 1)
     if turn % 2:
         width_px, height_px = height_px, width_px
-    return Shape(width_px=width_px, height_px=height_px, turn=turn, is_flipped=is_flipped)
+    return FrameShape(width_px=width_px, height_px=height_px, turn=turn, is_flipped=is_flipped)
 
 
 class Painter:
@@ -77,7 +77,7 @@ class Painter:
     def __init__(self) -> None:
         self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
 
-    def paint(self, frame: Any, shape: Shape, fit: Fit) -> NDArray[np.uint8]:
+    def paint(self, frame: Any, shape: FrameShape, fit: FrameScaling) -> NDArray[np.uint8]:
         """Convert a frame to an (H, W, 3) uint8 RGB image, as displayed, in the size of `fit`; alpha on white."""
         size = fit.find_size(shape.width_px, shape.height_px)
         if fit.is_bicubic and size != (shape.width_px, shape.height_px):
@@ -85,7 +85,7 @@ class Painter:
             return np.array(whole.resize(size, Image.Resampling.BICUBIC))
         return self._convert(frame, shape, size)
 
-    def _convert(self, frame: Any, shape: Shape, size: tuple[int, int]) -> NDArray[np.uint8]:
+    def _convert(self, frame: Any, shape: FrameShape, size: tuple[int, int]) -> NDArray[np.uint8]:
         width_px, height_px = (size[1], size[0]) if shape.turn % 2 else size
         has_alpha = frame.format.name == "pal8" or any(part.is_alpha for part in frame.format.components)
         converted = self._reformatter.reformat(

@@ -5,8 +5,8 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.video.frames import Shape, fit_side
-from visual_tools.video.reader import Reader
+from visual_tools.video.frames import FrameShape, fit_side
+from visual_tools.video.reader import VideoReader
 from visual_tools.video.timeline import Timeline, check_file, open_video, read_timeline
 from visual_tools.video.types import VideoInfo
 
@@ -28,7 +28,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
         754.2
     """
     timeline = read_timeline(path)
-    with Reader(path, timeline, fit_side(None), 1) as reader:
+    with VideoReader(path, timeline, fit_side(None), 1) as reader:
         frame, shape = reader.read_first()
     is_variable = is_variable_rate(timeline.pts)
     gap_s, max_gap_s = _find_key_gaps(timeline)
@@ -54,7 +54,7 @@ def probe(path: str | os.PathLike[str]) -> VideoInfo:
             has_audio=bool(container.streams.audio),
             is_truncated=timeline.is_truncated,
             warnings=timeline.warnings
-            + _tell_image(frame.color_trc, frame.interlaced_frame, shape)
+            + _image_warnings(frame.color_trc, frame.interlaced_frame, shape)
             + (("frames come at uneven distances",) if is_variable else ())
             + tuple(others if len(container.streams.video) > 1 else ()),
         )
@@ -75,7 +75,7 @@ def _find_key_gaps(timeline: Timeline) -> tuple[float, float]:
     return float(np.median(gaps_s[:-1] if len(gaps_s) > 1 else gaps_s)), float(gaps_s.max())
 
 
-def _tell_image(color_trc: int, is_interlaced: bool, shape: Shape) -> tuple[str, ...]:
+def _image_warnings(color_trc: int, is_interlaced: bool, shape: FrameShape) -> tuple[str, ...]:
     warnings = []
     if int(color_trc) in _HDR:
         warnings.append(f"high dynamic range ({_HDR[int(color_trc)]}): images look pale, tones are not mapped")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError, require
-from visual_tools.video.frames import Fit, Painter, Shape, find_shape
+from visual_tools.video.frames import FrameScaling, FrameShape, Painter, find_shape
 from visual_tools.video.timeline import Timeline, open_video
 
 _TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders where NONREF keeps other frames bit-exact
@@ -29,7 +29,7 @@ _MAX_RUN_BYTES = 64 << 20  # maximum size of the images of one run that wait for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class DecodeRun:
     """Requested frames, ascending in ticks, that are decoded in one pass starting at a keyframe."""
 
     key_pts: int
@@ -37,33 +37,33 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedFrame:
     """Requested frame: its presentation time in ticks, and its image."""
 
     pts: int
     image: NDArray[np.uint8] = field(repr=False)
 
 
-def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[Run]:
+def make_runs(timeline: Timeline, wanted_pts: Sequence[int]) -> list[DecodeRun]:
     """Make the runs for frames shown at `wanted_pts` (ascending, unique): one for each GOP that contains any."""
     keys = timeline.key_pts
     if not timeline.has_times:
-        return [Run(key_pts=int(timeline.pts[0]), wanted_pts=tuple(wanted_pts))] if wanted_pts else []
+        return [DecodeRun(key_pts=int(timeline.pts[0]), wanted_pts=tuple(wanted_pts))] if wanted_pts else []
     positions = np.maximum(np.searchsorted(keys, wanted_pts, side="right") - 1, 0)
     groups: dict[int, list[int]] = {}
     for position, pts in zip(positions.tolist(), wanted_pts, strict=True):
         groups.setdefault(position, []).append(pts)
-    return [Run(key_pts=int(keys[position]), wanted_pts=tuple(group)) for position, group in groups.items()]
+    return [DecodeRun(key_pts=int(keys[position]), wanted_pts=tuple(group)) for position, group in groups.items()]
 
 
-class Reader:
+class VideoReader:
     """Open video. Not thread-safe; several readers may read one file."""
 
-    def __init__(self, path: str | os.PathLike[str], timeline: Timeline, fit: Fit, threads: int) -> None:
+    def __init__(self, path: str | os.PathLike[str], timeline: Timeline, fit: FrameScaling, threads: int) -> None:
         self._path, self._timeline, self._fit, self._threads = path, timeline, fit, threads
         self._error = require("av", "visual").FFmpegError
         self._painter = Painter()
-        self._shapes: dict[tuple[int, int], Shape] = {}
+        self._shapes: dict[tuple[int, int], FrameShape] = {}
         self._stack = ExitStack()
         self._open()
 
@@ -86,7 +86,7 @@ class Reader:
         """Close the file."""
         self._stack.close()
 
-    def read_first(self) -> tuple[Any, Shape]:
+    def read_first(self) -> tuple[Any, FrameShape]:
         """Return the first decodable frame, as the decoder returns it, and its display geometry.
 
         Must be called before all other methods.
@@ -98,7 +98,7 @@ class Reader:
             return frame, self._find_shape(frame)
         raise VideoError("not one frame of the video can be decoded: the file is damaged")
 
-    def read(self, run: Run) -> Iterator[Decoded]:
+    def read(self, run: DecodeRun) -> Iterator[DecodedFrame]:
         """Yield the frames of a run in order; a frame that cannot be decoded is replaced by the last one before it."""
         if not self._timeline.has_times:
             yield from self._pick(self._decode_all(), run.wanted_pts)
@@ -113,7 +113,7 @@ class Reader:
         if first is not None:
             yield from self._pick(itertools.chain([first], frames), run.wanted_pts)
 
-    def _pick(self, frames: Iterator[tuple[int, Any]], wanted_pts: Sequence[int]) -> Iterator[Decoded]:
+    def _pick(self, frames: Iterator[tuple[int, Any]], wanted_pts: Sequence[int]) -> Iterator[DecodedFrame]:
         left = deque(wanted_pts)
         before: tuple[int, Any] | None = None  # the last frame that was decoded and not yielded
         for pts, frame in frames:
@@ -195,10 +195,10 @@ class Reader:
         earlier = self._timeline.key_pts[self._timeline.key_pts < pts]
         return int(earlier[-1]) if len(earlier) else None
 
-    def _paint(self, pts: int, frame: Any) -> Decoded:
-        return Decoded(pts, self._painter.paint(frame, self._find_shape(frame), self._fit))
+    def _paint(self, pts: int, frame: Any) -> DecodedFrame:
+        return DecodedFrame(pts, self._painter.paint(frame, self._find_shape(frame), self._fit))
 
-    def _find_shape(self, frame: Any) -> Shape:
+    def _find_shape(self, frame: Any) -> FrameShape:
         size = frame.width, frame.height  # cached, because the metadata object keeps its frame in memory
         if size not in self._shapes:
             self._shapes[size] = find_shape(frame, self._stream.sample_aspect_ratio)
@@ -209,10 +209,10 @@ def decode_frames(
     path: str | os.PathLike[str],
     timeline: Timeline,
     wanted_pts: Sequence[int],
-    fit: Fit,
+    fit: FrameScaling,
     *,
     threads: int | None = None,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedFrame]:
     """Yield the frames shown at `wanted_pts` (ascending, unique), in order, as they are decoded.
 
     GOPs are independent, so each core decodes a different one. If there are too few, or the requested frames of one GOP
@@ -226,7 +226,7 @@ def decode_frames(
     images = max((len(run.wanted_pts) for run in runs), default=0)
     is_heavy = images * count_image_bytes(path, timeline, fit) > _MAX_RUN_BYTES
     if threads == 1 or is_heavy or len(runs) < 2 * threads:
-        with Reader(path, timeline, fit, threads) as reader:
+        with VideoReader(path, timeline, fit, threads) as reader:
             for run in runs:
                 yield from reader.read(run)
         return
@@ -238,27 +238,27 @@ def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def count_image_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: Fit) -> int:
+def count_image_bytes(path: str | os.PathLike[str], timeline: Timeline, fit: FrameScaling) -> int:
     """Return the size of one image in bytes.
 
     Raises:
         VideoError: If no frame can be decoded.
     """
-    with Reader(path, timeline, fit, 1) as reader:
+    with VideoReader(path, timeline, fit, 1) as reader:
         shape = reader.read_first()[1]
     width_px, height_px = fit.find_size(shape.width_px, shape.height_px)
     return width_px * height_px * 3
 
 
 def _decode_side_by_side(
-    path: str | os.PathLike[str], timeline: Timeline, runs: Sequence[Run], fit: Fit, threads: int
-) -> Iterator[Decoded]:
+    path: str | os.PathLike[str], timeline: Timeline, runs: Sequence[DecodeRun], fit: FrameScaling, threads: int
+) -> Iterator[DecodedFrame]:
     with ExitStack() as stack:
-        free: SimpleQueue[Reader] = SimpleQueue()
+        free: SimpleQueue[VideoReader] = SimpleQueue()
         for _ in range(threads):
-            free.put(stack.enter_context(Reader(path, timeline, fit, 1)))
+            free.put(stack.enter_context(VideoReader(path, timeline, fit, 1)))
 
-        def decode(run: Run) -> list[Decoded]:
+        def decode(run: DecodeRun) -> list[DecodedFrame]:
             reader = free.get()
             try:
                 return list(reader.read(run))
@@ -267,7 +267,7 @@ def _decode_side_by_side(
 
         pool = ThreadPoolExecutor(threads, thread_name_prefix="video")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        waiting: deque[Future[list[Decoded]]] = deque()
+        waiting: deque[Future[list[DecodedFrame]]] = deque()
         for run in runs:
             waiting.append(pool.submit(decode, run))
             if len(waiting) > threads:

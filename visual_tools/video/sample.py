@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from visual_tools.errors import VideoError
-from visual_tools.video.frames import Fit, fit_side
+from visual_tools.video.frames import FrameScaling, fit_side
 from visual_tools.video.reader import count_image_bytes, decode_frames
 from visual_tools.video.timeline import Timeline, read_timeline
 from visual_tools.video.types import Frame, Frames, Progress, format_time
@@ -80,7 +80,7 @@ def frames(
         raise VideoError(f"fps {fps:g}, group_size {group_size}, max_patches {max_patches}: all must be above 0")
     timeline = read_timeline(path)
     indices = find_indices(len(timeline.pts), timeline.fps, fps)
-    fit = Fit(find_size=functools.partial(find_size, max_patches=max_patches), is_bicubic=True)
+    fit = FrameScaling(find_size=functools.partial(find_size, max_patches=max_patches), is_bicubic=True)
     return _group(_repeat(path, timeline, indices, fit), timeline.fps, group_size, len(indices), progress)
 
 
@@ -111,7 +111,7 @@ def make_timestamp(time_s: float) -> str:
 
 
 def _repeat(
-    path: str | os.PathLike[str], timeline: Timeline, indices: list[int], fit: Fit
+    path: str | os.PathLike[str], timeline: Timeline, indices: list[int], fit: FrameScaling
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Yield an image for every index; a damaged frame is replaced by the one before."""
     wanted_pts = timeline.pts[indices].tolist()
@@ -226,7 +226,7 @@ def sample_frames(
     asked_pts = request.timeline.pts[request.positions]
     chosen = np.searchsorted(shown_pts, asked_pts, side="right") - 1
     if options.get("exact", True):
-        warnings = request.warnings + _tell_damage(shown_pts, asked_pts, chosen)
+        warnings = request.warnings + _damage_warnings(shown_pts, asked_pts, chosen)
     else:
         warnings = request.warnings
     frames = tuple(images[position][1] for position in chosen.tolist() if position >= 0)
@@ -390,7 +390,7 @@ def _check_size(request: _Request) -> None:
         )
 
 
-def _tell_damage(
+def _damage_warnings(
     shown_pts: NDArray[np.int64], asked_pts: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[str, ...]:
     missing = int((chosen < 0).sum())
@@ -409,7 +409,7 @@ _MAX_PIXELS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class ContactSheet:
     """Frames arranged in rows, in order of time.
 
     Attributes:
@@ -438,7 +438,7 @@ def contact_sheet(
     tile_px: int = 320,
     start_s: float = 0.0,
     end_s: float | None = None,
-) -> Sheet:
+) -> ContactSheet:
     """Arrange evenly spaced or given frames of a video on one image, each labelled with its time.
 
     Args:
@@ -470,7 +470,7 @@ def contact_sheet(
     if not shown:
         raise VideoError("there is no frame to put on the sheet")
     columns = columns or (math.ceil(len(shown) / rows) if rows else _find_columns(shown))
-    return Sheet(
+    return ContactSheet(
         image=_lay_out([_make_tile(frame, tile_px) for frame in shown], columns),
         timestamps_s=tuple(frame.timestamp_s for frame in shown),
         indices=tuple(frame.index for frame in shown),

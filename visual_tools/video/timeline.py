@@ -33,7 +33,7 @@ def open_video(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
         # "file:" because a colon in a name would read as a protocol; a playlist must not access the network
         container = av.open(f"file:{file}", container_options={"protocol_whitelist": "file"})
     except (av.FFmpegError, ValueError, OSError) as error:
-        raise VideoError(_tell_unreadable(file, error)) from error
+        raise VideoError(_describe_unreadable(file, error)) from error
     with container:
         yield container, _find_stream(file, container)
 
@@ -46,22 +46,22 @@ def check_file(path: str | os.PathLike[str]) -> Path:
     """
     file = Path(path).expanduser()
     if not file.exists():
-        raise VideoError(f"no such file: {file}{_tell_neighbours(file)}")
+        raise VideoError(f"no such file: {file}{_describe_neighbours(file)}")
     if not file.is_file():
-        raise VideoError(f"{file} is a folder, and a video file was expected{_tell_neighbours(file / '_')}")
+        raise VideoError(f"{file} is a folder, and a video file was expected{_describe_neighbours(file / '_')}")
     if file.stat().st_size == 0:
         raise VideoError(f"{file} is empty (0 bytes), and a video file was expected")
     return file
 
 
-def _tell_neighbours(file: Path) -> str:
+def _describe_neighbours(file: Path) -> str:
     if not file.parent.is_dir():
         return f" (there is no folder {file.parent})"
     names = sorted(other.name for other in file.parent.iterdir() if other.is_file())
     return f"; in {file.parent} there are: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}" if names else ""
 
 
-def _tell_unreadable(file: Path, error: Exception) -> str:
+def _describe_unreadable(file: Path, error: Exception) -> str:
     with file.open("rb") as stream:
         head = stream.read(12)
     if head[4:8] in (b"ftyp", b"moov", b"mdat"):

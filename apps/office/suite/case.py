@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.office.package import open_package
 from apps.office.safe_xml import OfficeError
-from envs.env import EnvSpec, Question, TaskSpec, TaskVerdict
+from envs.env import EnvSpec, QuestionTask, TaskSpec, TaskVerdict
 from envs.suite import FAMILY
 
 Check = Callable[[Path, str], list[str]]
@@ -41,7 +41,7 @@ class Case:
     lacks: Callable[[], str] = str
 
 
-class OfficeTask(Question):
+class OfficeTask(QuestionTask):
     """Case as a task for agents with tools."""
 
     def __init__(self, case: Case, task_id: str) -> None:

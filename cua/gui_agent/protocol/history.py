@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, step_text, system_prompt
 from cua.messages import ImagePart, Message, Part, TextPart
 from cua.step import Step
-from envs import Dialog, Element, Observation, Tab
+from envs import Dialog, Observation, ScreenElement, Tab
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -50,7 +50,7 @@ def draw_marks(observation: Observation) -> bytes:
     return buffer.getvalue()
 
 
-def _draw_mark(draw: "ImageDraw", element: Element, size_px: tuple[int, int]) -> None:
+def _draw_mark(draw: "ImageDraw", element: ScreenElement, size_px: tuple[int, int]) -> None:
     from PIL import ImageFont
 
     width, height = size_px
@@ -177,7 +177,7 @@ def _elements(observation: Observation, options: ProtocolOptions) -> str:
     return ""
 
 
-def _element(element: Element) -> str:
+def _element(element: ScreenElement) -> str:
     parts = [f"[{element.number}] {element.role}", quote(element.name) if element.name else ""]
     parts += [f"value={quote(element.value)}" if element.value else "", *element.states]
     return " ".join(part for part in parts if part)

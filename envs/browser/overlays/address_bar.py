@@ -18,7 +18,7 @@ from envs.actions import (
     TypeSecret,
     TypeText,
 )
-from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
+from envs.browser.overlays.overlay import EDGE, GREY, PAPER, CssCanvas, CssRect, TextField
 from envs.errors import ActionError
 from envs.target import Target
 
@@ -42,7 +42,7 @@ class AddressBar:
         self.is_done = False
         self._field = TextField("" if url == "about:blank" else url)
         self._go = go
-        self._box = Box(left=0, top=0, width=viewport_px[0], height=_HEIGHT_PX)
+        self._box = CssRect(left=0, top=0, width=viewport_px[0], height=_HEIGHT_PX)
 
     async def act(self, action: Action, point_px: tuple[int, int]) -> bool:
         """Handle typing and editing keys; Enter opens the address, Esc and a click on the page leave the bar."""
@@ -64,11 +64,11 @@ class AddressBar:
                 return False
         return True
 
-    def draw(self, canvas: Canvas) -> None:
+    def draw(self, canvas: CssCanvas) -> None:
         """Draw the strip."""
         canvas.box(self._box, (241, 243, 244), outline=EDGE)
         canvas.text(12, 13, "Address", GREY)
-        field = Box(left=80, top=5, width=max(40, self._box.width - 92), height=_HEIGHT_PX - 10)
+        field = CssRect(left=80, top=5, width=max(40, self._box.width - 92), height=_HEIGHT_PX - 10)
         canvas.box(field, PAPER, outline=EDGE, radius_px=4)
         canvas.field(field, self._field.shown(), is_selected=self._field.is_selected)
 

@@ -4,7 +4,7 @@ import contextlib
 from typing import TYPE_CHECKING, Literal
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText
-from envs.browser.overlays.overlay import EDGE, LINE_PX, PAPER, Box, Canvas, TextField, text_width_px, wrap
+from envs.browser.overlays.overlay import EDGE, LINE_PX, PAPER, CssCanvas, CssRect, TextField, text_width_px, wrap
 from envs.errors import ActionError
 from envs.observation import Dialog
 from envs.target import Target
@@ -66,7 +66,7 @@ class DialogBox:
                 raise ActionError(self._how_to_answer())
         return True
 
-    def draw(self, canvas: Canvas) -> None:
+    def draw(self, canvas: CssCanvas) -> None:
         """Draw the box in the middle of the screen."""
         canvas.shadow(self._box)
         canvas.box(self._box, PAPER, outline=EDGE, radius_px=8)
@@ -121,15 +121,15 @@ class DialogBox:
         self._lines = wrap(message, width - 2 * _MARGIN_PX, max_lines)
         height = 34 + 20 + len(self._lines) * LINE_PX + field_height + 24 + _BUTTON_PX[1] + 16
         left, top = (view_width - width) // 2, max(0, (view_height - height) // 2)
-        self._box = Box(left=left, top=top, width=width, height=height)
+        self._box = CssRect(left=left, top=top, width=width, height=height)
         below = top + 54 + len(self._lines) * LINE_PX + 8
-        self._field_box = Box(left=left + _MARGIN_PX, top=below, width=width - 2 * _MARGIN_PX, height=36)
+        self._field_box = CssRect(left=left + _MARGIN_PX, top=below, width=width - 2 * _MARGIN_PX, height=36)
         labels = [self._yes] if self.dialog.kind == "alert" else [self._yes, "Cancel"]
-        self._buttons: dict[str, Box] = {}
+        self._buttons: dict[str, CssRect] = {}
         right = left + width - _MARGIN_PX
         for label in reversed(labels):
             button_width = max(_BUTTON_PX[0], text_width_px(label) + 40)
-            self._buttons[label] = Box(
+            self._buttons[label] = CssRect(
                 left=right - button_width,
                 top=top + height - _BUTTON_PX[1] - 16,
                 width=button_width,

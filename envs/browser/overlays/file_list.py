@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
-from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, TextField
+from envs.browser.overlays.overlay import EDGE, GREY, PAPER, CssCanvas, CssRect, TextField
 from envs.errors import ActionError, did_you_mean
 from envs.target import Target
 
@@ -35,7 +35,7 @@ class FileList:
         self._viewport_px = viewport_px
         self._lay_out(viewport_px)
 
-    async def look_at_input(self) -> None:
+    async def detect_folder_input(self) -> None:
         """List folders instead of files if the page asks for a folder.
 
         Raises:
@@ -70,7 +70,7 @@ class FileList:
                 raise ActionError(self._how_to_choose())
         return True
 
-    def draw(self, canvas: Canvas) -> None:
+    def draw(self, canvas: CssCanvas) -> None:
         """Draw the list in the middle of the screen."""
         canvas.shadow(self._box)
         canvas.box(self._box, PAPER, outline=EDGE, radius_px=8)
@@ -115,15 +115,15 @@ class FileList:
         num_rows = min(len(self._names), max(1, (view_height - 170) // _ROW_PX), 14)
         height = 46 + 44 + num_rows * _ROW_PX + 64
         left, top = (view_width - width) // 2, max(0, (view_height - height) // 2)
-        self._box = Box(left=left, top=top, width=width, height=height)
-        self._field_box = Box(left=left + 20, top=top + 46, width=width - 40, height=34)
+        self._box = CssRect(left=left, top=top, width=width, height=height)
+        self._field_box = CssRect(left=left + 20, top=top + 46, width=width - 40, height=34)
         self._rows = [
-            Box(left=left + 20, top=top + 90 + number * _ROW_PX, width=width - 40, height=_ROW_PX)
+            CssRect(left=left + 20, top=top + 90 + number * _ROW_PX, width=width - 40, height=_ROW_PX)
             for number in range(num_rows)
         ]
-        self._cancel = Box(left=left + width - 20 - 96, top=top + height - 50, width=96, height=34)
+        self._cancel = CssRect(left=left + width - 20 - 96, top=top + height - 50, width=96, height=34)
 
-    def _shown(self) -> list[tuple[str, Box]]:
+    def _shown(self) -> list[tuple[str, CssRect]]:
         return list(zip(self._names[self._first :], self._rows, strict=False))
 
     def _name_at(self, x_px: int, y_px: int) -> str | None:

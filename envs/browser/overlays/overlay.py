@@ -41,7 +41,7 @@ _FILL = (255, 255, 240)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class CssRect:
     """Rectangle in CSS pixels of the viewport; the right and bottom edges are exclusive."""
 
     left: int
@@ -54,7 +54,7 @@ class Box:
         return self.left <= x_px < self.left + self.width and self.top <= y_px < self.top + self.height
 
 
-class Canvas:
+class CssCanvas:
     """Image to draw on in CSS pixels at any scale.
 
     Attributes:
@@ -70,17 +70,17 @@ class Canvas:
         self._scale = scale
         self._draw = ImageDraw.Draw(image)
 
-    def box(self, box: Box, fill: Colour, *, outline: Colour | None = None, radius_px: int = 0) -> None:
+    def box(self, box: CssRect, fill: Colour, *, outline: Colour | None = None, radius_px: int = 0) -> None:
         """Fill a rectangle."""
         edge = max(1, round(self._scale))
         self._draw.rounded_rectangle(
             self._corners(box), radius=radius_px * self._scale, fill=fill, outline=outline, width=edge
         )
 
-    def shadow(self, box: Box) -> None:
+    def shadow(self, box: CssRect) -> None:
         """Draw a soft shadow around a rectangle, before the rectangle itself."""
         for grow, shade in ((3, 225), (2, 205), (1, 180)):
-            around = Box(
+            around = CssRect(
                 left=box.left - grow, top=box.top - grow, width=box.width + 2 * grow, height=box.height + 2 * grow
             )
             self.box(around, (shade, shade, shade), radius_px=10)
@@ -93,24 +93,24 @@ class Canvas:
             self._draw.text((round(left), base), piece, fill=ink, font=font, anchor="ls")
             left += font.getlength(piece)
 
-    def button(self, box: Box, label: str, *, is_default: bool) -> None:
+    def button(self, box: CssRect, label: str, *, is_default: bool) -> None:
         """Draw a push button."""
         self.box(box, BLUE if is_default else PAPER, outline=BLUE if is_default else EDGE, radius_px=box.height // 2)
         left = box.left + (box.width - text_width_px(label)) // 2
         self.text(left, box.top + (box.height - TEXT_PX) // 2 - 1, label, PAPER if is_default else BLUE)
 
-    def field(self, box: Box, text: str, *, is_selected: bool) -> None:
+    def field(self, box: CssRect, text: str, *, is_selected: bool) -> None:
         """Draw a focused text field; of a long text the end is shown."""
         self.box(box, PAPER, outline=BLUE, radius_px=4)
         shown = self.redact(text)[-200:]
         while len(shown) > 1 and text_width_px(shown) > box.width - 16:
             shown = shown[1:]
         if is_selected:
-            marked = Box(left=box.left + 8, top=box.top + 5, width=text_width_px(shown), height=box.height - 10)
+            marked = CssRect(left=box.left + 8, top=box.top + 5, width=text_width_px(shown), height=box.height - 10)
             self.box(marked, SELECTION)
         self.text(box.left + 8, box.top + (box.height - TEXT_PX) // 2 - 1, shown)
 
-    def _corners(self, box: Box) -> tuple[int, int, int, int]:
+    def _corners(self, box: CssRect) -> tuple[int, int, int, int]:
         scale = self._scale
         right, bottom = (box.left + box.width) * scale - 1, (box.top + box.height) * scale - 1
         return round(box.left * scale), round(box.top * scale), round(right), round(bottom)
@@ -283,7 +283,7 @@ class Overlay(Protocol):
         """
         ...
 
-    def draw(self, canvas: Canvas) -> None:
+    def draw(self, canvas: CssCanvas) -> None:
         """Draw the current state."""
         ...
 
@@ -300,7 +300,7 @@ class Overlay(Protocol):
         ...
 
 
-def draw_tooltip(canvas: Canvas, text: str, pointer_px: tuple[int, int], viewport_px: tuple[int, int]) -> None:
+def draw_tooltip(canvas: CssCanvas, text: str, pointer_px: tuple[int, int], viewport_px: tuple[int, int]) -> None:
     """Draw a tooltip below the pointer, or above it if it does not fit below."""
     lines = wrap(canvas.redact(text), min(_MAX_WIDTH_PX, viewport_px[0] - 16), _MAX_LINES)
     width = max(map(text_width_px, lines)) + 12
@@ -309,6 +309,6 @@ def draw_tooltip(canvas: Canvas, text: str, pointer_px: tuple[int, int], viewpor
     top = pointer_px[1] + _BELOW_POINTER_PX
     if top + height > viewport_px[1]:
         top = max(0, pointer_px[1] - height - 4)
-    canvas.box(Box(left=left, top=top, width=width, height=height), _FILL, outline=EDGE, radius_px=3)
+    canvas.box(CssRect(left=left, top=top, width=width, height=height), _FILL, outline=EDGE, radius_px=3)
     for number, line in enumerate(lines):
         canvas.text(left + 6, top + 4 + number * LINE_PX, line)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Hotkey, MouseDown, MouseUp, Move, PressKey, Scroll, Wait
-from envs.browser.overlays.overlay import EDGE, GREY, PAPER, Box, Canvas, text_width_px
+from envs.browser.overlays.overlay import EDGE, GREY, PAPER, CssCanvas, CssRect, text_width_px
 from envs.target import Target
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class Suggestions:
         self._viewport_px = viewport_px
         self._choose = choose
         self._rows: Sequence[Row] = ()
-        self._boxes: list[Box] = []
+        self._boxes: list[CssRect] = []
         self._chosen: int | None = None
         self._first = 0
 
-    def show(self, rows: Sequence[Row], field: Box) -> None:
+    def show(self, rows: Sequence[Row], field: CssRect) -> None:
         """Show the rows that match the current text of the field."""
         if rows != self._rows:
             self._chosen, self._first = None, 0
@@ -68,7 +68,7 @@ class Suggestions:
                 return False
         return True
 
-    def draw(self, canvas: Canvas) -> None:
+    def draw(self, canvas: CssCanvas) -> None:
         """Draw the list."""
         canvas.shadow(self._box())
         canvas.box(self._box(), PAPER, outline=EDGE)
@@ -87,7 +87,7 @@ class Suggestions:
             bar = self._box()
             length = max(8, bar.height * len(self._boxes) // len(self._rows))
             top = bar.top + (bar.height - length) * self._first // hidden
-            canvas.box(Box(left=bar.left + bar.width - 6, top=top, width=4, height=length), EDGE)
+            canvas.box(CssRect(left=bar.left + bar.width - 6, top=top, width=4, height=length), EDGE)
 
     def target_at(self, x_px: int, y_px: int) -> Target | None:
         """Return the row at a point; None outside of the list."""
@@ -127,11 +127,11 @@ class Suggestions:
         rows = [number for number, box in enumerate(self._boxes) if box.holds(*point_px)]
         return self._first + rows[0] if rows else None
 
-    def _box(self) -> Box:
+    def _box(self) -> CssRect:
         first = self._boxes[0]
-        return Box(left=first.left, top=first.top, width=first.width, height=len(self._boxes) * _ROW_PX)
+        return CssRect(left=first.left, top=first.top, width=first.width, height=len(self._boxes) * _ROW_PX)
 
-    def _lay_out(self, field: Box) -> None:
+    def _lay_out(self, field: CssRect) -> None:
         """Place the list below the field, or above it if there is more space."""
         view_width, view_height = self._viewport_px
         below, above = view_height - field.top - field.height, field.top
@@ -141,7 +141,9 @@ class Suggestions:
         width = min(max(field.width, widest + 3 * _PAD_PX, 80), view_width)
         left = min(max(field.left, 0), view_width - width)
         top = field.top + field.height if is_below else field.top - number * _ROW_PX
-        self._boxes = [Box(left=left, top=top + row * _ROW_PX, width=width, height=_ROW_PX) for row in range(number)]
+        self._boxes = [
+            CssRect(left=left, top=top + row * _ROW_PX, width=width, height=_ROW_PX) for row in range(number)
+        ]
         self._first = min(self._first, len(self._rows) - number)
 
 

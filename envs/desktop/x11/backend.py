@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from envs.actions import Button
-from envs.desktop.backend import Clock, Cursor, Frame, Region, ScreenLostError
+from envs.desktop.backend import Cursor, InterruptibleClock, ScreenFrame, ScreenLostError, ScreenRegion
 from envs.desktop.screenshot import Grabber
-from envs.desktop.x11.clipboard import Clipboard
+from envs.desktop.x11.clipboard import X11Clipboard
 from envs.desktop.x11.connection import Connection, cookie_from
-from envs.desktop.x11.keyboard import Keyboard
-from envs.desktop.x11.touch import TouchSensor
+from envs.desktop.x11.keyboard import X11Keyboard
+from envs.desktop.x11.user_input import UserInputSensor
 from envs.desktop.x11.windows import InputFlusher, Windows
 from envs.errors import EnvSetupError, require
 
@@ -96,28 +96,28 @@ class X11Backend:
         self._windows = Windows(self._connection)
         self._flusher = InputFlusher(self._connection, self._windows)
         spare = _SPARE_KEYS_PRIVATE if is_private else _SPARE_KEYS_SHARED
-        self._keyboard = Keyboard(self._connection, partial(self._flusher.wait, typed_only=True), spare)
+        self._keyboard = X11Keyboard(self._connection, partial(self._flusher.wait, typed_only=True), spare)
         self._cursor = CursorReader(self._display)
         self._grabber = Grabber(name, lambda: cookie_from(xauthority))
-        self._clipboard: Clipboard | None = None
+        self._clipboard: X11Clipboard | None = None
         self._manager_patience_s = _MIN_MANAGER_PATIENCE_S
 
-    def screen(self) -> Region:
+    def screen(self) -> ScreenRegion:
         """Return the region of the root window."""
         size = self._connection.root.get_geometry()
-        return Region(left_px=0, top_px=0, width_px=size.width, height_px=size.height)
+        return ScreenRegion(left_px=0, top_px=0, width_px=size.width, height_px=size.height)
 
-    def monitors(self) -> tuple[Region, ...]:
+    def monitors(self) -> tuple[ScreenRegion, ...]:
         """Return the monitors that RandR 1.5 lists; the whole screen if it lists none."""
         if not self._display.has_extension("RANDR"):
             return (self.screen(),)
         monitors = self._connection.root.xrandr_get_monitors().monitors
         return tuple(
-            Region(left_px=at.x, top_px=at.y, width_px=at.width_in_pixels, height_px=at.height_in_pixels)
+            ScreenRegion(left_px=at.x, top_px=at.y, width_px=at.width_in_pixels, height_px=at.height_in_pixels)
             for at in monitors
         ) or (self.screen(),)
 
-    def grab(self, region: Region) -> Frame:
+    def grab(self, region: ScreenRegion) -> ScreenFrame:
         """Capture the pixels of a region, without the pointer."""
         return self._grabber.grab(region)
 
@@ -152,7 +152,7 @@ class X11Backend:
         """Press or release a key."""
         self._keyboard.press_key(key, down=down)
 
-    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+    def type_text(self, text: str, interval_s: float, clock: InterruptibleClock) -> None:
         """Type any Unicode text."""
         self._keyboard.type_text(text, interval_s, clock)
 
@@ -190,9 +190,9 @@ class X11Backend:
         """Put text on the clipboard; it is available while the env is open."""
         self._open_clipboard().set(text)
 
-    def make_touch_sensor(self) -> TouchSensor:
+    def make_input_sensor(self) -> UserInputSensor:
         """Make a sensor of input by others; the caller closes it."""
-        return TouchSensor(self._name, self._xauthority, self._connection.sent)
+        return UserInputSensor(self._name, self._xauthority, self._connection.sent)
 
     def release(self) -> None:
         """Restore the keys that were remapped to characters."""
@@ -205,7 +205,7 @@ class X11Backend:
         self._grabber.close()
         self._connection.close()
 
-    def _open_clipboard(self) -> Clipboard:
+    def _open_clipboard(self) -> X11Clipboard:
         if self._clipboard is None or not self._clipboard.is_alive():
-            self._clipboard = Clipboard(self._name, self._xauthority)
+            self._clipboard = X11Clipboard(self._name, self._xauthority)
         return self._clipboard

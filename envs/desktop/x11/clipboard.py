@@ -20,7 +20,7 @@ _TIMEOUT_S = 3.0
 _DELETED, _NEW_VALUE = 1, 0  # Source: X11/X.h PropertyDelete, PropertyNewValue
 
 
-class Clipboard:
+class X11Clipboard:
     """Clipboard with its own connection and thread, since programs may request its text at any time.
 
     Args:

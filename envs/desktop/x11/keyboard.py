@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from envs.actions import normalize_key
-from envs.desktop.backend import Clock, typing_limit_s
+from envs.desktop.backend import InterruptibleClock, typing_limit_s
 from envs.desktop.x11.connection import Connection
 from envs.errors import ActionError
 
@@ -144,7 +144,7 @@ class Keymap:
     """Keyboard mapping of a display.
 
     Keys without a meaning are lent to keysyms without a key; a loan stays until the key is needed for another keysym or
-    `give_back` is called, since a program may look up the meaning of a key long after it was pressed.
+    `restore` is called, since a program may look up the meaning of a key long after it was pressed.
 
     Args:
         display: python-xlib `Display`.
@@ -212,7 +212,7 @@ class Keymap:
             self._lent[key] = keysym
         self._write(changes)
 
-    def give_back(self, kept: Collection[int] = ()) -> None:
+    def restore(self, kept: Collection[int] = ()) -> None:
         """Restore the keys of all keysyms except the `kept` ones."""
         back = [key for key, keysym in self._lent.items() if keysym not in kept]
         for key in back:
@@ -224,7 +224,7 @@ class Keymap:
         unused = [
             key
             for key, keysyms in reversed(self._table.items())
-            if any(keysyms) and all(keysym == 0 or _is_luxury(keysym) for keysym in keysyms)
+            if any(keysyms) and all(keysym == 0 or _is_unnamed_media_key(keysym) for keysym in keysyms)
         ]
         spare = _longest_runs_first(empty + unused[: max(0, self._min_spare - len(empty))])
         self._original = {key: self._table[key] for key in spare}
@@ -246,7 +246,7 @@ class Keymap:
             self.load()
 
 
-def _is_luxury(keysym: int) -> bool:
+def _is_unnamed_media_key(keysym: int) -> bool:
     """Return True if a keysym belongs to a multimedia key without a name in `envs.actions`."""
     return 0x10080000 <= keysym <= 0x1008FFFF and keysym not in NAMED_KEYSYMS
 
@@ -262,7 +262,7 @@ def _longest_runs_first(keys: Iterable[int]) -> list[int]:
     return [key for run in sorted(runs, key=len, reverse=True) for key in run]
 
 
-class Keyboard:
+class X11Keyboard:
     """Keyboard of one display.
 
     Args:
@@ -299,7 +299,7 @@ class Keyboard:
             self._shift(down=False, when=with_shift)
         self._display.sync()
 
-    def type_text(self, text: str, interval_s: float, clock: Clock) -> None:
+    def type_text(self, text: str, interval_s: float, clock: InterruptibleClock) -> None:
         """Type text, or nothing if one of its characters cannot be typed.
 
         Long text is sent in chunks, each processed by the program before the next one, and characters without a key are
@@ -322,10 +322,12 @@ class Keyboard:
 
     def release(self) -> None:
         """Restore the lent keys."""
-        self._keymap.give_back()
+        self._keymap.restore()
         self._display.sync()
 
-    def _type_all(self, keysyms: Sequence[int], interval_s: float, clock: Clock, deadline_s: float) -> None:
+    def _type_all(
+        self, keysyms: Sequence[int], interval_s: float, clock: InterruptibleClock, deadline_s: float
+    ) -> None:
         begin = 0
         while begin < len(keysyms):
             if begin > 0 and self._wait_processed(deadline_s - clock.now_s()) is False:
@@ -353,7 +355,7 @@ class Keyboard:
                     return index
         return end
 
-    def _lend(self, keysyms: Sequence[int], group: int, clock: Clock) -> None:
+    def _lend(self, keysyms: Sequence[int], group: int, clock: InterruptibleClock) -> None:
         """Lend keys to the characters that have none."""
         missing = dict.fromkeys(keysym for keysym in keysyms if self._keymap.stroke(keysym, group) is None)
         if not missing:
@@ -364,7 +366,7 @@ class Keyboard:
                 raise ActionError("the active window is busy and has not taken the keys before these yet; wait")
             if answered is None:
                 clock.pause(_SLOW_PROGRAM_S)
-            self._keymap.give_back(kept=set(keysyms))
+            self._keymap.restore(kept=set(keysyms))
         self._keymap.lend(missing)
         clock.pause(_NOTICE_S)
 
@@ -385,7 +387,7 @@ class Keyboard:
         if stroke is None:
             if self._keymap.num_free() == 0:
                 self._wait_processed(_TAKE_BACK_TIMEOUT_S)
-                self._keymap.give_back()
+                self._keymap.restore()
             self._keymap.lend([keysym])
             stroke = self._keymap.stroke(keysym, group)
         if stroke is None:

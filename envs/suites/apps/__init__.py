@@ -2,16 +2,16 @@
 
 from envs.suites.apps.app import Command, Facts, Packages, RunningApp, WebApp, apps_dir, run_tool
 from envs.suites.apps.env import AppsEnv
-from envs.suites.apps.task import AppTask, TaskConfig, has
+from envs.suites.apps.task import AppTask, AppTaskConfig, has
 
 __all__ = [
     "AppTask",
+    "AppTaskConfig",
     "AppsEnv",
     "Command",
     "Facts",
     "Packages",
     "RunningApp",
-    "TaskConfig",
     "WebApp",
     "apps_dir",
     "has",

@@ -128,7 +128,7 @@ class WebApp(ABC):
     def facts(self, app: "RunningApp") -> Facts:
         """Return the compared values of the current state, from its files, its database or its API."""
 
-    def put_back(self, app: "RunningApp") -> None:
+    def reset_state(self, app: "RunningApp") -> None:
         """Reset the app to its initial state, in less than a second.
 
         The default stops the app, so that nothing is in progress, and starts it again: for apps that start quickly.
@@ -143,7 +143,7 @@ class WebApp(ABC):
 
     def why_missing(self) -> str | None:
         """Return the reason why the app cannot run on this machine, in one clause; None if it can."""
-        missing = [need for need in self.packages.needs if not is_there(need)]
+        missing = [need for need in self.packages.needs if not is_found(need)]
         if missing:
             return f"{' and '.join(missing)} not found"
         if not (self.packages.pip or self.packages.npm) or (self.home / INSTALLED_FILE).is_file():
@@ -174,7 +174,7 @@ class GunicornApp(WebApp):
         place = ("--bind", f"127.0.0.1:{port}", self.served)
         return Command(argv=(self.python, "-m", "gunicorn", *options.split(), *place))
 
-    def put_back(self, app: "RunningApp") -> None:
+    def reset_state(self, app: "RunningApp") -> None:
         """Kill the workers, then copy the files; gunicorn forks new workers."""
         app.end_workers()
         app.restore_files()
@@ -187,7 +187,7 @@ def apps_dir() -> Path:
     return Path(platformdirs.user_data_dir("k25")) / "apps"
 
 
-def first_state(app: WebApp) -> Path:
+def initial_state(app: WebApp) -> Path:
     """Return the folder with an app's initial state, made once per version of the app and of the code that makes it.
 
     Raises:
@@ -252,7 +252,7 @@ def make_environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**base, **more}
 
 
-def is_there(need: str) -> bool:
+def is_found(need: str) -> bool:
     """Return True if a program is on PATH, or a file (a name that begins with `/`) exists."""
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
 
@@ -278,7 +278,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AppResponse:
     """HTTP response of an app."""
 
     status: int
@@ -298,9 +298,9 @@ class RunningApp:
         self.app = app
         self.folder = programs.folder / app.name
         self._programs = programs
-        self._copy = _Copy(first_state(app), self.folder)
+        self._copy = _RestorableCopy(initial_state(app), self.folder)
         self._program: Program | None = None
-        self._place = _Place()
+        self._place = _ReservedPort()
 
     @property
     def port(self) -> int:
@@ -330,8 +330,8 @@ class RunningApp:
             EnvSetupError: If it does not start.
         """
         if self.is_alive:
-            self._forget_output()
-            self.app.put_back(self)
+            self._truncate_log()
+            self.app.reset_state(self)
             return
         self.stop()
         self.restore_files()
@@ -345,15 +345,17 @@ class RunningApp:
         """
         command = self.app.command(self.folder, self.port)
         argv, env = [str(part) for part in command.argv], make_environment(self.folder, command.env)
-        self._place.give_way()
+        self._place.stop_reserving()
         try:
             self._program = self._programs.start(argv, env, self.folder)
         except OSError as error:
             raise EnvSetupError(f"the app {self.app.name} cannot be started: {error}") from error
         until_s = time.monotonic() + START_TIMEOUT_S
-        while not self._answers():
+        while not self._is_responding():
             if self._program.ended.done():
-                raise EnvSetupError(f"the app {self.app.name} ended at its start: {self._told()}", retryable=True)
+                raise EnvSetupError(
+                    f"the app {self.app.name} ended at its start: {self._last_log_line()}", retryable=True
+                )
             if time.monotonic() > until_s:
                 self.stop()
                 raise EnvSetupError(
@@ -399,7 +401,7 @@ class RunningApp:
 
     def ask(
         self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> AppResponse:
         """Send one request to the app, without the browser.
 
         Raises:
@@ -409,7 +411,7 @@ class RunningApp:
         try:
             connection.request(method, path, body, {"Host": f"{self.app.name}.localhost", **(headers or {})})
             answer = connection.getresponse()
-            return Answer(status=answer.status, headers=answer.headers, body=answer.read())
+            return AppResponse(status=answer.status, headers=answer.headers, body=answer.read())
         except (OSError, http.client.HTTPException) as error:
             raise EnvDiedError(f"the app {self.app.name} does not answer: {error}") from error
         finally:
@@ -437,18 +439,18 @@ class RunningApp:
                 }
         return {path: text for path, text in facts.items() if text}
 
-    def _answers(self) -> bool:
+    def _is_responding(self) -> bool:
         try:
             return 200 <= self.ask("GET", self.app.start_path).status < 400
         except EnvDiedError:
             return False
 
-    def _told(self) -> str:
+    def _last_log_line(self) -> str:
         assert self._program is not None
         lines = self._program.stderr.read_text("utf-8", "replace").strip().splitlines()
         return lines[-1][:300] if lines else "no error output"
 
-    def _forget_output(self) -> None:
+    def _truncate_log(self) -> None:
         """Truncate the log, which would fill the disk over many episodes."""
         assert self._program is not None
         with contextlib.suppress(OSError):
@@ -460,7 +462,7 @@ def _tidy(value: object) -> str:
     return "" if value is None else "\n".join(line.rstrip() for line in str(value).splitlines()).strip()
 
 
-class _Place:
+class _ReservedPort:
     """Port that stays reserved while no program listens on it, so that two apps never get the same one."""
 
     def __init__(self) -> None:
@@ -469,7 +471,7 @@ class _Place:
         self._held.bind(("127.0.0.1", 0))
         self.port = int(self._held.getsockname()[1])
 
-    def give_way(self) -> None:
+    def stop_reserving(self) -> None:
         """Let a program listen on the port: Linux allows this while the reserving socket does not listen."""
         if sys.platform != "linux":
             self._held.close()
@@ -479,7 +481,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Copy:
+class _RestorableCopy:
     """Copy of a folder that can be restored repeatedly.
 
     Attributes:

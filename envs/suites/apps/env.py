@@ -21,7 +21,7 @@ from envs.errors import EnvDiedError, EnvSetupError, nearest
 from envs.observation import Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
 from envs.suites.apps.app import Facts, RunningApp, WebApp
-from envs.target import Check
+from envs.target import ActionCheck
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -84,7 +84,7 @@ class AppsEnv(BrowserEnv):
         assert self._gate is not None
         self._gate.route({f"{app.app.name}.localhost:80": app.port for app in ready})
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions, see `BrowserEnv`.
 
         Raises:

@@ -7,7 +7,7 @@ from envs.suite import Baseline, Suite
 from envs.suites.apps.app import WebApp
 from envs.suites.apps.dokuwiki import DokuWiki
 from envs.suites.apps.oscar import Oscar
-from envs.suites.apps.task import AppTask, TaskConfig, Wording
+from envs.suites.apps.task import AppTask, AppTaskConfig, Wording
 from envs.suites.apps.tasks_cross_site import TASKS as CROSS_SITE_TASKS
 from envs.suites.apps.tasks_dokuwiki import TASKS as DOKUWIKI_TASKS
 from envs.suites.apps.tasks_harbour_sites import TASKS as HARBOUR_SITES_TASKS
@@ -21,7 +21,7 @@ from envs.suites.apps.wagtail import Wagtail
 
 APPS: tuple[WebApp, ...] = (TiddlyWiki(), DokuWiki(), Wagtail(), Trac(), Oscar())
 """Apps, in the order of their installation."""
-TASKS: tuple[TaskConfig, ...] = (
+TASKS: tuple[AppTaskConfig, ...] = (
     *TIDDLYWIKI_TASKS,
     *DOKUWIKI_TASKS,
     *WAGTAIL_TASKS,

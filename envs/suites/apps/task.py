@@ -10,7 +10,7 @@ from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.suites.apps.app import Facts
 
 Wording = Literal["goal", "steps"]
-Wanted = Callable[[Any], bool]
+AnswerCheck = Callable[[Any], bool]
 """Function that returns True for an accepted value; None represents a removed value."""
 
 IMPOSSIBLE = "impossible"
@@ -18,7 +18,7 @@ CROSS_SITE = "cross-site"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskConfig:
+class AppTaskConfig:
     """One task.
 
     Attributes:
@@ -44,7 +44,7 @@ class TaskConfig:
     sites: tuple[str, ...]
     path: str = "/"
     changes: Mapping[str, Any] | tuple[Mapping[str, Any], ...] = field(default_factory=dict)
-    answer: Wanted | None = None
+    answer: AnswerCheck | None = None
     is_possible: bool = True
     is_signed_in: bool = True
     family: str
@@ -72,7 +72,7 @@ class AppTask(Task):
         wording: `goal` for the instruction, `steps` for step-by-step instructions.
     """
 
-    def __init__(self, config: TaskConfig, wording: Wording = "goal") -> None:
+    def __init__(self, config: AppTaskConfig, wording: Wording = "goal") -> None:
         self.config = config
         self.sites = config.sites
         self.instruction = config.instruction if wording == "goal" else config.steps
@@ -98,11 +98,11 @@ class AppTask(Task):
 
     async def evaluate(self, env: Any) -> TaskVerdict:
         """Return 1.0 if exactly the required changes were made and the answer is right, else 0.0."""
-        if not self._is_said_right(env.terminate):
+        if not self._is_claim_right(env.terminate):
             return TaskVerdict(0.0)
         return TaskVerdict(self.config.is_right(self._before, await env.facts()))
 
-    def _is_said_right(self, claim: Terminate | None) -> bool:
+    def _is_claim_right(self, claim: Terminate | None) -> bool:
         answer = self.config.answer
         if not self.config.is_possible:
             return claim is not None and claim.status == "failure"
@@ -115,12 +115,12 @@ def find_changes(before: Facts, after: Facts) -> dict[str, Any]:
     return {path: after.get(path) for path in paths if before.get(path) != after.get(path)}
 
 
-def has(*texts: str) -> Wanted:
+def has(*texts: str) -> AnswerCheck:
     """Return a check that a text contains all of these, ignoring case."""
     return lambda value: isinstance(value, str) and all(text.lower() in value.lower() for text in texts)
 
 
-def says_number(number: float) -> Wanted:
+def says_number(number: float) -> AnswerCheck:
     """Return a check that an answer contains only this number (`19.95`, `19,95`); ticket numbers (`#3`) are ignored."""
 
     def is_it(answer: Any) -> bool:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from envs.suites.apps.task import CROSS_SITE, IMPOSSIBLE, TaskConfig, says_number
+from envs.suites.apps.task import CROSS_SITE, IMPOSSIBLE, AppTaskConfig, says_number
 from envs.suites.apps.tasks_oscar import in_basket
 from envs.suites.apps.tasks_trac import new_ticket
 
 
 def _task(
     name: str, instruction: str, steps: str, sites: tuple[str, ...], changes: Mapping[str, Any], **more: Any
-) -> TaskConfig:
+) -> AppTaskConfig:
     family = {"family": CROSS_SITE, "difficulty": 3, **more}
-    return TaskConfig(
+    return AppTaskConfig(
         id=f"cross-site/{name}", instruction=instruction, steps=steps, sites=sites, changes=changes, **family
     )
 

@@ -5,9 +5,9 @@ import re
 from functools import partial
 
 from envs.suites.apps.app import PASSWORD
-from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has
+from envs.suites.apps.task import IMPOSSIBLE, AppTaskConfig, has
 
-_task = partial(TaskConfig, sites=("dokuwiki",), path="/doku.php?id=start")
+_task = partial(AppTaskConfig, sites=("dokuwiki",), path="/doku.php?id=start")
 _STAFF_BEFORE = (
     "Anna Berg | harbour master | 555-0101",
     "Bjarne Dahl | crane | 555-0102",

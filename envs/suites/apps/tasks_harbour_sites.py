@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from envs.suites.apps.task import CROSS_SITE, TaskConfig, has
+from envs.suites.apps.task import CROSS_SITE, AppTaskConfig, has
 
-_task = partial(TaskConfig, family=CROSS_SITE)
+_task = partial(AppTaskConfig, family=CROSS_SITE)
 _WIKI = "http://dokuwiki.localhost"
 _NOTES = "http://tiddlywiki.localhost"
 _SITE = "http://wagtail.localhost/admin/"

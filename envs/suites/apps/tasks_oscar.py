@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has, says_number
+from envs.suites.apps.task import IMPOSSIBLE, AppTaskConfig, has, says_number
 
 MARA = "mara@harbour.example"
 _QUAY = {"name": "Mara Lind", "street": "4 Quay Street", "postcode": "2101", "city": "Norhaven"}
@@ -31,9 +31,9 @@ def new_order(address: Mapping[str, str], total: str, **quantities: int) -> dict
 
 def _task(
     name: str, instruction: str, steps: str, path: str, changes: Mapping[str, Any] | None = None, **more: Any
-) -> TaskConfig:
+) -> AppTaskConfig:
     changes = {f"oscar/{path}": value for path, value in (changes or {}).items()}
-    return TaskConfig(
+    return AppTaskConfig(
         id=f"oscar/{name}",
         instruction=instruction,
         steps=steps,

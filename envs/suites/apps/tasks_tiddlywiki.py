@@ -3,9 +3,9 @@
 from functools import partial
 from urllib.parse import quote
 
-from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has
+from envs.suites.apps.task import IMPOSSIBLE, AppTaskConfig, has
 
-_task = partial(TaskConfig, sites=("tiddlywiki",))
+_task = partial(AppTaskConfig, sites=("tiddlywiki",))
 _PANEL = "/#" + quote("$:/ControlPanel", safe="")
 _TRAVEL = {"tiddlywiki/Packing/tags": "travel", "tiddlywiki/Packing/text": "Rain coat, boots, charts."}
 

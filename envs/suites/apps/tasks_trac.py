@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has, says_number
+from envs.suites.apps.task import IMPOSSIBLE, AppTaskConfig, has, says_number
 
 NEXT_TICKET = 15
 """Number of the next new ticket."""
@@ -19,13 +19,17 @@ def new_ticket(**fields: Any) -> dict[str, Any]:
     return {f"trac/ticket/{NEXT_TICKET}/{name}": value for name, value in filled.items()}
 
 
-def _task(name: str, instruction: str, steps: str, changes: Mapping[str, Any] | None = None, **more: Any) -> TaskConfig:
+def _task(
+    name: str, instruction: str, steps: str, changes: Mapping[str, Any] | None = None, **more: Any
+) -> AppTaskConfig:
     changes = {f"trac/{path}": value for path, value in (changes or {}).items()}
-    return TaskConfig(id=f"trac/{name}", instruction=instruction, steps=steps, sites=("trac",), changes=changes, **more)
+    return AppTaskConfig(
+        id=f"trac/{name}", instruction=instruction, steps=steps, sites=("trac",), changes=changes, **more
+    )
 
 
 TASKS = (
-    TaskConfig(
+    AppTaskConfig(
         id="trac/new-ticket",
         instruction="The gate of pier 3 squeaks. Report it as a ticket for the quay with the summary "
         '"Gate of pier 3 squeaks"; minor is enough.',
@@ -38,7 +42,7 @@ TASKS = (
         difficulty=1,
         human_steps=5,
     ),
-    TaskConfig(
+    AppTaskConfig(
         id="trac/new-task-for-milestone",
         instruction='We need 40 new life jackets before the summer. Make a ticket "Buy 40 life jackets" of the type '
         "task for the boats, in the milestone Summer season, with the keyword safety.",

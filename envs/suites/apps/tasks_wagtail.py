@@ -3,9 +3,9 @@
 import re
 from functools import partial
 
-from envs.suites.apps.task import IMPOSSIBLE, TaskConfig, has, says_number
+from envs.suites.apps.task import IMPOSSIBLE, AppTaskConfig, has, says_number
 
-_task = partial(TaskConfig, sites=("wagtail",), path="/admin/")
+_task = partial(AppTaskConfig, sites=("wagtail",), path="/admin/")
 
 
 def _is_set(value: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envs.errors import EnvDiedError
-from envs.suites.apps.app import Answer, Command, Facts, Packages, RunningApp, WebApp, run_tool
+from envs.suites.apps.app import AppResponse, Command, Facts, Packages, RunningApp, WebApp, run_tool
 
 _FIRST: dict[str, tuple[str, str]] = {
     "Boats": ("travel", "The ferry leaves at nine. See [[Harbours]]."),
@@ -63,7 +63,7 @@ class TiddlyWiki(WebApp):
         """Return the command of Node, the only process."""
         return Command(argv=(*self._program, ".", "--listen", f"port={port}", "host=127.0.0.1"))
 
-    def put_back(self, app: RunningApp) -> None:
+    def reset_state(self, app: RunningApp) -> None:
         """Restore changed notes and delete new ones."""
         held, files = _read_all(app), _system_files(app.folder)
         for title in held.keys() - _FIRST.keys():
@@ -110,7 +110,7 @@ def _read_all(app: RunningApp) -> dict[str, dict[str, str]]:
     return tiddlers
 
 
-def _read_json(answer: Answer) -> Any:
+def _read_json(answer: AppResponse) -> Any:
     """Return the JSON value of a response.
 
     Raises:

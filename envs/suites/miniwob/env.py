@@ -18,7 +18,7 @@ from envs.geometry import parse_size
 from envs.observation import Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
 from envs.suites.miniwob.pages import PageServer, get_pages
-from envs.target import Check
+from envs.target import ActionCheck
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -137,7 +137,7 @@ position, a plug-in's state or the time of day are excluded (by the marks in min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class PageVerdict:
     """Verdict of a page at the end of its episode.
 
     Attributes:
@@ -184,7 +184,7 @@ class MiniWobEnv(BrowserEnv):
         self._num_renewed = 0
         self._name: str | None = None
         self._token = ""
-        self._verdict: Verdict | None = None
+        self._verdict: PageVerdict | None = None
         self._is_rewarded = False
         self._is_left = False
         self._has_crashed = False
@@ -243,7 +243,7 @@ class MiniWobEnv(BrowserEnv):
         self._name, self._is_left = name, False
         return " ".join(str(episode["instruction"]).split())[:_MAX_INSTRUCTION_CHARS]
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions like `BrowserEnv`; the page's verdict is the reward of the step in which it is given.
 
         `info["miniwob"]` has the verdict so far, and whether the page was left.
@@ -333,7 +333,7 @@ class MiniWobEnv(BrowserEnv):
         if token != self._token or self._verdict is not None:
             return
         raw = float(raw_reward) if isinstance(raw_reward, int | float) and math.isfinite(raw_reward) else 0.0
-        self._verdict = Verdict(raw_reward=raw, reason=reason[:200] if isinstance(reason, str) else None)
+        self._verdict = PageVerdict(raw_reward=raw, reason=reason[:200] if isinstance(reason, str) else None)
 
     def _on_document(self, _page: object) -> None:
         self._is_left = True

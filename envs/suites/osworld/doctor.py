@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from envs.doctor import Row
+from envs.doctor import DoctorRow
 from envs.errors import EnvError
 from envs.registry import load_suite
 from envs.suites.osworld.env import GuestOptions
@@ -68,32 +68,32 @@ class OsworldDoctor:
         self._options = {name: value for name, value in suite_options.items() if name in NAMES}
         self._provider, self._guest = check_options(self._options), parse_guest(self._options)
 
-    async def run(self, say: Say) -> list[Row]:
+    async def run(self, say: Say) -> list[DoctorRow]:
         """Run all checks, with a guest if the provider is `local`; return a row for each. `say` gets progress lines."""
         found = f"{len(self._suite.task_ids)}, revision {self._suite.revision}"
-        rows = [Row(name="tasks", level="ok", found=found)]
+        rows = [DoctorRow(name="tasks", level="ok", found=found)]
         if self._provider in ("docker", "vmware"):
-            return rows + _look_at_official(self._provider)
-        return rows + await _look_at_guest(say, self._options, self._guest)
+            return rows + _check_official(self._provider)
+        return rows + await _check_guest(say, self._options, self._guest)
 
 
-def _look_at_official(name: str) -> list[Row]:
+def _check_official(name: str) -> list[DoctorRow]:
     """Check the dependencies of upstream's package; its VM is not started, which would take minutes."""
     rows = []
     if importlib.util.find_spec("desktop_env") is None:
         found = "upstream's package is not installed"
-        rows.append(Row(name="desktop_env", level="fail", found=found, fix="pip install desktop-env"))
+        rows.append(DoctorRow(name="desktop_env", level="fail", found=found, fix="pip install desktop-env"))
     else:
-        rows.append(Row(name="desktop_env", level="ok", found="upstream's package is installed"))
+        rows.append(DoctorRow(name="desktop_env", level="ok", found="upstream's package is installed"))
     program = "docker" if name == "docker" else "vmrun"
     path = shutil.which(program)
-    rows.append(Row(name=program, level="ok" if path else "fail", found=path or f"{program} not found"))
+    rows.append(DoctorRow(name=program, level="ok" if path else "fail", found=path or f"{program} not found"))
     if name == "docker" and not Path("/dev/kvm").exists():
-        rows.append(Row(name="kvm", level="warn", found="no /dev/kvm: the VM in the container will be very slow"))
+        rows.append(DoctorRow(name="kvm", level="warn", found="no /dev/kvm: the VM in the container will be very slow"))
     return rows
 
 
-async def _look_at_guest(say: Say, options: Mapping[str, object], given: GuestOptions) -> list[Row]:
+async def _check_guest(say: Say, options: Mapping[str, object], given: GuestOptions) -> list[DoctorRow]:
     provider = make_provider(options)
     began_s = time.monotonic()
     if provider is None:
@@ -104,84 +104,88 @@ async def _look_at_guest(say: Say, options: Mapping[str, object], given: GuestOp
         try:
             started = await provider.fresh(given)
         except EnvError as error:
-            return [Row(name="guest", level="fail", found=str(error), fix="cua setup osworld-local")]
+            return [DoctorRow(name="guest", level="fail", found=str(error), fix="cua setup osworld-local")]
         return await _ask(started, f"a local one, started in {time.monotonic() - began_s:.1f} s", options)
     finally:
         await provider.close()
 
 
-async def _ask(given: GuestOptions, found: str, options: Mapping[str, object]) -> list[Row]:
+async def _ask(given: GuestOptions, found: str, options: Mapping[str, object]) -> list[DoctorRow]:
     guest = GuestClient(given.base_url, token=given.token)
     try:
         try:
             platform = await guest.platform()
         except EnvError as error:
             fix = "start its server: python -m envs.suites.osworld.guest_server --display :0, or upstream's"
-            return [Row(name="guest", level="fail", found=str(error), expected="a guest server", fix=fix)]
-        first = Row(name="guest", level="ok" if platform == "Linux" else "warn", found=f"{found}: {platform}")
-        looks: tuple[tuple[str, Callable[[], Awaitable[Row]]], ...] = (
-            ("screen", lambda: _look_at_screen(guest, "screen" in options)),
-            ("home", lambda: _look_at_home(guest)),
-            ("actions", lambda: _look_at_pyautogui(guest)),
-            ("a11y tree", lambda: _look_at_a11y(guest)),
-            ("browser", lambda: _look_at_browser(guest, given)),
-            ("sudo", lambda: _look_at_sudo(guest, given.password)),
-            ("web", lambda: _look_at_web(guest)),
-            ("proxy", lambda: _look_at_proxy(guest)),
+            return [DoctorRow(name="guest", level="fail", found=str(error), expected="a guest server", fix=fix)]
+        first = DoctorRow(name="guest", level="ok" if platform == "Linux" else "warn", found=f"{found}: {platform}")
+        looks: tuple[tuple[str, Callable[[], Awaitable[DoctorRow]]], ...] = (
+            ("screen", lambda: _check_screen(guest, "screen" in options)),
+            ("home", lambda: _check_home(guest)),
+            ("actions", lambda: _check_pyautogui(guest)),
+            ("a11y tree", lambda: _check_a11y(guest)),
+            ("browser", lambda: _check_browser(guest, given)),
+            ("sudo", lambda: _check_sudo(guest, given.password)),
+            ("web", lambda: _check_web(guest)),
+            ("proxy", lambda: _check_proxy(guest)),
         )
         return [first, *[await _judged(name, look) for name, look in looks]]
     finally:
         await guest.close()
 
 
-async def _judged(name: str, look: Callable[[], Awaitable[Row]]) -> Row:
+async def _judged(name: str, look: Callable[[], Awaitable[DoctorRow]]) -> DoctorRow:
     try:
         return await look()
     except EnvError as error:
-        return Row(name=name, level="fail", found=str(error))
+        return DoctorRow(name=name, level="fail", found=str(error))
 
 
-async def _look_at_screen(guest: GuestClient, is_chosen: bool) -> Row:
+async def _check_screen(guest: GuestClient, is_chosen: bool) -> DoctorRow:
     size, shown = await guest.screen_size_px(), png_size_px(await guest.screenshot())
     found = f"{size[0]}x{size[1]} px"
     if shown != size:
-        return Row(name="screen", level="fail", found=f"{found}, but its screenshots are {shown[0]}x{shown[1]} px")
+        return DoctorRow(
+            name="screen", level="fail", found=f"{found}, but its screenshots are {shown[0]}x{shown[1]} px"
+        )
     if size != _USUAL_PX and not is_chosen:
-        return Row(name="screen", level="warn", found=found, expected="1920x1080, as scores are published with")
-    return Row(name="screen", level="ok", found=found)
+        return DoctorRow(name="screen", level="warn", found=found, expected="1920x1080, as scores are published with")
+    return DoctorRow(name="screen", level="ok", found=found)
 
 
-async def _look_at_home(guest: GuestClient) -> Row:
+async def _check_home(guest: GuestClient) -> DoctorRow:
     home = (await guest.execute("echo $HOME; whoami", shell=True)).stdout.split()
     if home[:1] == ["/home/user"]:
-        return Row(name="home", level="ok", found=f"/home/user, of {home[-1]}")
-    return Row(name="home", level="warn", found=" ".join(home), expected=f"/home/user: {_PLACES_OF_TASKS}")
+        return DoctorRow(name="home", level="ok", found=f"/home/user, of {home[-1]}")
+    return DoctorRow(name="home", level="warn", found=" ".join(home), expected=f"/home/user: {_PLACES_OF_TASKS}")
 
 
-async def _look_at_pyautogui(guest: GuestClient) -> Row:
+async def _check_pyautogui(guest: GuestClient) -> DoctorRow:
     began_s = time.monotonic()
     ended = await guest.execute(["python3", "-c", "import pyautogui; print(pyautogui.size())"])
     if ended.returncode != 0:
         error = (ended.stderr.strip().splitlines() or ["no error output"])[-1]
         fix = "pip install pyautogui, on the guest, for its python3"
-        return Row(name="actions", level="fail", found=error, expected="python3 with pyautogui", fix=fix)
-    return Row(name="actions", level="ok", found=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
+        return DoctorRow(name="actions", level="fail", found=error, expected="python3 with pyautogui", fix=fix)
+    return DoctorRow(name="actions", level="ok", found=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
 
 
-async def _look_at_a11y(guest: GuestClient) -> Row:
+async def _check_a11y(guest: GuestClient) -> DoctorRow:
     began_s = time.monotonic()
     try:
         tree = await guest.accessibility_tree(timeout_s=_A11Y_TIMEOUT_S)
     except EnvError as error:
-        return Row(name="a11y tree", level="warn", found=str(error), expected="what some verdicts are read from")
+        return DoctorRow(name="a11y tree", level="warn", found=str(error), expected="what some verdicts are read from")
     summary = f"{len(tree)} characters in {time.monotonic() - began_s:.1f} s"
-    return Row(name="a11y tree", level="ok", found=summary)
+    return DoctorRow(name="a11y tree", level="ok", found=summary)
 
 
-async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
+async def _check_browser(guest: GuestClient, given: GuestOptions) -> DoctorRow:
     name = "browser"
     if (await guest.execute(["which", "google-chrome"])).returncode != 0:
-        return Row(name=name, level="warn", found="no google-chrome, which 78 tasks start", expected="Chrome or a shim")
+        return DoctorRow(
+            name=name, level="warn", found="no google-chrome, which 78 tasks start", expected="Chrome or a shim"
+        )
     address = f"{given.host}:{given.chromium_port}"
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
@@ -193,34 +197,34 @@ async def _look_at_browser(guest: GuestClient, given: GuestOptions) -> Row:
         answer = b""
     except (OSError, TimeoutError) as error:
         problem = f"{address} cannot be reached: {error or 'no answer'}"
-        return Row(name=name, level="warn", found=problem, expected="a port that is open to here, for 53 tasks")
+        return DoctorRow(name=name, level="warn", found=problem, expected="a port that is open to here, for 53 tasks")
     if answer and answer[9:12] != b"200":
         problem = f"{address} answers {answer[:40]!r}"
-        return Row(name=name, level="warn", found=problem, expected="the debugging port of a browser")
-    return Row(
+        return DoctorRow(name=name, level="warn", found=problem, expected="the debugging port of a browser")
+    return DoctorRow(
         name=name, level="ok", found=f"{address} {'answers' if answer else 'is free yet: tasks start the browser'}"
     )
 
 
-async def _look_at_sudo(guest: GuestClient, password: str) -> Row:
+async def _check_sudo(guest: GuestClient, password: str) -> DoctorRow:
     asked = await guest.execute(f"printf '%s\\n' {shlex.quote(password)} | sudo -k -S -p '' true", shell=True)
     if asked.returncode == 0:
-        return Row(name="sudo", level="ok", found="the password is right")
+        return DoctorRow(name="sudo", level="ok", found="the password is right")
     error = (asked.stderr.strip().splitlines() or ["refused"])[-1]
-    return Row(
+    return DoctorRow(
         name="sudo", level="warn", found=error, expected="the password of --suite-option password=, for 10 tasks"
     )
 
 
-async def _look_at_web(guest: GuestClient) -> Row:
+async def _check_web(guest: GuestClient) -> DoctorRow:
     ended = await guest.execute(["python3", "-c", _CHECK_WEB])
     if ended.returncode == 0:
-        return Row(name="web", level="ok", found="the guest reaches example.com by itself")
+        return DoctorRow(name="web", level="ok", found="the guest reaches example.com by itself")
     problem = "the guest does not reach the web by itself: 51 tasks need live sites"
-    return Row(name="web", level="warn", found=problem)
+    return DoctorRow(name="web", level="warn", found=problem)
 
 
-async def _look_at_proxy(guest: GuestClient) -> Row:
+async def _check_proxy(guest: GuestClient) -> DoctorRow:
     """Check the proxy of the guest's programs, from their environment or the desktop; its password is not shown."""
     name = "proxy"
     ended = await guest.execute(["python3", "-c", _CHECK_PROXY])
@@ -228,17 +232,17 @@ async def _look_at_proxy(guest: GuestClient) -> Row:
         proxy = {key: str(value)[:200] for key, value in json.loads(ended.stdout).items()}
         url, announced, mode = proxy["url"], proxy["said"], proxy["mode"]
     except (ValueError, KeyError, AttributeError):
-        return Row(name=name, level="warn", found="the guest does not tell", expected="python3 on the guest")
+        return DoctorRow(name=name, level="warn", found="the guest does not tell", expected="python3 on the guest")
     of_desktop = f"; its desktop's: {mode}" if mode not in ("", "'none'") else ""
     if not url:
-        return Row(
+        return DoctorRow(
             name=name, level="ok", found=f"none is set on the guest{of_desktop}; upstream opens 52 tasks through one"
         )
     if not url.startswith("http://"):
-        return Row(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
+        return DoctorRow(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
     if announced.startswith("HTTP/1.") and announced.split()[1:2] == ["200"]:
-        return Row(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
+        return DoctorRow(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
     fix = "mend or unset http_proxy and https_proxy of the guest's server"
-    return Row(
+    return DoctorRow(
         name=name, level="warn", found=f"{url}: {announced}{of_desktop}", expected="a way to example.com:443", fix=fix
     )

@@ -32,7 +32,7 @@ from envs.observation import Observation, StepResult
 from envs.suites.osworld.guest_answers import png_size_px
 from envs.suites.osworld.guest_client import GuestClient, UncertainError
 from envs.suites.osworld.pyautogui_code import make_program
-from envs.target import UNKNOWN, Check, Target
+from envs.target import UNKNOWN, ActionCheck, Target
 
 _KILL_TIMEOUT_S = 5.0
 _EXECUTE_LIMIT_S = 115.0
@@ -145,13 +145,13 @@ class GuestEnv:
         Raises:
             EnvSetupError: If the guest does not answer, or its screen does not have the required size.
         """
-        await self._let_go()
+        await self._release_held()
         self.terminate = None
         if self._provider is not None:
             self.options = await self._provider.fresh(self.options)
         self._guest = GuestClient(self.options.base_url, token=self.options.token)
         try:
-            await self._meet()
+            await self._connect()
             await task.setup(self)
             if self.options.recordings_dir is not None:
                 await self.guest.start_recording()
@@ -161,7 +161,7 @@ class GuestEnv:
             await self.close()
             raise
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions in order, and return an observation once the screen has settled.
 
         Args:
@@ -182,7 +182,7 @@ class GuestEnv:
             why = await self._provider.why_gone() if self._provider is not None else None
             raise EnvDiedError(f"{error} ({why})" if why else str(error)) from error
 
-    async def _step(self, actions: Sequence[Action], check: Check | None) -> StepResult:
+    async def _step(self, actions: Sequence[Action], check: ActionCheck | None) -> StepResult:
         began_s = time.monotonic()
         error = None
         try:
@@ -227,12 +227,12 @@ class GuestEnv:
     async def close(self) -> None:
         """Release held inputs and disconnect; stop the guest if a provider started it. May be called twice."""
         try:
-            await self._let_go()
+            await self._release_held()
         finally:
             if self._provider is not None:
                 await self._provider.close()
 
-    async def _let_go(self) -> None:
+    async def _release_held(self) -> None:
         guest = self._guest
         if guest is None:
             return
@@ -251,9 +251,9 @@ class GuestEnv:
         folder = self.options.recordings_dir
         if name is not None and folder is not None:
             data = await guest.end_recording()
-            await asyncio.to_thread(_save_anew, folder, name.replace("/", "_"), data)
+            await asyncio.to_thread(_save_numbered, folder, name.replace("/", "_"), data)
 
-    async def _meet(self) -> None:
+    async def _connect(self) -> None:
         try:
             size_px = await self.guest.screen_size_px()
         except EnvError as error:
@@ -265,7 +265,7 @@ class GuestEnv:
             raise EnvSetupError(f"the guest's screen is {size_px[0]}x{size_px[1]} px, expected {wanted[0]}x{wanted[1]}")
         self._screen_px = size_px
 
-    async def _act(self, actions: Sequence[Action], check: Check | None) -> Terminate | None:
+    async def _act(self, actions: Sequence[Action], check: ActionCheck | None) -> Terminate | None:
         """Execute actions; consecutive ones without a check or a wait are sent together.
 
         Raises:
@@ -369,7 +369,7 @@ class GuestEnv:
         return png
 
 
-def _save_anew(folder: Path, name: str, data: bytes) -> None:
+def _save_numbered(folder: Path, name: str, data: bytes) -> None:
     """Write `NAME-1.mp4`, or the next unused number."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(1):

@@ -36,7 +36,7 @@ from envs.suites.osworld.program_settings import (
     commonest,
     find_patterns,
 )
-from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, Source, TaskFile
+from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskFile, ValueSource
 
 RULES = ("sheet_name", "sheet_data", "sheet_print")
 _ENCODINGS = ("utf-8", "latin-1")
@@ -201,7 +201,7 @@ def why_unsupported(task: TaskFile) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class OsworldVerdict:
     """Result of evaluating an episode.
 
     Attributes:
@@ -213,30 +213,30 @@ class Verdict:
     upstream: float | None
 
     @staticmethod
-    def of(scores: Sequence[float], conjunction: Conjunction, *, upstream: float | None) -> "Verdict":
+    def of(scores: Sequence[float], conjunction: Conjunction, *, upstream: float | None) -> "OsworldVerdict":
         """Combine the scores of comparisons, up to the decisive one."""
         score = max(scores) if conjunction == "or" else 0.0 if 0.0 in scores else sum(scores) / len(scores)
-        return Verdict(score=score, upstream=upstream)
+        return OsworldVerdict(score=score, upstream=upstream)
 
 
-Compare = Callable[[TaskFile, EvalContext], Awaitable[Verdict]]
+Compare = Callable[[TaskFile, EvalContext], Awaitable[OsworldVerdict]]
 """Function that makes the comparisons of a feasible task."""
 
 
 async def judge(
     task: TaskFile,
-    scene: EvalContext,
+    context: EvalContext,
     *,
-    has_said_failure: bool,
+    claims_failure: bool,
     has_ended: bool = True,
     compare: Compare | None = None,
-) -> Verdict:
+) -> OsworldVerdict:
     """Evaluate a task, after its `postconfig`.
 
     Args:
         task: The task.
-        scene: Inputs of the evaluation.
-        has_said_failure: True if the agent ended the episode by reporting failure.
+        context: Inputs of the evaluation.
+        claims_failure: True if the agent ended the episode by reporting failure.
         has_ended: True if the agent ended the episode; upstream treats an unfinished one as FAIL.
         compare: Makes the comparisons; None uses the functions of this module.
 
@@ -244,16 +244,16 @@ async def judge(
         EvaluationError: If the evaluators cannot give a verdict.
         EnvError: If the guest does not answer.
     """
-    has_failed_upstream = has_said_failure or not has_ended
+    has_failed_upstream = claims_failure or not has_ended
     if task.is_infeasible:
-        return Verdict(score=float(has_said_failure), upstream=float(has_failed_upstream))
-    if has_said_failure:
-        return Verdict(score=0.0, upstream=0.0)
-    verdict = await (compare or compare_here)(task, scene)
+        return OsworldVerdict(score=float(claims_failure), upstream=float(has_failed_upstream))
+    if claims_failure:
+        return OsworldVerdict(score=0.0, upstream=0.0)
+    verdict = await (compare or compare_here)(task, context)
     return replace(verdict, upstream=0.0) if has_failed_upstream else verdict
 
 
-async def compare_here(task: TaskFile, scene: EvalContext) -> Verdict:
+async def compare_here(task: TaskFile, context: EvalContext) -> OsworldVerdict:
     """Evaluate a task with the functions of this module.
 
     Raises:
@@ -267,63 +267,63 @@ async def compare_here(task: TaskFile, scene: EvalContext) -> Verdict:
     has_crashed = False
     for metric in task.metrics:
         try:
-            score = await _compare(metric, scene)
+            score = await _compare(metric, context)
         except MissingFileError:  # upstream's getter asserts that such files exist
             score, has_crashed = 0.0, True
         scores.append(score)
         if score == (1.0 if task.conjunction == "or" else 0.0):
             break
-    verdict = Verdict.of(scores, task.conjunction, upstream=None)
+    verdict = OsworldVerdict.of(scores, task.conjunction, upstream=None)
     return verdict if has_crashed else replace(verdict, upstream=verdict.score)
 
 
-async def _compare(metric: Metric, scene: EvalContext) -> float:
+async def _compare(metric: Metric, context: EvalContext) -> float:
     """Make one comparison.
 
     Raises:
         MissingFileError: If a compared file is missing.
     """
-    result = await GETTERS[metric.result["type"]](scene, metric.result)
+    result = await GETTERS[metric.result["type"]](context, metric.result)
     if metric.expected is None and metric.function not in (*ALONE, COMPARE_TABLE):
         raise UnsupportedError(f"the function {metric.function} compares with nothing")
-    expected = await GETTERS[metric.expected["type"]](scene, metric.expected) if metric.expected is not None else None
+    expected = await GETTERS[metric.expected["type"]](context, metric.expected) if metric.expected is not None else None
     if metric.function == COMPARE_TABLE:
         return await asyncio.to_thread(compare_table, result, expected, metric.options)
     return await asyncio.to_thread(METRICS[metric.function], result, expected)
 
 
-async def _run(scene: EvalContext, config: Source) -> tuple[str, str]:
-    ended = await scene.guest.execute(config["command"], shell=bool(config.get("shell")))
+async def _run(context: EvalContext, config: ValueSource) -> tuple[str, str]:
+    ended = await context.guest.execute(config["command"], shell=bool(config.get("shell")))
     return ended.stdout, ended.stderr
 
 
-async def _get_output(scene: EvalContext, config: Source) -> str:
-    return (await _run(scene, config))[0]
+async def _get_output(context: EvalContext, config: ValueSource) -> str:
+    return (await _run(context, config))[0]
 
 
-async def _get_error(scene: EvalContext, config: Source) -> str:
-    return (await _run(scene, config))[1]
+async def _get_error(context: EvalContext, config: ValueSource) -> str:
+    return (await _run(context, config))[1]
 
 
-async def _get_terminal(scene: EvalContext, config: Source) -> str | None:
-    return await scene.guest.terminal_output()
+async def _get_terminal(context: EvalContext, config: ValueSource) -> str | None:
+    return await context.guest.terminal_output()
 
 
-async def _get_rule(scene: EvalContext, config: Source) -> object:
+async def _get_rule(context: EvalContext, config: ValueSource) -> object:
     return config.get("rules")
 
 
-async def _get_guest_file(scene: EvalContext, config: Source) -> str | None:
+async def _get_guest_file(context: EvalContext, config: ValueSource) -> str | None:
     """Copy a file from the guest and return its path; None if it is missing. Of several files the first is compared."""
     if config.get("time_suffix"):
         raise UnsupportedError("a result that is named by the time")
-    copies = [await _copy(scene, path, dest) for path, dest in _files(config)]
+    copies = [await _copy(context, path, dest) for path, dest in _files(config)]
     return copies[0]
 
 
-async def _copy(scene: EvalContext, source: str, dest: str) -> str | None:
-    data = await scene.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
-    path = inside(scene.cache_dir, dest)
+async def _copy(context: EvalContext, source: str, dest: str) -> str | None:
+    data = await context.guest.read_file(source, max_bytes=_MAX_FILE_BYTES)
+    path = inside(context.cache_dir, dest)
     if data is None:
         path.unlink(missing_ok=True)  # of an earlier attempt
         return None
@@ -332,7 +332,7 @@ async def _copy(scene: EvalContext, source: str, dest: str) -> str | None:
     return str(path)
 
 
-def _files(config: Source) -> list[tuple[str, str]]:
+def _files(config: ValueSource) -> list[tuple[str, str]]:
     """Return (source, local name) of each file.
 
     Raises:
@@ -345,39 +345,39 @@ def _files(config: Source) -> list[tuple[str, str]]:
     return list(zip(map(str, config["path"]), map(str, config["dest"]), strict=True))
 
 
-async def _get_cached_file(scene: EvalContext, config: Source) -> str:
-    path = inside(scene.cache_dir, str(config["path"]))
+async def _get_cached_file(context: EvalContext, config: ValueSource) -> str:
+    path = inside(context.cache_dir, str(config["path"]))
     if not path.is_file():
         raise MissingFileError(path)
     return str(path)
 
 
-async def _get_reference_file(scene: EvalContext, config: Source) -> str:
-    paths = [(inside(scene.cache_dir, dest), source) for source, dest in _files(config)]
+async def _get_reference_file(context: EvalContext, config: ValueSource) -> str:
+    paths = [(inside(context.cache_dir, dest), source) for source, dest in _files(config)]
     for path, source in paths:
         await get_file(source, path)
     return str(paths[0][0])
 
 
-async def _get_vlc_config(scene: EvalContext, config: Source) -> str | None:
-    return await _get_guest_file(scene, {**config, "path": VLC_CONFIG})
+async def _get_vlc_config(context: EvalContext, config: ValueSource) -> str | None:
+    return await _get_guest_file(context, {**config, "path": VLC_CONFIG})
 
 
-async def _get_gimp_file(scene: EvalContext, config: Source) -> str | None:
-    return await _get_guest_file(scene, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
+async def _get_gimp_file(context: EvalContext, config: ValueSource) -> str | None:
+    return await _get_guest_file(context, {**config, "path": f"{GIMP_FOLDER}/{config['file_name']}"})
 
 
-async def _get_chrome_setting(scene: EvalContext, config: Source) -> object:
-    return chrome_setting(await _read_json(scene, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
+async def _get_chrome_setting(context: EvalContext, config: ValueSource) -> object:
+    return chrome_setting(await _read_json(context, f"{CHROME_PROFILE}/Preferences"), str(config["type"]))
 
 
-async def _get_bookmarks(scene: EvalContext, config: Source) -> object:
-    bookmarks = await _read_json(scene, f"{CHROME_PROFILE}/Bookmarks")
+async def _get_bookmarks(context: EvalContext, config: ValueSource) -> object:
+    bookmarks = await _read_json(context, f"{CHROME_PROFILE}/Bookmarks")
     return bookmarks.get("roots") if bookmarks else None
 
 
-async def _read_json(scene: EvalContext, path: str) -> Mapping[str, object] | None:
-    data = await scene.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
+async def _read_json(context: EvalContext, path: str) -> Mapping[str, object] | None:
+    data = await context.guest.read_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
         value = json.loads(data or b"")
     except (ValueError, RecursionError):
@@ -385,25 +385,25 @@ async def _read_json(scene: EvalContext, path: str) -> Mapping[str, object] | No
     return value if isinstance(value, dict) else None
 
 
-async def _get_default_video_player(scene: EvalContext, config: Source) -> str:
+async def _get_default_video_player(context: EvalContext, config: ValueSource) -> str:
     script = "\n".join(f"xdg-mime query default video/{kind}" for kind in VIDEO_TYPES)
-    return commonest((await scene.guest.execute(script, shell=True)).stdout.splitlines())
+    return commonest((await context.guest.execute(script, shell=True)).stdout.splitlines())
 
 
-async def _get_folder(scene: EvalContext, config: Source) -> Mapping[str, object]:
+async def _get_folder(context: EvalContext, config: ValueSource) -> Mapping[str, object]:
     try:
-        return await scene.guest.list_directory(str(config["path"]))
+        return await context.guest.list_directory(str(config["path"]))
     except GuestAnswerError as error:
         if error.is_absent:
             raise MissingFileError(config["path"]) from error
         raise
 
 
-async def _get_accessibility_tree(scene: EvalContext, config: Source) -> str:
-    return await scene.guest.accessibility_tree()
+async def _get_accessibility_tree(context: EvalContext, config: ValueSource) -> str:
+    return await context.guest.accessibility_tree()
 
 
-Getter = Callable[[EvalContext, Source], Awaitable[Any]]
+Getter = Callable[[EvalContext, ValueSource], Awaitable[Any]]
 GETTERS: Mapping[str, Getter] = {
     "rule": _get_rule,
     "vm_command_line": _get_output,

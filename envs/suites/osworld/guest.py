@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from envs.desktop.screenshot import Camera
+from envs.desktop.screenshot import ScreenCamera
 from envs.desktop.x11.backend import X11Backend
 from envs.desktop.x11.connection import Connection
 from envs.errors import require
@@ -45,7 +45,7 @@ _REST_S = 1.0
 """Wait for the last output of a program that has ended."""
 
 
-class RequestError(Exception):
+class GuestRequestError(Exception):
     """Raised for a request that is answered with an error.
 
     Attributes:
@@ -126,7 +126,7 @@ class Guest:
             await asyncio.wait_for(_ended(process), timeout_s)
             await asyncio.wait(reading, timeout=_REST_S)  # child processes may keep the pipes open forever
         except TimeoutError:
-            raise RequestError(f"Command timed out after {timeout_s:g} seconds") from None
+            raise GuestRequestError(f"Command timed out after {timeout_s:g} seconds") from None
         finally:
             for task in reading:
                 task.cancel()
@@ -155,13 +155,13 @@ class Guest:
         """
         file = self.path(path)
         if not file.exists():
-            raise RequestError(f"File not found: {file}", 404)
+            raise GuestRequestError(f"File not found: {file}", 404)
         is_program = file.is_file() and os.access(file, os.X_OK) and not file.suffix
         await self.launch([str(file)] if is_program else ["xdg-open", str(file)], shell=False)
         until_s = time.monotonic() + _OPEN_TIMEOUT_S
         while not await self.activate(file.name) and not await self.activate(file.stem):
             if time.monotonic() > until_s:
-                raise RequestError(f"No window for {file.name} appeared within {_OPEN_TIMEOUT_S:g} seconds")
+                raise GuestRequestError(f"No window for {file.name} appeared within {_OPEN_TIMEOUT_S:g} seconds")
             await asyncio.sleep(_POLL_S)
         return "File opened successfully"
 
@@ -186,7 +186,7 @@ class Guest:
         result = await self.run(["gsettings", "get", *_WALLPAPER], shell=False)
         path = Path(unquote(str(result["output"]).strip().strip("'").removeprefix("file://")))
         if result["returncode"] != 0 or not path.is_absolute() or not self.path(str(path)).is_file():
-            raise RequestError("there is no wallpaper", 404)
+            raise GuestRequestError("there is no wallpaper", 404)
         return path
 
     async def change_wallpaper(self, path: Path) -> None:
@@ -196,10 +196,10 @@ class Guest:
             RequestError: If the file does not exist, or GNOME's settings are not available.
         """
         if not await asyncio.to_thread(path.is_file):
-            raise RequestError(f"File not found: {path}", 404)
+            raise GuestRequestError(f"File not found: {path}", 404)
         done = await self.run(["gsettings", "set", *_WALLPAPER, path.as_uri()], shell=False)
         if done["returncode"] != 0:
-            raise RequestError(f"the wallpaper cannot be set: {str(done['error']).strip()[-300:]}")
+            raise GuestRequestError(f"the wallpaper cannot be set: {str(done['error']).strip()[-300:]}")
 
     async def start_recording(self) -> None:
         """Record the screen with ffmpeg.
@@ -208,7 +208,7 @@ class Guest:
             RequestError: If a recording is already running, or ffmpeg is missing or cannot record.
         """
         if self._recording is not None and self._recording.returncode is None:
-            raise RequestError("Recording is already in progress.", 400)
+            raise GuestRequestError("Recording is already in progress.", 400)
         width, height = await self.screen_size_px()
         grab = ["-f", "x11grab", "-draw_mouse", "1", "-video_size", f"{width}x{height}", "-framerate", "30"]
         coded = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", str(self._recorded)]
@@ -218,7 +218,7 @@ class Guest:
         until_s = time.monotonic() + _RECORDING_START_S
         while not await asyncio.to_thread(self._recorded.is_file) and time.monotonic() < until_s:
             if recording.returncode is not None:
-                raise RequestError(f"ffmpeg ended at once with status {recording.returncode}")
+                raise GuestRequestError(f"ffmpeg ended at once with status {recording.returncode}")
             await asyncio.sleep(_ENDED_POLL_S)
 
     async def end_recording(self) -> Path:
@@ -229,14 +229,14 @@ class Guest:
         """
         recording, self._recording = self._recording, None
         if recording is None:
-            raise RequestError("No recording in progress to stop.", 400)
+            raise GuestRequestError("No recording in progress to stop.", 400)
         with contextlib.suppress(ProcessLookupError):
             recording.send_signal(signal.SIGINT)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(_ended(recording), 20.0)
         await _end(recording)
         if not self._recorded.is_file():
-            raise RequestError("The recording has no file.")
+            raise GuestRequestError("The recording has no file.")
         return self._recorded
 
     async def terminal_output(self) -> str | None:
@@ -259,7 +259,9 @@ class Guest:
         ended = await self.run([_SYSTEM_PYTHON, str(_ATSPI), query], shell=False, timeout_s=_A11Y_TIMEOUT_S)
         if ended["returncode"] != 0:
             lines = str(ended["error"]).strip().splitlines()[-1:] or ["no error output"]
-            raise RequestError(f"the accessibility bus cannot be read: {lines[0]}; Debian has gir1.2-atspi-2.0 for it")
+            raise GuestRequestError(
+                f"the accessibility bus cannot be read: {lines[0]}; Debian has gir1.2-atspi-2.0 for it"
+            )
         return str(ended["output"])
 
     def path(self, given: object) -> Path:
@@ -269,20 +271,20 @@ class Guest:
             RequestError: If it is not a path, or not below the root.
         """
         if not isinstance(given, str) or not given or "\0" in given:
-            raise RequestError("file_path is required", 400)
+            raise GuestRequestError("file_path is required", 400)
         home = self._home
         expanded = home + given[1:] if given == "~" or given.startswith("~/") else given
         for name, value in self.environment.items():
             expanded = expanded.replace(f"${{{name}}}", value).replace(f"${name}/", f"{value}/")
         path = Path(expanded) if expanded.startswith("/") else Path(home) / expanded
         if self._root is not None and not path.resolve().is_relative_to(self._root):
-            raise RequestError(f"{path} is not below {self._root}", 403)
+            raise GuestRequestError(f"{path} is not below {self._root}", 403)
         return path
 
     def _take(self) -> bytes:
         region = self._backend.screen()
-        camera = Camera(self._backend, region, draw_cursor=True)
-        return camera.develop(camera.grab(), self._backend.pointer_px())
+        camera = ScreenCamera(self._backend, region, draw_cursor=True)
+        return camera.encode(camera.grab(), self._backend.pointer_px())
 
     async def _on_display(self, function: Callable[[], T]) -> T:
         """Run a function on the thread that owns the display connection.
@@ -293,7 +295,7 @@ class Guest:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, function)
         except self._backend.lost as error:
-            raise RequestError(f"the display {self.display} is gone: {error}") from error
+            raise GuestRequestError(f"the display {self.display} is gone: {error}") from error
 
     async def _start(self, command: object, *, shell: bool, is_read: bool) -> asyncio.subprocess.Process:
         argv = _argv(command, shell=shell, home=self._home)
@@ -309,7 +311,7 @@ class Guest:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise RequestError(str(error)) from error
+            raise GuestRequestError(str(error)) from error
 
 
 class _WindowList:
@@ -364,13 +366,13 @@ def _argv(command: object, *, shell: bool, home: str) -> Sequence[str]:
         parts = [home + part[1:] if part.startswith("~/") else part for part in command]
         return ["/bin/sh", "-c", *parts] if shell else parts
     if not isinstance(command, str) or not command.strip():
-        raise RequestError(f"command is {command!r:.100}, expected a text or a list of texts", 400)
+        raise GuestRequestError(f"command is {command!r:.100}, expected a text or a list of texts", 400)
     if shell:
         return ["/bin/sh", "-c", command]
     try:
         return [home + part[1:] if part.startswith("~/") else part for part in shlex.split(command)]
     except ValueError as error:
-        raise RequestError(f"command cannot be split: {error}", 400) from error
+        raise GuestRequestError(f"command cannot be split: {error}", 400) from error
 
 
 async def _read(stream: asyncio.StreamReader | None, kept: bytearray) -> None:

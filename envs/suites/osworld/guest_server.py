@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import EnvSetupError, require
-from envs.suites.osworld.guest import Guest, RequestError
+from envs.suites.osworld.guest import Guest, GuestRequestError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -90,32 +90,32 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
     async def window_size(request: Request) -> Response:
         size = await guest.window_size_px(str((await request.form()).get("app_class_name") or ""))
         if size is None:
-            raise RequestError("no such window")
+            raise GuestRequestError("no such window")
         return JSONResponse({"width": size[0], "height": size[1]})
 
     async def desktop_path(request: Request) -> Response:
         folder = guest.path("~/Desktop")
         if not folder.is_dir():
-            raise RequestError("Desktop path not found", 404)
+            raise GuestRequestError("Desktop path not found", 404)
         return JSONResponse({"desktop_path": str(folder)})
 
     async def list_directory(request: Request) -> Response:
         folder = guest.path((await _json(request)).get("path"))
         if not folder.is_dir():
-            raise RequestError(f"{folder} is no folder", 404)
+            raise GuestRequestError(f"{folder} is no folder", 404)
         return JSONResponse({"directory_tree": await run_in_threadpool(_tree, folder)})
 
     async def file(request: Request) -> Response:
         path = guest.path((await request.form()).get("file_path"))
         if not path.is_file():
-            raise RequestError("File not found", 404)
+            raise GuestRequestError("File not found", 404)
         return FileResponse(path, filename=path.name)
 
     async def upload(request: Request) -> Response:
         async with request.form(max_part_size=_MAX_BODY_BYTES) as form:
             path, data = guest.path(form.get("file_path")), form.get("file_data")
             if data is None or isinstance(data, str):
-                raise RequestError("file_data is required", 400)
+                raise GuestRequestError("file_data is required", 400)
             await run_in_threadpool(_save, path, data.file)
         return PlainTextResponse("File Uploaded")
 
@@ -177,7 +177,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
         return JSONResponse(result | {"status": "success" if result["returncode"] == 0 else "error"})
 
     async def refuse(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestError)
+        assert isinstance(error, GuestRequestError)
         return JSONResponse({"status": "error", "message": str(error)}, error.status)
 
     async def break_off(request: Request, error: Exception) -> Response:
@@ -220,7 +220,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
     }
     routes = [Route(path, _guarded(work, token), methods=["GET"]) for path, work in asked.items()]
     routes += [Route(path, _guarded(work, token), methods=["POST"]) for path, work in posted.items()]
-    handlers: Any = {RequestError: refuse, ValueError: break_off, OSError: break_off}
+    handlers: Any = {GuestRequestError: refuse, ValueError: break_off, OSError: break_off}
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
 
@@ -229,10 +229,10 @@ def _guarded(work: Callable[["Request"], Any], token: str | None) -> Callable[["
 
     async def answer(request: "Request") -> "Response":
         if "origin" in request.headers:
-            raise RequestError("requests of web pages are not taken", 403)
+            raise GuestRequestError("requests of web pages are not taken", 403)
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
-            raise RequestError("a bearer token is wanted", 401)
+            raise GuestRequestError("a bearer token is wanted", 401)
         response: Response = await work(request)
         return response
 
@@ -244,13 +244,13 @@ async def _json(request: "Request") -> Mapping[str, Any]:
     async for chunk in request.stream():
         data += chunk
         if len(data) > _MAX_JSON_BYTES:
-            raise RequestError(f"the request has more than {_MAX_JSON_BYTES} bytes", 413)
+            raise GuestRequestError(f"the request has more than {_MAX_JSON_BYTES} bytes", 413)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the request is no JSON: {error}", 400) from error
+        raise GuestRequestError(f"the request is no JSON: {error}", 400) from error
     if not isinstance(value, dict):
-        raise RequestError("the request is no JSON object", 400)
+        raise GuestRequestError("the request is no JSON object", 400)
     return value
 
 
@@ -291,7 +291,7 @@ def _download(url: object, path: Path) -> None:
         RequestError: If the address is invalid, or the download fails.
     """
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-        raise RequestError(f"url is {url!r:.200}, expected an address that begins with http", 400)
+        raise GuestRequestError(f"url is {url!r:.200}, expected an address that begins with http", 400)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     for is_last in (False, False, True):
@@ -305,7 +305,7 @@ def _download(url: object, path: Path) -> None:
         except (OSError, ValueError, http.client.HTTPException) as error:
             part.unlink(missing_ok=True)
             if is_last:
-                raise RequestError(f"{url} cannot be downloaded: {error}") from error
+                raise GuestRequestError(f"{url} cannot be downloaded: {error}") from error
             time.sleep(_RETRY_S)
 
 

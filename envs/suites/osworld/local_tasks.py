@@ -19,7 +19,7 @@ from typing import Literal, TypedDict
 
 from envs.errors import EnvSetupError
 from envs.suite import Baseline
-from envs.suites.osworld.task_file import TaskData, TaskFile
+from envs.suites.osworld.task_file import OsworldTaskData, TaskFile
 
 LOCAL = "local"
 """Name of the list."""
@@ -126,7 +126,7 @@ def local_keys(wording: Wording = "goal") -> tuple[str, ...]:
 
 def load_solutions() -> Mapping[str, tuple[str, ...]]:
     """Return the solution of each valid task, by its instruction in either wording; the last step ends the episode."""
-    data, solutions = TaskData(), {}
+    data, solutions = OsworldTaskData(), {}
     for key in local_keys():
         task, file = load_local_tasks()[key], data.task(key)
         status = "failure" if file.is_infeasible else "success"

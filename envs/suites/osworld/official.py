@@ -22,7 +22,7 @@ from typing import Any
 
 from envs.errors import EvaluationError
 from envs.suites.osworld import guest_answers, official_runner
-from envs.suites.osworld.evaluators import EvalContext, Verdict
+from envs.suites.osworld.evaluators import EvalContext, OsworldVerdict
 from envs.suites.osworld.guest_client import GuestAnswerError
 from envs.suites.osworld.task_file import INFEASIBLE, TaskFile
 
@@ -110,7 +110,7 @@ class OfficialEvaluators:
                     return f"{name}, which needs the package {official_runner.NOT_WITHOUT[name]}"
         return None
 
-    async def judge(self, task: TaskFile, scene: EvalContext, guest: GuestAddress) -> Verdict:
+    async def judge(self, task: TaskFile, context: EvalContext, guest: GuestAddress) -> OsworldVerdict:
         """Evaluate a feasible task, after its `postconfig`.
 
         Raises:
@@ -120,14 +120,14 @@ class OfficialEvaluators:
         missing = self.why_unsupported(task)
         if missing is not None:
             raise EvaluationError(f"the task {task.key} needs {missing}")
-        request = _request(task, scene.cache_dir, guest)
-        answer = await ask(self.python, request, folder=scene.cache_dir, timeout_s=self.timeout_s, guest=guest.host)
+        request = _request(task, context.cache_dir, guest)
+        answer = await ask(self.python, request, folder=context.cache_dir, timeout_s=self.timeout_s, guest=guest.host)
         if answer.get("guest"):
             raise GuestAnswerError(f"the guest did not answer OSWorld's evaluator: {answer['guest']}")
         broken = [comparison["error"] for comparison in answer["comparisons"] if "error" in comparison]
         if broken:
             raise EvaluationError(f"OSWorld's evaluator broke: {broken[0]}")
-        return Verdict.of(
+        return OsworldVerdict.of(
             [float(comparison["score"]) for comparison in answer["comparisons"]],
             task.conjunction,
             upstream=answer["upstream"],

@@ -79,7 +79,7 @@ look up key meanings late. xdotool remaps one key repeatedly, and characters get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class PyautoguiProgram:
     """Program for the guest, and its minimum duration.
 
     Attributes:
@@ -91,7 +91,7 @@ class Program:
     duration_s: float
 
 
-def make_program(actions: Sequence[Action], marker: str) -> Program:
+def make_program(actions: Sequence[Action], marker: str) -> PyautoguiProgram:
     """Make one program for a batch of actions.
 
     Args:
@@ -107,7 +107,7 @@ def make_program(actions: Sequence[Action], marker: str) -> Program:
     for number, action in enumerate(actions):
         lines.append(f"print({number}, flush=True)")
         lines.extend(_statements(action))
-    return Program(code="\n".join(lines), duration_s=sum(map(_duration_s, actions)))
+    return PyautoguiProgram(code="\n".join(lines), duration_s=sum(map(_duration_s, actions)))
 
 
 def _statements(action: Action) -> list[str]:

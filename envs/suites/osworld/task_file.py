@@ -1,7 +1,7 @@
 """OSWorld's task files as data: setup steps, instruction, and comparisons.
 
-Source: `evaluation_examples` of xlang-ai/OSWorld. The bundled files are from 2026-04-29; `TaskData` also reads newer
-checkouts.
+Source: `evaluation_examples` of xlang-ai/OSWorld. The bundled files are from 2026-04-29; `OsworldTaskData` also reads
+newer checkouts.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class SetupStep:
     parameters: Mapping[str, Any]
 
 
-class Source(TypedDict, total=False):
+class ValueSource(TypedDict, total=False):
     """Source of a result or an expected value, with the keys that the getters read.
 
     Attributes:
@@ -102,8 +102,8 @@ class Metric:
     """
 
     function: str
-    result: Source
-    expected: Source | None = None
+    result: ValueSource
+    expected: ValueSource | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -212,7 +212,7 @@ def parse_steps(content: object, name: str) -> tuple[SetupStep, ...]:
     return tuple(steps)
 
 
-class TaskData:
+class OsworldTaskData:
     """All tasks of one revision. A damaged file affects its task only.
 
     Args:

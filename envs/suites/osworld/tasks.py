@@ -17,7 +17,7 @@ from envs.errors import EnvSetupError, EvaluationError
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.osworld.downloads import get_file, inside
 from envs.suites.osworld.env import GuestEnv
-from envs.suites.osworld.evaluators import Compare, EvalContext, Verdict, compare_here, judge, why_unsupported
+from envs.suites.osworld.evaluators import Compare, EvalContext, OsworldVerdict, compare_here, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestAnswerError, UncertainError
 from envs.suites.osworld.local import why_impossible
 from envs.suites.osworld.local_sandbox import GUEST_PATH, shims
@@ -33,7 +33,7 @@ from envs.suites.osworld.local_tasks import (
 from envs.suites.osworld.official import INSTALL_LINE, GuestAddress, OfficialEvaluators, find_official
 from envs.suites.osworld.providers import check_options, has_network
 from envs.suites.osworld.setup_steps import GuestSetup, cached_names, downloads_of, why_impossible_step
-from envs.suites.osworld.task_file import GROUPS, UPSTREAM, TaskData, TaskFile
+from envs.suites.osworld.task_file import GROUPS, UPSTREAM, OsworldTaskData, TaskFile
 
 _NO_ANSWER = "who does nothing"
 """First words of the reason for tasks that are excluded from the list `local` although they can be evaluated."""
@@ -56,7 +56,7 @@ def find_unavailable(
     Args:
         files: The tasks by id.
         provider: Provider of the guests.
-        why_not_judged: Returns what is missing for a verdict, see `Judging.why_unavailable`.
+        why_not_judged: Returns what is missing for a verdict, see `EvaluatorChoice.why_unavailable`.
         has_web: True if local guests reach the web.
 
     Raises:
@@ -140,7 +140,7 @@ _NOT_INSTALLED = f"OSWorld's own evaluators, which are not installed; install th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class EvaluatorChoice:
     """Method of evaluation.
 
     Attributes:
@@ -195,11 +195,11 @@ class OsworldTask(Task):
         cache_dir: Path,
         timing: Timing,
         spec: TaskSpec,
-        judging: Judging | None = None,
+        judging: EvaluatorChoice | None = None,
         local: LocalTask | None = None,
     ) -> None:
         self.file = file
-        self._judging = judging or Judging()
+        self._judging = judging or EvaluatorChoice()
         self._local = local
         self.instruction = file.instruction
         self.spec = spec
@@ -235,7 +235,7 @@ class OsworldTask(Task):
             EvaluationError: If the evaluators cannot give a verdict.
             EnvError: If the guest does not answer.
         """
-        has_said_failure = env.terminate is not None and env.terminate.status == "failure"
+        claims_failure = env.terminate is not None and env.terminate.status == "failure"
         await env.release()
         await asyncio.sleep(self._timing.end_s)
         steps = self._steps(env)
@@ -243,18 +243,18 @@ class OsworldTask(Task):
             await steps.run(self.file.postconfig)
         finally:
             self.warnings += steps.warnings
-        scene = EvalContext(guest=env.guest, cache_dir=self.work_dir())
+        context = EvalContext(guest=env.guest, cache_dir=self.work_dir())
         ask = partial(
             judge,
             self.file,
-            scene,
-            has_said_failure=has_said_failure,
+            context,
+            claims_failure=claims_failure,
             has_ended=env.terminate is not None,
-            compare=self._comparer(env),
+            compare=self._choose_comparison(env),
         )
         return self._score(await self._until_answered(ask))
 
-    async def _until_answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
+    async def _until_answered(self, ask: Callable[[], Awaitable[OsworldVerdict]]) -> OsworldVerdict:
         """Ask for the verdict, with retries after an invalid response of the guest: evaluation is read-only."""
         for pause_s in _VERDICT_PAUSES_S:
             try:
@@ -266,7 +266,7 @@ class OsworldTask(Task):
                 await asyncio.sleep(pause_s)
         return await ask()
 
-    def _comparer(self, env: GuestEnv) -> Compare:
+    def _choose_comparison(self, env: GuestEnv) -> Compare:
         judging, options = self._judging, env.options
         missing = judging.why_not(self.file)
         if missing is not None:
@@ -284,9 +284,9 @@ class OsworldTask(Task):
         )
         official = judging.official
         assert official is not None
-        return lambda task, scene: official.judge(task, scene, address)
+        return lambda task, context: official.judge(task, context, address)
 
-    def _score(self, verdict: Verdict) -> TaskVerdict:
+    def _score(self, verdict: OsworldVerdict) -> TaskVerdict:
         if not self._judging.is_parity:
             if verdict.upstream != verdict.score:
                 outcome = "crash" if verdict.upstream is None else f"give {verdict.upstream:g}"
@@ -357,14 +357,14 @@ def make_suite(
     is_parity = parity in (True, "upstream", "true")
     if evaluator not in EVALUATORS:
         raise ValueError(f"evaluator is {evaluator!r}, expected one of {', '.join(EVALUATORS)}")
-    judging = Judging(
+    judging = EvaluatorChoice(
         evaluator=evaluator,
         official=None if evaluator == "ours" else find_official(),
         is_parity=is_parity,
     )
     if evaluator == "official" and judging.official is None:
         raise EnvSetupError(f"OSWorld's own evaluators are not installed; install them: {INSTALL_LINE}")
-    tasks = TaskData(Path(data) if data else None)
+    tasks = OsworldTaskData(Path(data) if data else None)
     if wording not in ("goal", "steps") or (wording == "steps" and list != LOCAL):
         raise ValueError(f"wording is {wording!r}, expected 'goal', or, with list=local, 'steps'")
     is_local = list == LOCAL
@@ -420,7 +420,7 @@ def make_suite(
     )
 
 
-def _score_of_failure(tasks: TaskData, keys: Sequence[str]) -> Baseline:
+def _score_of_failure(tasks: OsworldTaskData, keys: Sequence[str]) -> Baseline:
     """Return the score of an agent that reports failure at once: 1 for infeasible tasks, else 0, in all states."""
     num_infeasible = sum(tasks.is_infeasible(key) for key in keys)
     return Baseline(

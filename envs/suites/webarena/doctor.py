@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from envs.doctor import Row
+from envs.doctor import DoctorRow
 from envs.env import EnvSpec
 from envs.errors import EnvError
 from envs.judge import Judge
@@ -36,7 +36,7 @@ _QUESTION = "What colour is a clear sky at noon?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class SiteProgram:
     """Program that a site runs.
 
     Attributes:
@@ -52,13 +52,13 @@ class Program:
     version: str = ""
 
 
-PROGRAMS: Mapping[str, Program] = {
-    "shopping": Program(name="Magento", sign="magento", version_path="/magento_version", version="Magento/2.4"),
-    "shopping_admin": Program(name="Magento's admin", sign="magento"),
-    "reddit": Program(name="Postmill", sign="postmill"),
-    "gitlab": Program(name="GitLab", sign="gitlab", version_path="/api/v4/version", version="15."),
-    "map": Program(name="OpenStreetMap", sign="openstreetmap"),
-    "wikipedia": Program(name="Wikipedia by Kiwix", sign="wiki"),
+PROGRAMS: Mapping[str, SiteProgram] = {
+    "shopping": SiteProgram(name="Magento", sign="magento", version_path="/magento_version", version="Magento/2.4"),
+    "shopping_admin": SiteProgram(name="Magento's admin", sign="magento"),
+    "reddit": SiteProgram(name="Postmill", sign="postmill"),
+    "gitlab": SiteProgram(name="GitLab", sign="gitlab", version_path="/api/v4/version", version="15."),
+    "map": SiteProgram(name="OpenStreetMap", sign="openstreetmap"),
+    "wikipedia": SiteProgram(name="Wikipedia by Kiwix", sign="wiki"),
 }
 """Programs of upstream's images by site."""
 
@@ -80,7 +80,7 @@ class WebArenaDoctor:
         self._path = str(suite_options["sites"])
         self._file = with_resets(read_sites(Path(self._path)), str(suite_options.get("reset_command", "")))
 
-    async def run(self, say: Say, logins: tuple[HttpLogin, ...] = ()) -> list[Row]:
+    async def run(self, say: Say, logins: tuple[HttpLogin, ...] = ()) -> list[DoctorRow]:
         """Run all checks; return a row for each.
 
         Args:
@@ -89,16 +89,16 @@ class WebArenaDoctor:
         """
         suite, file = self._suite, self._file
         found = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
-        rows = [Row(name="tasks", level="ok", found=found), _look_at_hosts(file)]
+        rows = [DoctorRow(name="tasks", level="ok", found=found), _check_hosts(file)]
         env = make_env(EnvSpec(name="webarena", options={"sites": self._path}), http_logins=logins)
         assert isinstance(env, WebArenaEnv)
         try:
             for site in file.sites.values():
                 say(f"looking at {site.name}, {site.url}")
-                rows += await _look_at(site, env)
+                rows += await _check_site(site, env)
             if suite.name == "webarena":
                 say("asking the judge")
-                rows.append(await _look_at_judge(env.grader.judge, file))
+                rows.append(await _check_judge(env.grader.judge, file))
         finally:
             await env.close()
         return rows
@@ -108,30 +108,30 @@ def _left_out(suite: Suite) -> str:
     return f"; left out are {suite.left_out}" if suite.left_out else ""
 
 
-def _look_at_hosts(file: SiteFile) -> Row:
+def _check_hosts(file: SiteFile) -> DoctorRow:
     pairs = find_shared_hosts(file.sites.values())
     if not pairs:
-        return Row(name="hosts", level="ok", found="sites with accounts have a host name each")
+        return DoctorRow(name="hosts", level="ok", found="sites with accounts have a host name each")
     shared_hosts = "; ".join(f"{first} and {second}" for first, second in pairs)
     found = (
         f"{shared_hosts}: on one host, where cookies are kept by host and not by port, so that they sign each other out"
     )
-    return Row(name="hosts", level="warn", found=found, expected="a host name for each site")
+    return DoctorRow(name="hosts", level="warn", found=found, expected="a host name for each site")
 
 
-async def _look_at(site: Site, env: WebArenaEnv) -> list[Row]:
-    first = await _look_at_page(site, env.options.http_logins)
+async def _check_site(site: Site, env: WebArenaEnv) -> list[DoctorRow]:
+    first = await _check_page(site, env.options.http_logins)
     if first.level == "fail":
         return [first]
-    rows = [first, _look_at_reset(site)]
+    rows = [first, _check_reset(site)]
     if site.user:
-        rows.append(await _look_at_login(site, env))
+        rows.append(await _check_login(site, env))
     if PROGRAMS[site.name].version_path and rows[-1].level == "ok":
-        rows.append(await _look_at_version(site, env))
+        rows.append(await _check_version(site, env))
     return rows
 
 
-async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
+async def _check_page(site: Site, logins: Sequence[HttpLogin]) -> DoctorRow:
     """Check that a site answers, runs the expected program, and links to itself."""
     import httpx
 
@@ -143,43 +143,45 @@ async def _look_at_page(site: Site, logins: Sequence[HttpLogin]) -> Row:
             answer = await client.get(site.url)
     except httpx.HTTPError as error:
         found = f"{site.url} does not answer: {str(error) or type(error).__name__}"
-        return Row(name=site.name, level="fail", found=found, expected="a site that runs, or no entry in the file")
+        return DoctorRow(
+            name=site.name, level="fail", found=found, expected="a site that runs, or no entry in the file"
+        )
     if answer.status_code == 401:
         found = f"{site.url} {WANTS_HTTP_LOGIN}"
-        return Row(name=site.name, level="fail", found=found, expected="--set http_auth=FILE")
+        return DoctorRow(name=site.name, level="fail", found=found, expected="--set http_auth=FILE")
     if answer.status_code >= 400:
-        return Row(name=site.name, level="fail", found=f"{site.url} answers {answer.status_code}", expected="200")
+        return DoctorRow(name=site.name, level="fail", found=f"{site.url} answers {answer.status_code}", expected="200")
     page, program = answer.text[:_MAX_PAGE_BYTES], PROGRAMS[site.name]
     found = f"{site.url} answers in {time.monotonic() - began_s:.1f} s"
     if program.sign not in page.lower():
-        return Row(name=site.name, level="warn", found=f"{found}, without a sign of it", expected=program.name)
+        return DoctorRow(name=site.name, level="warn", found=f"{found}, without a sign of it", expected=program.name)
     hosts = Counter(urlsplit(link).netloc for link in _LINK.findall(page))
     host, count = hosts.most_common(1)[0] if hosts else ("", 0)
     if host and host != urlsplit(site.url).netloc and count > sum(hosts.values()) / 2:
         problem = f"{found}, but {count} of its {sum(hosts.values())} links lead to {host}"
-        return Row(name=site.name, level="warn", found=problem, expected=f"its base URL set to {site.url}")
-    return Row(name=site.name, level="ok", found=f"{found}: {program.name}")
+        return DoctorRow(name=site.name, level="warn", found=problem, expected=f"its base URL set to {site.url}")
+    return DoctorRow(name=site.name, level="ok", found=f"{found}: {program.name}")
 
 
-def _look_at_reset(site: Site) -> Row:
+def _check_reset(site: Site) -> DoctorRow:
     changes = load_changes(site)
     name, summary = f"{site.name} state", describe_changes(changes)
     if site.reset:
-        return Row(name=name, level="ok", found=f"{summary}; put back by {site.reset}")
-    return Row(name=name, level="warn" if changes else "ok", found=f"{summary}; no command puts it back")
+        return DoctorRow(name=name, level="ok", found=f"{summary}; put back by {site.reset}")
+    return DoctorRow(name=name, level="warn" if changes else "ok", found=f"{summary}; no command puts it back")
 
 
-async def _look_at_login(site: Site, env: WebArenaEnv) -> Row:
+async def _check_login(site: Site, env: WebArenaEnv) -> DoctorRow:
     name, began_s = f"{site.name} login", time.monotonic()
     try:
         await env.open()
         await env.sign_in([site.name])
     except EnvError as error:
-        return Row(name=name, level="fail", found=str(error), expected=f"the account {site.user!r}")
-    return Row(name=name, level="ok", found=f"as {site.user}, in {time.monotonic() - began_s:.1f} s")
+        return DoctorRow(name=name, level="fail", found=str(error), expected=f"the account {site.user!r}")
+    return DoctorRow(name=name, level="ok", found=f"as {site.user}, in {time.monotonic() - began_s:.1f} s")
 
 
-async def _look_at_version(site: Site, env: WebArenaEnv) -> Row:
+async def _check_version(site: Site, env: WebArenaEnv) -> DoctorRow:
     """Check the version that a site shows to a signed-in user."""
     from playwright.async_api import Error
 
@@ -188,27 +190,27 @@ async def _look_at_version(site: Site, env: WebArenaEnv) -> Row:
         answer = await env.page.context.request.get(f"{site.url}{program.version_path}", timeout=1000 * _TIMEOUT_S)
         body = await answer.json() if "json" in answer.headers.get("content-type", "") else await answer.text()
     except (Error, ValueError) as error:
-        return Row(name=name, level="warn", found=f"it tells none: {str(error).splitlines()[0]}")
+        return DoctorRow(name=name, level="warn", found=f"it tells none: {str(error).splitlines()[0]}")
     found = str(body.get("version", "") if isinstance(body, dict) else body).strip()[:80]
     expected = f"{program.version}*, as in upstream's images"
     if not found.startswith(program.version):
-        return Row(name=name, level="warn", found=found or "it tells none", expected=expected)
-    return Row(name=name, level="ok", found=found)
+        return DoctorRow(name=name, level="warn", found=found or "it tells none", expected=expected)
+    return DoctorRow(name=name, level="ok", found=found)
 
 
-async def _look_at_judge(judge: Judge | None, file: SiteFile) -> Row:
+async def _check_judge(judge: Judge | None, file: SiteFile) -> DoctorRow:
     """Check that the judge answers, and distinguishes a right answer from a wrong one."""
     if judge is None:
         found = "none is named: tasks whose answers need one have no verdict"
-        return Row(name="judge", level="warn", found=found, expected="judge and judge_url in the file of sites")
+        return DoctorRow(name="judge", level="warn", found=found, expected="judge and judge_url in the file of sites")
     began_s = time.monotonic()
     try:
         verdicts = [await is_alike(judge, _QUESTION, "blue", answer) for answer in ("It is blue.", "It is green.")]
     except EnvError as error:
-        return Row(name="judge", level="fail", found=str(error), expected="an OpenAI-compatible endpoint")
+        return DoctorRow(name="judge", level="fail", found=str(error), expected="an OpenAI-compatible endpoint")
     if verdicts != [True, False]:
         found = f"{file.judge} takes blue for {'right' if verdicts[0] else 'wrong'} and green for the same"
-        return Row(name="judge", level="fail", found=found, expected="a model that tells right from wrong")
-    return Row(
+        return DoctorRow(name="judge", level="fail", found=found, expected="a model that tells right from wrong")
+    return DoctorRow(
         name="judge", level="ok", found=f"{file.judge} tells right from wrong in {time.monotonic() - began_s:.1f} s"
     )

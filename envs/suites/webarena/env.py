@@ -12,7 +12,7 @@ from envs.env import Env
 from envs.errors import EnvSetupError
 from envs.judge import KEY, EndpointJudge
 from envs.registry import EnvKind, EnvRequest
-from envs.suites.webarena.page_checks import Shop
+from envs.suites.webarena.page_checks import MagentoClient
 from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
 from envs.suites.webarena.sites import Site, SiteFile, read_sites, with_resets
 from envs.suites.webarena.verdict import Grader
@@ -96,12 +96,16 @@ class WebArenaEnv(BrowserEnv):
         return self.sites[name]
 
 
-def _shop_of(sites: Mapping[str, Site]) -> Shop | None:
+def _shop_of(sites: Mapping[str, Site]) -> MagentoClient | None:
     if "shopping" not in sites:
         return None
     admin = sites.get("shopping_admin")
     url = sites["shopping"].url
-    return Shop(url=url, user=admin.user, password=admin.password) if admin is not None else Shop(url=url)
+    return (
+        MagentoClient(url=url, user=admin.user, password=admin.password)
+        if admin is not None
+        else MagentoClient(url=url)
+    )
 
 
 def _make(request: EnvRequest) -> Env:

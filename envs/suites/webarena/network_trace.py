@@ -242,7 +242,7 @@ def _clean_value(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Event:
+class NetworkEvent:
     """Request and response of one HAR entry.
 
     Attributes:
@@ -416,7 +416,7 @@ class Trace:
         sites: Addresses of the sites by name; empty if the file does not contain them.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[NetworkEvent, ...]
     sites: Mapping[str, str]
 
 
@@ -428,7 +428,7 @@ def read_har(data: bytes, name: str) -> Trace:
     """
     try:
         log = json.loads(data)["log"]
-        events = tuple(Event(entry) for entry in log["entries"])
+        events = tuple(NetworkEvent(entry) for entry in log["entries"])
         for event in events:
             _ = event.url, event.method, event.status, event.header("accept"), event.cookies
         sites = {str(site): str(url) for site, url in (log.get("_sites") or {}).items()}

@@ -37,7 +37,7 @@ _FIND_ROLE = """name => {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shop:
+class MagentoClient:
     """REST client of Magento, for data that no page shows.
 
     Attributes:
@@ -88,7 +88,7 @@ class Shop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CallContext:
     """Context of the functions in configs.
 
     Attributes:
@@ -97,9 +97,9 @@ class Place:
     """
 
     page: "Page"
-    shop: Shop | None = None
+    shop: MagentoClient | None = None
 
-    def open_shop(self) -> Shop:
+    def open_shop(self) -> MagentoClient:
         """Return the shop.
 
         Raises:
@@ -110,7 +110,7 @@ class Place:
         return self.shop
 
 
-async def _post_url(place: Place, url: str) -> str:
+async def _post_url(place: CallContext, url: str) -> str:
     """Return the address of the post that an address belongs to; other addresses are returned unchanged."""
     parts = urlsplit(url)
     names = parts.path.split("/")
@@ -119,20 +119,20 @@ async def _post_url(place: Place, url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/f/{names[2]}/{names[3]}/"
 
 
-async def _latest_order_url(place: Place) -> str:
+async def _latest_order_url(place: CallContext) -> str:
     return await place.open_shop().latest_order_url()
 
 
-async def _review_author(place: Place, sku: str) -> str:
+async def _review_author(place: CallContext, sku: str) -> str:
     return str((await place.open_shop().latest_review(sku)).get("nickname", ""))
 
 
-async def _review_rating(place: Place, sku: str) -> str:
+async def _review_rating(place: CallContext, sku: str) -> str:
     ratings = (await place.open_shop().latest_review(sku)).get("ratings") or [{}]
     return str(ratings[0].get("percent", ""))
 
 
-async def _member_role(place: Place, name: str) -> str:
+async def _member_role(place: CallContext, name: str) -> str:
     return str(await place.page.evaluate(_FIND_ROLE, name))
 
 
@@ -170,7 +170,7 @@ def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
     return call.func.id, tuple(arguments)
 
 
-async def call_function(text: str, place: Place) -> str:
+async def call_function(text: str, place: CallContext) -> str:
     """Call a function of a config.
 
     Raises:
@@ -185,7 +185,9 @@ async def call_function(text: str, place: Place) -> str:
         raise EnvSetupError(f"{text!r} does not take these arguments: {error}") from error
 
 
-async def read_text(check: PageCheck, page: "Page", shop: Shop | None = None, *, wait_s: float = 3.0) -> str | None:
+async def read_text(
+    check: PageCheck, page: "Page", shop: MagentoClient | None = None, *, wait_s: float = 3.0
+) -> str | None:
     """Read the text that a check refers to; None if it does not exist.
 
     Addresses are opened in another page; the agent's page stays unchanged.
@@ -202,7 +204,7 @@ async def read_text(check: PageCheck, page: "Page", shop: Shop | None = None, *,
     """
     url = check.url
     if url.startswith(_FUNCTION):
-        url = await call_function(url.removeprefix(_FUNCTION), Place(page=page, shop=shop))
+        url = await call_function(url.removeprefix(_FUNCTION), CallContext(page=page, shop=shop))
     if url == LAST:
         return await _select(check, page, shop)
     beside = await _open(page, url, wait_s)
@@ -233,14 +235,14 @@ def _is_broken(status: int) -> bool:
     return status in (401, 407, 408, 429) or status >= 500
 
 
-async def _select(check: PageCheck, page: "Page", shop: Shop | None) -> str | None:
+async def _select(check: PageCheck, page: "Page", shop: MagentoClient | None) -> str | None:
     """Return the text to judge; None if the page has no such element, "" if the locator fails."""
     from playwright.async_api import Error
 
     if not check.locator:
         return await page.content()
     if check.locator.startswith(_FUNCTION):
-        return await call_function(check.locator.removeprefix(_FUNCTION), Place(page=page, shop=shop))
+        return await call_function(check.locator.removeprefix(_FUNCTION), CallContext(page=page, shop=shop))
     if not check.locator.startswith(("document.", "[...document.")):
         raise EnvSetupError(f"the locator {check.locator!r} is neither an expression on the document nor a function")
     try:

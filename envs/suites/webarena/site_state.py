@@ -27,7 +27,7 @@ _MAX_OUTPUT_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class SiteReservation:
     """Sites reserved for a task.
 
     Attributes:
@@ -40,7 +40,9 @@ class Taken:
 
 
 @asynccontextmanager
-async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float) -> AsyncIterator[Taken]:
+async def reserve_sites(
+    sites: Iterable[Site], *, task_id: str, alone: bool, timeout_s: float
+) -> AsyncIterator[SiteReservation]:
     """Reserve sites for a task, and reset changed sites if a reset command is configured.
 
     Args:
@@ -62,7 +64,7 @@ async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeou
             await held.aclose()
             await held.enter_async_context(hold_sites(sites, alone=True, timeout_s=timeout_s))
         for site in _stale(sites):
-            await put_back(site)
+            await reset_site(site)
         warnings, before = [], {}
         for site in sites:
             changes = load_changes(site)
@@ -71,14 +73,14 @@ async def take_sites(sites: Iterable[Site], *, task_id: str, alone: bool, timeou
                 warnings.append(f"{site.name} was not put back since {describe_changes(changes)}")
             if alone:
                 _save_changes(site, [*changes, task_id])
-        yield Taken(warnings=tuple(warnings), changes_before=before)
+        yield SiteReservation(warnings=tuple(warnings), changes_before=before)
 
 
 def _stale(sites: Iterable[Site]) -> list[Site]:
     return [site for site in sites if site.reset and load_changes(site)]
 
 
-async def put_back(site: Site) -> None:
+async def reset_site(site: Site) -> None:
     """Run the reset command of a site, and wait until the site answers. Its processes are killed after a failure.
 
     Raises:

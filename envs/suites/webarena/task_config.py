@@ -29,7 +29,7 @@ _MAX_FILE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class ReferenceAnswers:
     """Expected answers; all conditions must hold.
 
     Attributes:
@@ -91,7 +91,7 @@ class TaskConfig:
     intent: str
     template_id: int
     eval_types: tuple[str, ...]
-    answers: Answers = field(default_factory=Answers)
+    answers: ReferenceAnswers = field(default_factory=ReferenceAnswers)
     reference_urls: tuple[str, ...] = ()
     page_checks: tuple[PageCheck, ...] = ()
     logins: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def parse_config(content: object, task_name: str = "a task of WebArena") -> Task
     if not types or (unknown := set(types) - set(EVAL_TYPES)):
         value = f"{min(unknown)!r}" if types else "empty"
         raise EnvSetupError(f"{task_name}: eval_types has {value}; expected one of {', '.join(EVAL_TYPES)}")
-    answers = Answers()
+    answers = ReferenceAnswers()
     if "string_match" in types:
         answers = _parse_answers(evaluation, task_name)
     urls: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def _parse_logins(storage_state: object) -> tuple[str, ...]:
     return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
 
-def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> Answers:
+def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> ReferenceAnswers:
     given = as_mapping(evaluation.get("reference_answers"), f"{task_name}: reference_answers")
     if unknown := set(given) - {"exact_match", "must_include", "fuzzy_match"}:
         raise EnvSetupError(f"{task_name}: reference_answers has {min(unknown)!r}, which nothing compares")
@@ -190,7 +190,7 @@ def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> Answers:
     exact = given.get("exact_match")
     if exact is None and not fuzzy and not given.get("must_include"):
         raise EnvSetupError(f"{task_name}: reference_answers is empty, so that any answer would be right")
-    return Answers(
+    return ReferenceAnswers(
         exact=None if exact is None else as_text(exact, f"{task_name}: exact_match"),
         includes=tuple(as_texts(given.get("must_include", []), f"{task_name}: must_include")),
         alike=() if is_not_achievable else tuple(as_texts(fuzzy, f"{task_name}: fuzzy_match")),

@@ -15,7 +15,7 @@ from envs.suite import FAMILY, LABELS, Suite
 from envs.suites.webarena.env import WebArenaEnv
 from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK, TraceRecorder
 from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
-from envs.suites.webarena.site_state import take_sites
+from envs.suites.webarena.site_state import reserve_sites
 from envs.suites.webarena.sites import Site, SiteFile, find_shared_hosts, read_sites, with_resets
 from envs.suites.webarena.task_config import CORRECTIONS, SITES, TaskConfig, TaskData, load_corrections
 from envs.suites.webarena.verdict import Evidence, Grader
@@ -74,7 +74,7 @@ async def _find_silent(sites: Iterable[Site]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ScoringRule:
     """Method of judging a task.
 
     Attributes:
@@ -90,7 +90,7 @@ class Rule:
         return self.config == config and self.fixes == grader.fixes
 
 
-class SiteTask(Task):
+class HostedSiteTask(Task):
     """Task on sites, without an evaluation.
 
     Args:
@@ -132,7 +132,7 @@ class SiteTask(Task):
         """
         sites = [env.site(name) for name in self._sites]
         self._kept = AsyncExitStack()
-        taking = take_sites(sites, task_id=self.spec.id, alone=self._changes_state, timeout_s=_MAX_WAIT_S)
+        taking = reserve_sites(sites, task_id=self.spec.id, alone=self._changes_state, timeout_s=_MAX_WAIT_S)
         try:
             taken = await self._kept.enter_async_context(taking)
             self.warnings = list(taken.warnings)
@@ -167,7 +167,7 @@ class SiteTask(Task):
             await kept.aclose()
 
 
-class WebArenaTask(SiteTask):
+class WebArenaTask(HostedSiteTask):
     """Task on a `WebArenaEnv`.
 
     Args:
@@ -178,7 +178,12 @@ class WebArenaTask(SiteTask):
     """
 
     def __init__(
-        self, config: TaskConfig, spec: TaskSpec, others: Mapping[str, "Rule"] | None = None, *, parity: bool = False
+        self,
+        config: TaskConfig,
+        spec: TaskSpec,
+        others: Mapping[str, "ScoringRule"] | None = None,
+        *,
+        parity: bool = False,
     ) -> None:
         logins = config.logins if parity else None
         super().__init__(spec, config.sites, config.start_urls, changes_state=config.changes_state, logins=logins)
@@ -276,9 +281,9 @@ def make_suite(
             raise ValueError(f"the suite webarena has no task {task_id!r} here; expected one such as 'webarena/0'")
         raw = tasks.task(config.id, file.urls)
         rules = {
-            "default": Rule(config=tasks.task(config.id, file.urls, all_corrections), fixes=ALL_FIXES),
-            "raw": Rule(config=raw, fixes=ALL_FIXES),
-            "upstream": Rule(config=raw, fixes=AS_PUBLISHED),
+            "default": ScoringRule(config=tasks.task(config.id, file.urls, all_corrections), fixes=ALL_FIXES),
+            "raw": ScoringRule(config=raw, fixes=ALL_FIXES),
+            "upstream": ScoringRule(config=raw, fixes=AS_PUBLISHED),
         }
         metadata = {
             FAMILY: "+".join(sorted(config.sites)),
@@ -312,7 +317,7 @@ def make_suite(
     )
 
 
-def why_once(task: "OnSites", sites: Mapping[str, Site]) -> str:
+def why_once(task: "SiteRequirements", sites: Mapping[str, Site]) -> str:
     """Return why a task cannot be retried from the same state; "" if it changes nothing or its sites are reset."""
     kept = [name for name in task.sites if not sites[name].reset]
     return f"it changes {' and '.join(kept)}, which no reset command puts back" if task.changes_state and kept else ""
@@ -332,7 +337,7 @@ def choose_sites(sites: str, only: str, reset_command: str) -> tuple[SiteFile, f
     return file, frozenset(file.sites) & names if names else frozenset(file.sites)
 
 
-class OnSites(Protocol):
+class SiteRequirements(Protocol):
     """Interface of a task before it is created."""
 
     @property
@@ -346,7 +351,7 @@ class OnSites(Protocol):
         ...
 
 
-Chosen = TypeVar("Chosen", bound=OnSites)
+Chosen = TypeVar("Chosen", bound=SiteRequirements)
 
 
 def choose_playable(tasks: Mapping[int, Chosen], there: Set[str]) -> tuple[dict[int, Chosen], str]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.errors import EnvDiedError, EnvSetupError
-from envs.judge import Judge, ask_verdict, fenced, filled
-from envs.suites.webarena.page_checks import Shop, is_met, read_text
+from envs.judge import Judge, ask_verdict, fence_text, fill_template
+from envs.suites.webarena.page_checks import MagentoClient, is_met, read_text
 from envs.suites.webarena.scoring import ALL_FIXES, clean, includes_all, is_exactly, is_reached
 from envs.suites.webarena.task_config import NOT_ACHIEVABLE, PageCheck, TaskConfig
 
@@ -74,8 +74,8 @@ async def _ask(
     answer: str,
     parity: bool,
 ) -> bool:
-    shown, mark = (answer, "") if parity else fenced(answer)
-    asked = filled(form, question=question, reference=reference, answer=shown)
+    shown, mark = (answer, "") if parity else fence_text(answer)
+    asked = fill_template(form, question=question, reference=reference, answer=shown)
     if parity:
         return _read_as_published(await judge.ask(_SYSTEM, asked), words)
     return await ask_verdict(judge, asked, system=_SYSTEM, name=name, mark=mark, words=words)
@@ -118,7 +118,7 @@ class Grader:
     """
 
     judge: Judge | None = None
-    shop: Shop | None = None
+    shop: MagentoClient | None = None
     fixes: Set[str] = ALL_FIXES
     wait_s: float = 3.0
 

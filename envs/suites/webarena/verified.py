@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from envs.errors import EnvSetupError
 from envs.json_fields import as_mapping, as_text, as_texts
-from envs.suites.webarena.network_trace import Event, pick
+from envs.suites.webarena.network_trace import NetworkEvent, pick
 from envs.suites.webarena.task_config import fill
 from envs.suites.webarena.verified_urls import Query, SiteUrls, Url, UrlRules, read_url
 from envs.suites.webarena.verified_values import Value, read_value
@@ -108,7 +108,7 @@ class SchemaReader:
             return value
         if item.get("type") == "object":
             return self._read_objects(parsed, item, strict=strict)
-        return tuple(self._read(item, _kind_of(item), strict=strict) for item in parsed)
+        return tuple(self._read(entry, _kind_of(item), strict=strict) for entry in parsed)
 
 
 def parse_json(text: str) -> Any:
@@ -130,7 +130,7 @@ def _kind_of(schema: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class VerifiedVerdict:
     """Result of judging a task.
 
     Attributes:
@@ -214,7 +214,9 @@ def parse_verified(content: object, task_name: str = "a task of WebArena-Verifie
     )
 
 
-def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls: Mapping[str, str]) -> Verdict:
+def judge(
+    task: VerifiedTask, answer: str | None, events: Sequence[NetworkEvent], urls: Mapping[str, str]
+) -> VerifiedVerdict:
     """Judge an episode; no site or model is used.
 
     Args:
@@ -225,9 +227,9 @@ def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls:
     """
     missing = [name for name in task.sites if name not in urls]
     if missing:
-        return Verdict(outcome="error", reasons=(f"nobody says where {missing[0]} was",))
+        return VerifiedVerdict(outcome="error", reasons=(f"nobody says where {missing[0]} was",))
     if not events:
-        return Verdict(outcome="error", reasons=("there are no requests",))
+        return VerifiedVerdict(outcome="error", reasons=("there are no requests",))
     scorer = _Scorer(task, SiteUrls({name: urls[name] for name in task.sites}))
     parts: list[Outcome] = []
     reasons = []
@@ -242,7 +244,7 @@ def judge(task: VerifiedTask, answer: str | None, events: Sequence[Event], urls:
             reasons.append(reason)
         parts.append(outcome)
     whole: Outcome = "error" if "error" in parts else "failure" if "failure" in parts else "success"
-    return Verdict(outcome=whole, parts=tuple(parts), reasons=tuple(reasons))
+    return VerifiedVerdict(outcome=whole, parts=tuple(parts), reasons=tuple(reasons))
 
 
 class _Scorer:
@@ -253,7 +255,7 @@ class _Scorer:
         self._sites = sites
         self._reader = SchemaReader(sites)
 
-    def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[Event]) -> str:
+    def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[NetworkEvent]) -> str:
         """Return why an evaluator is not met; empty if it is met."""
         if check["evaluator"] == "AgentResponseEvaluator":
             return self._judge_answer(check, answer)
@@ -287,7 +289,7 @@ class _Scorer:
             return f"retrieved_data is {shown(values['retrieved_data'])}"
         return ""
 
-    def _judge_events(self, check: Mapping[str, Any], events: Sequence[Event]) -> str:
+    def _judge_events(self, check: Mapping[str, Any], events: Sequence[NetworkEvent]) -> str:
         expected = {"response_status": 200, "http_method": "GET", **check["expected"]}
         matching = list(self._find_events(check, expected, events))
         wanted = self._read_wanted(check, expected)
@@ -301,8 +303,8 @@ class _Scorer:
         return f"no request is as wanted, {request}" if matching else f"there is no request {request}"
 
     def _find_events(
-        self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[Event]
-    ) -> Iterator[Event]:
+        self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[NetworkEvent]
+    ) -> Iterator[NetworkEvent]:
         """Yield the events to compare: for a navigation the last page, else all with the method and the path."""
         if self._task.kind == "navigate" and expected["http_method"] == "GET":
             yield from [event for event in events if event.is_navigation][-1:]
@@ -351,7 +353,7 @@ class _Scorer:
             values["headers"] = self._read_headers(expected["headers"], rules)
         return values
 
-    def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: Event) -> dict[str, Any]:
+    def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: NetworkEvent) -> dict[str, Any]:
         """Return the values of a request that the check names."""
         form = pick(event.form, expected["post_data"], is_open=True) if expected.get("post_data") else None
         content = event.content if expected.get("response_content") else None

@@ -9,7 +9,7 @@ from envs.suites.webarena.env import WebArenaEnv
 from envs.suites.webarena.network_trace import NETWORK, read_har
 from envs.suites.webarena.task_config import TaskData
 from envs.suites.webarena.tasks import (
-    SiteTask,
+    HostedSiteTask,
     choose_ids,
     choose_playable,
     choose_sites,
@@ -24,7 +24,7 @@ REVISION = "1.2.3"
 """Version of webarena-verified that tasks and rules are from."""
 
 
-class VerifiedSiteTask(SiteTask):
+class VerifiedSiteTask(HostedSiteTask):
     """One audited task on a `WebArenaEnv`.
 
     Args:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
 
-from envs.judge import Judge, ask_verdict, fenced, filled
-from envs.suites.widesearch.world import MONTHS, Metric
+from envs.judge import Judge, ask_verdict, fence_text, fill_template
+from envs.suites.widesearch.corpus import MONTHS, Metric
 
 Compare = Callable[[str, str, str], bool]
 """Function of (column, answer, truth) that returns True if both mean the same; used for the metric `judge`."""
@@ -183,8 +183,8 @@ async def is_same_cell(judge: Judge, column: str, cell: str, true: str) -> bool:
     Raises:
         EnvDiedError: See `ask_verdict`.
     """
-    shown, mark = fenced(cell[:MAX_CELL_CHARS])
-    asked = filled(_QUESTION, column=column, truth=true, answer=shown)
+    shown, mark = fence_text(cell[:MAX_CELL_CHARS])
+    asked = fill_template(_QUESTION, column=column, truth=true, answer=shown)
     return await ask_verdict(judge, asked, system=_SYSTEM, name="found value", mark=mark, words=_WORDS)
 
 
@@ -201,8 +201,8 @@ def read_table(answer: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...
         Header and rows; None if no table is found.
     """
     answer = answer[:MAX_ANSWER_CHARS].replace("\r\n", "\n")
-    fenced = _FENCE.search(answer)
-    text = fenced[1] if fenced else answer[answer.find("|") : answer.rfind("|") + 1] if answer.count("|") >= 4 else ""
+    block = _FENCE.search(answer)
+    text = block[1] if block else answer[answer.find("|") : answer.rfind("|") + 1] if answer.count("|") >= 4 else ""
     lines = [line.strip() for line in _CITED.sub("", text).split("\n")]
     lines = [line for line in lines if "|" in line and not _RULER.fullmatch(line)]
     if not lines:

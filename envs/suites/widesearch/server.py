@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from envs.suites.widesearch.world import World, WorldPage, make_world
+from envs.suites.widesearch.corpus import Corpus, CorpusPage, make_corpus
 
 MAX_HITS = 10
 MAX_QUERY_CHARS = 400
 _ROBOTS = "User-agent: *\nDisallow: /private/\n"
 
 
-class WorldServer:
+class CorpusServer:
     """HTTP server of a generated corpus; `start` creates one, `close` stops it.
 
     Attributes:
-        world: Served corpus; its addresses point to this server.
+        corpus: Served corpus; its addresses point to this server.
         url: Address of the start page.
     """
 
@@ -28,13 +28,13 @@ class WorldServer:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=True)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/"
-        self.world: World = make_world(seed, size=size, base_url=self.url)
-        _Handler.serve(self._http, self.world)
+        self.corpus: Corpus = make_corpus(seed, size=size, base_url=self.url)
+        _Handler.serve(self._http, self.corpus)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
     @classmethod
-    async def start(cls, seed: int, size: str) -> "WorldServer":
+    async def start(cls, seed: int, size: str) -> "CorpusServer":
         """Start a server."""
         return await asyncio.to_thread(cls, seed, size)
 
@@ -53,12 +53,12 @@ class WorldServer:
 class _Served:
     """Corpus and the request counts of its busy pages."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
         self._asked: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def is_busy(self, page: WorldPage) -> bool:
+    def is_busy(self, page: CorpusPage) -> bool:
         with self._lock:
             self._asked[page.path] = self._asked.get(page.path, 0) + 1
             return self._asked[page.path] <= page.num_busy
@@ -71,17 +71,17 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     @staticmethod
-    def serve(server: ThreadingHTTPServer, world: World) -> None:
-        server.served = _Served(world)  # type: ignore[attr-defined]
+    def serve(server: ThreadingHTTPServer, corpus: Corpus) -> None:
+        server.served = _Served(corpus)  # type: ignore[attr-defined]
 
     def do_GET(self) -> None:
         served: _Served = self.server.served  # type: ignore[attr-defined]
         parts = urlsplit(self.path)
         path = parts.path.lstrip("/")
-        page = served.world.pages.get(path)
+        page = served.corpus.pages.get(path)
         if path in ("", "search"):
             query = parse_qs(parts.query).get("q", [""])[0][:MAX_QUERY_CHARS]
-            self._send(200, _search_page(served.world, query).encode(), "text/html; charset=utf-8")
+            self._send(200, _search_page(served.corpus, query).encode(), "text/html; charset=utf-8")
         elif path == "robots.txt":
             self._send(200, _ROBOTS.encode(), "text/plain")
         elif page is None or page.status != 200:
@@ -103,8 +103,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _search_page(world: World, query: str) -> str:
-    hits = find_pages(world, query) if query.strip() else []
+def _search_page(corpus: Corpus, query: str) -> str:
+    hits = find_pages(corpus, query) if query.strip() else []
     items = "".join(
         f'<li><a href="/{html.escape(page.path)}">{html.escape(page.title)}</a> {html.escape(page.words[:160])}</li>'
         for page in hits
@@ -115,15 +115,15 @@ def _search_page(world: World, query: str) -> str:
     return f"<!doctype html><title>Atlas</title><h1>Atlas</h1>{form}<ol>{items}</ol>"
 
 
-def find_pages(world: World, query: str, count: int = MAX_HITS) -> list[WorldPage]:
+def find_pages(corpus: Corpus, query: str, count: int = MAX_HITS) -> list[CorpusPage]:
     """Return the pages that contain the most words of a query; title matches come first."""
     wanted = set(re.findall(r"\w+", query.lower()))
 
-    def rank(page: WorldPage) -> tuple[int, int]:
+    def rank(page: CorpusPage) -> tuple[int, int]:
         title = set(re.findall(r"\w+", page.title.lower()))
         return len(wanted & title), len(wanted & set(re.findall(r"\w+", page.words.lower())))
 
     ranked = sorted(
-        ((rank(page), page) for page in world.pages.values() if page.words), key=lambda pair: pair[0], reverse=True
+        ((rank(page), page) for page in corpus.pages.values() if page.words), key=lambda pair: pair[0], reverse=True
     )
     return [page for ranks, page in ranked[:count] if any(ranks)]

@@ -3,12 +3,12 @@
 import functools
 from typing import Any
 
-from envs.env import EnvSpec, Question, TaskSpec, TaskVerdict
+from envs.env import EnvSpec, QuestionTask, TaskSpec, TaskVerdict
 from envs.judge import Judge, find_judge
 from envs.suite import FAMILY, Baseline, Suite
+from envs.suites.widesearch.corpus import REVISION, SIZES, Corpus, Table, make_corpus, slug
 from envs.suites.widesearch.scoring import ScoredColumn, Scores, score_table, score_with_judge
-from envs.suites.widesearch.server import WorldServer
-from envs.suites.widesearch.world import REVISION, SIZES, Table, World, make_world, slug
+from envs.suites.widesearch.server import CorpusServer
 
 PREFIX = "widesearch/"
 NO_JUDGE = "no judge is named: {columns} is compared as text, and what is worded differently counts as wrong"
@@ -18,7 +18,7 @@ _BASELINES = {
 }
 
 
-class WideSearchTask(Question):
+class WideSearchTask(QuestionTask):
     """Task to collect one table.
 
     In a browser the task starts its own server for the corpus. Agents with search tools need no server: `score`
@@ -38,7 +38,7 @@ class WideSearchTask(Question):
         self.instruction = self._instruct()
         self.search = f"local:world:{spec.seed or 0}:{size}"
         self._size = size
-        self._server: WorldServer | None = None
+        self._server: CorpusServer | None = None
         self._judge = judge
         texts = ", ".join(column.name for column in self.columns if column.metric == "judge")
         self.warnings = [NO_JUDGE.format(columns=texts)] if texts and judge is None else []
@@ -46,7 +46,7 @@ class WideSearchTask(Question):
     def _instruct(self, address_note: str = "") -> str:
         names = " | ".join(column.name for column in self.columns)
         return (
-            f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.many} "
+            f"Collect {', '.join(column.name for column in self.columns)} of all {self.table.family.plural} "
             f'in {self.table.country} that are listed on "{self.table.list_title}".{address_note}\n\n'
             "Answer with one table in Markdown, in a fenced block with the tag markdown, one row for each, and exactly "
             f"these columns:\n| {names} |\nDates as YYYY-MM-DD, numbers without unit. The pages of the atlas are "
@@ -59,7 +59,7 @@ class WideSearchTask(Question):
 
     async def setup(self, env: Any) -> None:
         """Start the server of the corpus and open its start page."""
-        self._server = await WorldServer.start(self.spec.seed or 0, self._size)
+        self._server = await CorpusServer.start(self.spec.seed or 0, self._size)
         self.instruction = self._instruct(f" The encyclopedia is at {self._server.url}; it has a search field.")
         try:
             await env.goto(self._server.url)
@@ -102,15 +102,15 @@ def columns_of(table: Table) -> tuple[ScoredColumn, ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def _world(seed: int, size: str) -> World:
-    return make_world(seed, size=size)
+def _load_corpus(seed: int, size: str) -> Corpus:
+    return make_corpus(seed, size=size)
 
 
 def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_url: str = "") -> Suite:
     """Make tasks to collect all items of a family in a country.
 
     Args:
-        size: `tiny`, `small` or `full`; see `SIZES` in the module `world`.
+        size: `tiny`, `small` or `full`; see `SIZES` in the module `corpus`.
         num_seeds: Number of generated corpora.
         judge: Model that compares free texts; "" compares them as strings.
         judge_url: Endpoint of the judge; "" uses `OPENAI_BASE_URL`.
@@ -124,14 +124,14 @@ def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_u
     if not 1 <= int(num_seeds) <= 1000:
         raise ValueError(f"num_seeds is {num_seeds}, expected 1 to 1000")
     asked = find_judge(judge, judge_url)
-    ids = tuple(f"{PREFIX}{_id(table)}" for table in _world(0, size).tables)
+    ids = tuple(f"{PREFIX}{_id(table)}" for table in _load_corpus(0, size).tables)
 
     def make_task(task_id: str, seed: int | None) -> WideSearchTask:
-        tables = {f"{PREFIX}{_id(table)}": table for table in _world(seed or 0, size).tables}
+        tables = {f"{PREFIX}{_id(table)}": table for table in _load_corpus(seed or 0, size).tables}
         if task_id not in tables:
             raise ValueError(f"the suite widesearch has no task {task_id!r} here; expected one such as {ids[0]!r}")
         table = tables[task_id]
-        metadata = {FAMILY: table.family.many, "rows": len(table.rows), "size": size}
+        metadata = {FAMILY: table.family.plural, "rows": len(table.rows), "size": size}
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=metadata)
         return WideSearchTask(table, spec, size=size, judge=asked)
 
@@ -150,4 +150,4 @@ def make_suite(size: str = "small", num_seeds: int = 3, judge: str = "", judge_u
 
 
 def _id(table: Table) -> str:
-    return f"{table.family.many}-{slug(table.country)}"
+    return f"{table.family.plural}-{slug(table.country)}"

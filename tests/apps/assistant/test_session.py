@@ -20,6 +20,7 @@ from envs import (
     Click,
     Drag,
     Hotkey,
+    InputDevice,
     MouseDown,
     MouseUp,
     Move,
@@ -29,7 +30,6 @@ from envs import (
     ScreenTexts,
     Scroll,
     SensitiveArea,
-    Touch,
     TypeText,
 )
 from envs.fake import FakeEnv, FakeOptions
@@ -209,9 +209,9 @@ class SharedEnv(FakeEnv):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hand: asyncio.Queue[Touch] = asyncio.Queue()
+        self.hand: asyncio.Queue[InputDevice] = asyncio.Queue()
 
-    async def touches(self) -> AsyncIterator[Touch]:
+    async def user_inputs(self) -> AsyncIterator[InputDevice]:
         while True:
             yield await self.hand.get()
 

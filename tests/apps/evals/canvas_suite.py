@@ -12,7 +12,7 @@ from typing import Any
 from envs import Action, Env, EnvDiedError, EnvSpec, StepResult, Suite, Task, TaskSpec, TaskVerdict
 from envs.fake import FakeEnv
 from envs.suite import Baseline
-from envs.target import Check
+from envs.target import ActionCheck
 
 
 class Canvas(FakeEnv):
@@ -22,7 +22,7 @@ class Canvas(FakeEnv):
         super().__init__()
         self._gate = Path(wait_for) if wait_for else None
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         while self._gate is not None and self._gate.exists():
             await asyncio.sleep(0.02)
         return await super().step(actions, check)

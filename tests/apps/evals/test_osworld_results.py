@@ -22,12 +22,12 @@ from apps.evals.text import describe_share
 from cua.errors import TrajectoryError
 from cua.run.end import End
 from cua.trajectory import TrajectoryWriter
-from envs.suites.osworld.task_file import GROUPS, TaskData
+from envs.suites.osworld.task_file import GROUPS, OsworldTaskData
 from tests.apps.evals.test_results import PLAN, line, write_journal
 from tests.cua.trajectory import samples
 
 HARNESS = Path(os.environ.get("OSWORLD_CHECKOUT", "/nowhere"), "show_result.py")
-DATA = TaskData()
+DATA = OsworldTaskData()
 INFEASIBLE = [f"osworld/{key}" for key in DATA.keys("infeasible") if key.startswith("vlc/")]
 FEASIBLE = [
     f"osworld/{key}"

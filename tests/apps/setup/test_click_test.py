@@ -13,7 +13,7 @@ from apps.setup.click_test import (
     make_targets,
     reset_and_close,
 )
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from envs import EnvError
 from envs.browser import BrowserEnv, BrowserOptions
 from envs.desktop.private_display import find_window_manager, find_xvfb
@@ -88,10 +88,10 @@ async def test_rows() -> None:
     async def dead() -> list[float | None]:
         raise EnvError("no browser")
 
-    assert await _measure(said.append, "a", good) == Row(
+    assert await _measure(said.append, "a", good) == DoctorRow(
         name="a", level="ok", found="2 of 2 arrived, at most 1.0 px off"
     )
-    assert await _measure(said.append, "b", bad) == Row(
+    assert await _measure(said.append, "b", bad) == DoctorRow(
         name="b", level="fail", found="2 of 3 arrived, at most 3.0 px off", expected="all, at most 1 px off"
     )
     assert (await _measure(said.append, "c", dead)).found == "no browser"

@@ -11,7 +11,7 @@ import pytest
 
 from apps.setup.command import Say
 from apps.setup.install import INSTALLERS, Installer, run_setup
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from apps.setup.verify import verify_browser
 from envs.browser.launch import BrowserBinary
 from tests.apps.setup.machine import BareMachine, real_browser
@@ -94,7 +94,7 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
     ]
     assert "sudo apt-get install -y --no-install-recommends chromium-headless-shell" in browser.fix
     assert f"{sys.executable} -m playwright install --with-deps chromium-headless-shell" in browser.fix
-    assert display == Row(
+    assert display == DoctorRow(
         name="display",
         level="warn",
         found="Xvfb and a window manager not found: browser tasks work, desktop tasks need --display",
@@ -156,7 +156,7 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
     report = await run_setup(print, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert report.rows == (
-        Row(
+        DoctorRow(
             name="playwright",
             level="fail",
             found="Playwright's driver does not start: error while loading shared libraries: libatomic.so.1",

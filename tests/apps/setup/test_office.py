@@ -4,7 +4,7 @@ import os
 import pytest
 
 from apps.setup.office import install_office, missing_requirements
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from tests.apps.setup.machine import BareMachine
 
 PACKAGES = "libreoffice-calc-nogui libreoffice-writer-nogui libreoffice-impress-nogui libreoffice-math-nogui"
@@ -28,7 +28,7 @@ def test_extras_that_an_extra_names_are_looked_into(monkeypatch: pytest.MonkeyPa
     assert missing_requirements() == ["no-such-kernel>=7", "no-such-thing[speed]>=1.5"]
 
 
-async def libreoffice_row(said: list[str]) -> Row:
+async def libreoffice_row(said: list[str]) -> DoctorRow:
     """What `cua setup office` says of LibreOffice."""
     return (await install_office(said.append))[-1]
 

@@ -1,12 +1,12 @@
 import json
 
-from apps.setup.report import Report, Row
+from apps.setup.report import DoctorRow, Report
 
-OK = Row(name="browser", level="ok", found="/usr/bin/chromium")
-WARN = Row(
+OK = DoctorRow(name="browser", level="ok", found="/usr/bin/chromium")
+WARN = DoctorRow(
     name="window manager", level="warn", found="none\nsecond line", expected="openbox", fix="apt-get install openbox"
 )
-FAIL = Row(name="disk", level="fail", found="full")
+FAIL = DoctorRow(name="disk", level="fail", found="full")
 
 
 def test_worst_row_decides_the_exit_code() -> None:

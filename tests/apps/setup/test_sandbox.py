@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from apps.setup.checks import count_row, make_row, row_of, run_sandbox_checks
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
 from visual_tools.sandbox import BackendReport, describe_backends
 from visual_tools.sandbox.check import CHECKS, CheckOutcome
@@ -23,7 +23,7 @@ NONE = BackendReport("none", True, "limits only")
 
 
 def test_the_backend_in_force_is_a_row() -> None:
-    assert make_row([BEST, NO_SECOND, NONE]) == Row(name="sandbox", level="ok", found="bubblewrap: namespaces")
+    assert make_row([BEST, NO_SECOND, NONE]) == DoctorRow(name="sandbox", level="ok", found="bubblewrap: namespaces")
 
 
 def test_a_second_best_backend_says_what_the_best_one_lacks() -> None:
@@ -45,10 +45,10 @@ def test_no_isolation_is_said_with_every_reason() -> None:
 def test_outcomes_become_rows() -> None:
     held = CheckOutcome(name="it holds", kind="attack", passed=True, detail="EPERM", duration_s=0.25)
     fell = CheckOutcome(name="it falls", kind="limit", passed=False, detail="400 processes", duration_s=2.0)
-    assert row_of(held) == Row(name="attack: it holds", level="ok", found="0.2 s")
-    assert row_of(fell) == Row(name="limit: it falls", level="fail", found="400 processes")
-    assert count_row([held, fell]) == Row(name="all", level="fail", found="1 of 2 hold")
-    assert count_row([held]) == Row(name="all", level="ok", found="1 of 1 hold")
+    assert row_of(held) == DoctorRow(name="attack: it holds", level="ok", found="0.2 s")
+    assert row_of(fell) == DoctorRow(name="limit: it falls", level="fail", found="400 processes")
+    assert count_row([held, fell]) == DoctorRow(name="all", level="fail", found="1 of 2 hold")
+    assert count_row([held]) == DoctorRow(name="all", level="ok", found="1 of 1 hold")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apps.setup.install import run_setup
-from apps.setup.report import Row
+from apps.setup.report import DoctorRow
 from apps.setup.suites import SUITES, PinnedWheel, find_installers, install_miniwob, unpack
 from cua.errors import ConfigError
 from envs.errors import EnvSetupError
@@ -55,7 +55,7 @@ async def test_the_pages_come_by_pip_and_nothing_else_of_the_wheel(tmp_path: Pat
     row = await install_miniwob(print, wheel)
 
     html = tmp_path / "data/k25/miniwob-1.1.0/html"
-    assert row == Row(name="miniwob", level="ok", found=f"the pages of MiniWoB++ 1.1.0 in {html}")
+    assert row == DoctorRow(name="miniwob", level="ok", found=f"the pages of MiniWoB++ 1.1.0 in {html}")
     assert find_pages() == get_pages() == html
     assert files_below(html.parent) == sorted(["LICENSE", *(f"html/{name}" for name in PAGES)])
     assert [path.name for path in html.parents[1].iterdir()] == ["miniwob-1.1.0"]  # no scratch folder is left

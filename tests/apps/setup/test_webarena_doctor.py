@@ -11,7 +11,7 @@ import pytest
 
 from apps.setup.doctor import run_webarena_doctor
 from envs.browser.launch import find_browser
-from envs.suites.webarena.site_state import put_back, take_sites
+from envs.suites.webarena.site_state import reserve_sites, reset_site
 from envs.suites.webarena.sites import read_sites
 from tests.envs.suites.webarena.stand_in import StandIn
 
@@ -89,7 +89,7 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
         f'[shopping]\nurl = "{shop}/shop"\nuser = ""\n'
     )
     for one in read_sites(path).sites.values():
-        await put_back(replace(one, reset="true"))  # an earlier server may have had the port
+        await reset_site(replace(one, reset="true"))  # an earlier server may have had the port
     rows = await levels(path, reset_command="shopping=./reset.sh")
     assert rows["reddit"][0] == "ok" and rows["reddit"][1].endswith(": Postmill")
     assert rows["reddit login"][0] == "ok" and rows["hosts"][0] == "ok"
@@ -98,7 +98,7 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
     assert rows["shopping state"] == ("ok", "nothing changed it; put back by ./reset.sh")
     assert rows["shopping version"] == ("warn", "Magento/2.3")
     assert rows["judge"][0] == "ok" and rows["judge"][1].startswith("m tells right from wrong")
-    async with take_sites([read_sites(path).sites["reddit"]], task_id="webarena/600", alone=True, timeout_s=5):
+    async with reserve_sites([read_sites(path).sites["reddit"]], task_id="webarena/600", alone=True, timeout_s=5):
         pass
     site.pages = {"/": "nothing to see"}
     path.write_text(f'[reddit]\nurl = "{site.url}"\npassword = "wrong"\n')
@@ -106,7 +106,7 @@ async def test_sites_that_run(tmp_path: Path, site: StandIn, judge_url: str) -> 
     assert rows["reddit"][0] == "warn" and rows["judge"][0] == "warn"
     assert rows["reddit login"][0] == "fail" and "wrong" not in rows["reddit login"][1]
     assert rows["reddit state"] == ("warn", "1 task changed it, last webarena/600; no command puts it back")
-    await put_back(replace(read_sites(path).sites["reddit"], reset="true"))
+    await reset_site(replace(read_sites(path).sites["reddit"], reset="true"))
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from typing import Any
 
 from envs import Action, Env, EnvSpec, Observation, StepResult, Suite, Task, TaskSpec, TaskVerdict
 from envs.fake import FakeEnv, FakeOptions
-from envs.target import Check
+from envs.target import ActionCheck
 
 ENV = EnvSpec(name="canvas")
 
@@ -19,7 +19,7 @@ class Canvas(FakeEnv):
         self.task = task
         return await super().reset(task)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         print("a task's print is no answer")
         return await super().step(actions, check)
 

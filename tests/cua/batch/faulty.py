@@ -38,7 +38,7 @@ from envs import (
 )
 from envs.fake import FakeEnv
 from envs.remote import SuiteRef
-from envs.target import Check
+from envs.target import ActionCheck
 from tests.fake_openai import Exchange, FakeOpenAI, half_stream, raw, status
 
 NUM_TRIES = 3
@@ -99,7 +99,7 @@ class FaultyEnv(FakeEnv):
             raise EnvSetupError("this machine has no such screen")
         return await super().reset(task)
 
-    async def step(self, actions: Sequence[Action], check: Check | None = None) -> StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         match self.task.fault:
             case "env dies once" if self.task.is_first_time():
                 raise EnvDiedError("the browser is gone")

@@ -16,7 +16,7 @@ from cua.trajectory import RunHeader, TrajectoryWriter
 from cua.trajectory.chain import hash_files
 from cua.trajectory.run_record import TOOLS_ENV
 from tests.cua.trajectory.samples import png
-from visual_tools.sandbox import Kernel, Limits
+from visual_tools.sandbox import Kernel, KernelLimits
 
 CODE = "print(1 + 1)"
 ANSWER = "It is two [^0^]."
@@ -27,7 +27,9 @@ class NoKernels:
 
     backend = "none"
 
-    async def make_kernel(self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None) -> Kernel:
+    async def make_kernel(
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
+    ) -> Kernel:
         raise AssertionError("a kernel was asked for")
 
     async def close(self) -> None: ...

@@ -16,16 +16,16 @@ from cua.gui_agent.protocol import ProtocolOptions, mark_points, system_prompt, 
 from cua.gui_agent.protocol.history import draw_marks
 from cua.gui_agent.protocol.prompts import MARKS_PROMPT
 from cua.model import Tool
-from envs import Click, Element, InstructionTask, Observation, ScreenGeometry
+from envs import Click, InstructionTask, Observation, ScreenElement, ScreenGeometry
 from tests.cua.gui_agent.test_agent import DONE, say
 from tests.envs.browser.pages import PageServer
 
 GEOMETRY = ScreenGeometry(native_px=(400, 200), sent_px=(400, 200))
-SAVE = Element(number=1, role="button", name='Sa"ve', box=(0.5, 0.5, 0.75, 0.75))
-NAME = Element(number=2, role="textbox", name="Name", value="ann", states=("focused",), box=(0.0, 0.0, 0.25, 0.1))
+SAVE = ScreenElement(number=1, role="button", name='Sa"ve', box=(0.5, 0.5, 0.75, 0.75))
+NAME = ScreenElement(number=2, role="textbox", name="Name", value="ann", states=("focused",), box=(0.0, 0.0, 0.25, 0.1))
 
 
-def observe(*elements: Element) -> Observation:
+def observe(*elements: ScreenElement) -> Observation:
     png = io.BytesIO()
     Image.new("RGB", GEOMETRY.sent_px, (255, 255, 255)).save(png, "PNG")
     return Observation(screenshot=png.getvalue(), geometry=GEOMETRY, elements=elements, a11y_tree='page "Form"')

@@ -10,7 +10,7 @@ from cua.research.engines import BraveEngine, Hit, SearxngEngine, TavilyEngine
 from cua.research.fetch import make_web
 from cua.research.local import FOLDER_URL, LocalIndex
 from cua.research.network import FetchError
-from envs.suites.widesearch.world import make_pdf
+from envs.suites.widesearch.corpus import make_pdf
 from tests.cua.research.site import Answer, serving
 
 pytest.importorskip("trafilatura")

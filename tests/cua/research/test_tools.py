@@ -18,7 +18,7 @@ from cua.tool_agent.profile import ask_profile
 from cua.tools import Toolset
 from cua.tools.research import make_research_tools
 from envs.browser import find_browser
-from envs.suites.widesearch.world import make_pdf
+from envs.suites.widesearch.corpus import make_pdf
 from tests.cua.research.site import Answer, pages, serving
 
 pytest.importorskip("trafilatura")

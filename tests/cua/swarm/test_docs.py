@@ -13,8 +13,8 @@ from cua.swarm.child import MESSAGE_CHARS
 from cua.swarm.play import MAX_FILE_BYTES
 from cua.swarm.swarm import WARN_SHARE, SwarmLimits
 from cua.tools import research
+from envs.suites.widesearch.corpus import SIZES
 from envs.suites.widesearch.scoring import DAYS
-from envs.suites.widesearch.world import SIZES
 from tests.tables import table
 
 TEXT = (Path(__file__).parents[3] / "docs" / "swarm.md").read_text("utf-8")

@@ -9,7 +9,7 @@ import pytest_asyncio
 from cua.messages import ToolCall, ToolResult
 from cua.tools import Toolset
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
-from visual_tools.sandbox import KernelMaker, Limits
+from visual_tools.sandbox import KernelLimits, KernelMaker
 
 
 @dataclass
@@ -29,7 +29,7 @@ async def bench(sandbox: KernelMaker, tmp_path: Path) -> AsyncIterator[Bench]:
     kernel = await sandbox.make_kernel(folder)
     service = Service(lambda: sandbox.make_kernel(folder))
     tools = [
-        IPythonTool(kernel, limits=Limits(), inside="numpy"),
+        IPythonTool(kernel, limits=KernelLimits(), inside="numpy"),
         ViewImageTool(service),
         FilesTool(service),
         ShellTool(service, inside_dir=kernel.inside_dir, wall_s=3),

@@ -7,7 +7,7 @@ import pytest
 
 from cua.model import Tool
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
-from visual_tools.sandbox import Backend, CellResult, Limits
+from visual_tools.sandbox import Backend, CellResult, KernelLimits
 
 
 class NoKernel:
@@ -34,7 +34,7 @@ async def no_kernel() -> NoKernel:
 def tools() -> dict[str, Tool]:
     service = Service(no_kernel)
     made: list[Tool] = [
-        IPythonTool(NoKernel(), limits=Limits(), inside="numpy 2"),
+        IPythonTool(NoKernel(), limits=KernelLimits(), inside="numpy 2"),
         ViewImageTool(service),
         FilesTool(service),
         ShellTool(service, inside_dir="/work", wall_s=60),

@@ -19,7 +19,6 @@ from envs import (
     Click,
     Dialog,
     Drag,
-    Element,
     Hotkey,
     KeyDown,
     KeyUp,
@@ -28,6 +27,7 @@ from envs import (
     Move,
     Observation,
     PressKey,
+    ScreenElement,
     ScreenGeometry,
     Scroll,
     Tab,
@@ -146,7 +146,7 @@ _observations = st.builds(
     a11y_tree=st.one_of(st.none(), _texts),
     elements=st.lists(
         st.builds(
-            Element,
+            ScreenElement,
             number=st.integers(1, 200),
             role=_texts,
             name=_texts,

@@ -9,7 +9,7 @@ from PIL import Image
 
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.browser.navigation import explain, to_url
-from envs.browser.overlays.overlay import Box, Canvas, TextField, text_width_px, wrap
+from envs.browser.overlays.overlay import CssCanvas, CssRect, TextField, text_width_px, wrap
 from envs.browser.redact import Redactor
 from envs.errors import ActionError
 
@@ -113,9 +113,9 @@ def test_long_texts_are_wrapped_and_cut() -> None:
 @pytest.mark.parametrize("text", ["Löschen?", "Удалить запись?", "削除しますか", "حذف", "🎉"])
 def test_any_script_can_be_drawn(text: str) -> None:
     image = Image.new("RGB", (200, 120), (255, 255, 255))
-    canvas = Canvas(image, 2.0, lambda found: found)
+    canvas = CssCanvas(image, 2.0, lambda found: found)
     canvas.text(4, 4, text)
-    canvas.field(Box(left=2, top=20, width=90, height=34), text * 40, is_selected=True)
+    canvas.field(CssRect(left=2, top=20, width=90, height=34), text * 40, is_selected=True)
     assert len(image.getcolors(99_999) or ()) > 2
 
 
@@ -125,7 +125,7 @@ def test_any_script_can_be_drawn(text: str) -> None:
 def test_every_installed_script_is_drawn_as_itself(text: str) -> None:
     def draw(shown: str) -> bytes:
         image = Image.new("RGB", (200, 40), (255, 255, 255))
-        Canvas(image, 1.0, lambda found: found).text(4, 4, shown)
+        CssCanvas(image, 1.0, lambda found: found).text(4, 4, shown)
         return image.tobytes()
 
     fonts = subprocess.run(["fc-list", f":charset={ord(text[0]):x}"], capture_output=True, text=True).stdout
@@ -136,8 +136,8 @@ def test_every_installed_script_is_drawn_as_itself(text: str) -> None:
 
 def test_secrets_are_not_drawn() -> None:
     shown, hidden = (Image.new("RGB", (200, 40), (255, 255, 255)) for _ in range(2))
-    Canvas(shown, 1.0, Redactor(())).text(4, 4, "***")
-    Canvas(hidden, 1.0, Redactor(("secret",))).text(4, 4, "secret")
+    CssCanvas(shown, 1.0, Redactor(())).text(4, 4, "***")
+    CssCanvas(hidden, 1.0, Redactor(("secret",))).text(4, 4, "secret")
     assert shown.tobytes() == hidden.tobytes()
 
 

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from envs.desktop import screenshot
-from envs.desktop.backend import Cursor, Frame, Region
+from envs.desktop.backend import Cursor, ScreenFrame, ScreenRegion
 from envs.desktop.screenshot import draw_cursor
 
 
@@ -46,8 +46,8 @@ def test_a_photograph_is_filtered() -> None:
 @pytest.mark.parametrize("at", [(0, 0), (-1, -1), (2, 3), (4, 3), (50, 50), (-9, 0)])
 def test_the_pointer_is_blended_where_it_overlaps(at: tuple[int, int]) -> None:
     width, height, left, top = 5, 4, 100, 200
-    frame = Frame(bgrx=bytearray(b"\x40\x80\xc0\x00" * (width * height)), size_px=(width, height))
-    region = Region(left_px=left, top_px=top, width_px=width, height_px=height)
+    frame = ScreenFrame(bgrx=bytearray(b"\x40\x80\xc0\x00" * (width * height)), size_px=(width, height))
+    region = ScreenRegion(left_px=left, top_px=top, width_px=width, height_px=height)
     pixels = [b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x10\x20\x30\x80", b"\0\0\0\xff"]  # white, clear, half, black
     cursor = Cursor(bgra=b"".join(pixels), size_px=(2, 2), left_px=left + at[0], top_px=top + at[1])
     draw_cursor(frame, region, cursor)

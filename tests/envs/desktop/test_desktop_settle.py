@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from envs.desktop.backend import Clock, Frame
-from envs.desktop.screenshot import Settler, changed_tiles
+from envs.desktop.backend import InterruptibleClock, ScreenFrame
+from envs.desktop.screenshot import ScreenSettler, changed_tiles
 from tests.envs.desktop.conftest import HERE, MakeEnv, needs_display
 
 WIDTH, HEIGHT = 400, 300
 
 
-class FakeClock(Clock):
+class FakeClock(InterruptibleClock):
     """Time passes only in pauses and grabs."""
 
     def __init__(self) -> None:
@@ -27,25 +27,25 @@ class FakeClock(Clock):
         self.time_s += duration_s
 
 
-def frame(*boxes: tuple[int, int, int, int]) -> Frame:
+def frame(*boxes: tuple[int, int, int, int]) -> ScreenFrame:
     """A black image with white boxes (left, top, width, height)."""
     pixels = bytearray(WIDTH * HEIGHT * 4)
     for left, top, width, height in boxes:
         for y in range(top, top + height):
             begin = (y * WIDTH + left) * 4
             pixels[begin : begin + 4 * width] = b"\xff" * (4 * width)
-    return Frame(bgrx=pixels, size_px=(WIDTH, HEIGHT))
+    return ScreenFrame(bgrx=pixels, size_px=(WIDTH, HEIGHT))
 
 
-def make_settler(show: Callable[[float], Frame]) -> tuple[Settler, FakeClock]:
+def make_settler(show: Callable[[float], ScreenFrame]) -> tuple[ScreenSettler, FakeClock]:
     """A settler of a screen whose image depends on the time; a grab takes 1 ms."""
     clock = FakeClock()
 
-    def grab() -> Frame:
+    def grab() -> ScreenFrame:
         clock.time_s += 0.001
         return show(clock.time_s)
 
-    return Settler(grab, clock, quiet_s=0.02, timeout_s=2.0), clock
+    return ScreenSettler(grab, clock, quiet_s=0.02, timeout_s=2.0), clock
 
 
 def test_an_idle_screen_takes_little_more_than_the_quiet_time() -> None:
@@ -68,7 +68,7 @@ def test_input_without_an_effect_is_waited_for_a_little_longer() -> None:
 
 
 def test_an_animation_is_waited_for() -> None:
-    def slide(now: float) -> Frame:
+    def slide(now: float) -> ScreenFrame:
         return frame((min(int(now * 400), 200), 0, 100, 300))
 
     settler, clock = make_settler(slide)
@@ -84,7 +84,7 @@ def test_a_spinner_does_not_hold_the_agent_up() -> None:
 
 
 def test_a_film_takes_the_full_time_once_and_little_afterwards() -> None:
-    def film(now: float) -> Frame:
+    def film(now: float) -> ScreenFrame:
         return frame((int(now * 1000) % 100, 50, 150, 150))
 
     settler, clock = make_settler(film)
@@ -96,7 +96,7 @@ def test_a_film_takes_the_full_time_once_and_little_afterwards() -> None:
 
 
 def test_a_big_change_elsewhere_counts_beside_a_film() -> None:
-    def film_and_dialog(now: float) -> Frame:
+    def film_and_dialog(now: float) -> ScreenFrame:
         dialog = [(280, int(now * 300) % 200, 100, 90)] if 10.0 < now < 10.5 else []
         return frame((int(now * 1000) % 100, 50, 150, 150), *dialog)
 
@@ -114,10 +114,10 @@ def test_a_big_change_elsewhere_counts_beside_a_film() -> None:
         (frame(), frame((0, 0, 1, 1)), {(0, 0)}),
         (frame(), frame((39, 39, 2, 2)), {(0, 0), (1, 0), (0, 1), (1, 1)}),
         (frame(), frame((399, 299, 1, 1)), {(9, 7)}),
-        (frame(), Frame(bgrx=bytearray(4 * 50 * 45), size_px=(50, 45)), {(0, 0), (1, 0), (0, 1), (1, 1)}),
+        (frame(), ScreenFrame(bgrx=bytearray(4 * 50 * 45), size_px=(50, 45)), {(0, 0), (1, 0), (0, 1), (1, 1)}),
     ],
 )
-def test_changed_tiles(before: Frame, after: Frame, tiles: set[tuple[int, int]]) -> None:
+def test_changed_tiles(before: ScreenFrame, after: ScreenFrame, tiles: set[tuple[int, int]]) -> None:
     assert changed_tiles(before, after) == tiles
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from envs import ActionError, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import Action
-from envs.desktop.backend import Clock, Frame, Region
+from envs.desktop.backend import InterruptibleClock, ScreenFrame, ScreenRegion
 from envs.desktop.pyautogui_backend import PyAutoGuiBackend
-from envs.desktop.session import ActionExecutor
+from envs.desktop.session import DesktopActionExecutor
 
 
 class Recorded:
@@ -55,8 +55,8 @@ class Clipboard:
 
 
 class Pixels:
-    def grab(self, region: Region) -> Frame:
-        return Frame(bgrx=bytearray(region.width_px * region.height_px * 16), size_px=(200, 160))
+    def grab(self, region: ScreenRegion) -> ScreenFrame:
+        return ScreenFrame(bgrx=bytearray(region.width_px * region.height_px * 16), size_px=(200, 160))
 
     def close(self) -> None:
         pass
@@ -87,13 +87,13 @@ def make(system: str = "win32") -> tuple[PyAutoGuiBackend, Recorded]:
 )
 def test_actions(action: Action, calls: list[tuple[Any, ...]]) -> None:
     backend, gui = make()
-    ActionExecutor(backend, backend.screen(), Clock()).execute(action)
+    DesktopActionExecutor(backend, backend.screen(), InterruptibleClock()).execute(action)
     assert gui.calls == calls
 
 
 def test_a_drag_holds_the_button_on_the_way() -> None:
     backend, gui = make()
-    ActionExecutor(backend, backend.screen(), Clock()).execute(Drag(x_px=29, y_px=17))
+    DesktopActionExecutor(backend, backend.screen(), InterruptibleClock()).execute(Drag(x_px=29, y_px=17))
     assert gui.calls[0] == ("mouseDown", "left")
     assert gui.calls[-2:] == [("moveTo", 29, 17), ("mouseUp", "left")]
     assert [call[0] for call in gui.calls[1:-1]] == ["moveTo"] * 12
@@ -101,21 +101,21 @@ def test_a_drag_holds_the_button_on_the_way() -> None:
 
 def test_macos_pastes_with_command() -> None:
     backend, gui = make("darwin")
-    backend.type_text("é", 0.0, Clock())
+    backend.type_text("é", 0.0, InterruptibleClock())
     assert ("hotkey", "command", "v") in gui.calls
 
 
 def test_a_key_that_the_system_lacks_is_refused() -> None:
     backend, gui = make()
     with pytest.raises(ActionError, match="the key 'yen' does not exist on this system"):
-        ActionExecutor(backend, backend.screen(), Clock()).execute(PressKey(key="yen"))
+        DesktopActionExecutor(backend, backend.screen(), InterruptibleClock()).execute(PressKey(key="yen"))
     assert gui.calls == []
 
 
 def test_screen_and_settings() -> None:
     backend, gui = make()
     assert (gui.PAUSE, gui.FAILSAFE) == (0, False)
-    assert backend.monitors() == (Region(left_px=0, top_px=0, width_px=100, height_px=80),)
+    assert backend.monitors() == (ScreenRegion(left_px=0, top_px=0, width_px=100, height_px=80),)
     assert backend.grab(backend.screen()).size_px == (200, 160)
     assert (backend.pointer_px(), backend.active_title(), backend.wait_processed(1.0)) == ((5, 5), "Notes", None)
     backend.close()

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.tables import table
-from visual_tools.charts.scales import Mark, Reading, fit_scale, parse_label, parse_multiplier
+from visual_tools.charts.scales import Reading, TickMark, fit_scale, parse_label, parse_multiplier
 
 
 @table(
@@ -61,8 +61,8 @@ def test_multipliers(text: str, exponent: str, expected: tuple[float, float] | N
     assert parse_multiplier(text, exponent) == (None if expected is None else pytest.approx(expected))
 
 
-def mark(px: float, *values: float) -> Mark:
-    return Mark(px=px, readings=tuple(Reading(value=value, weight=1.0) for value in values))
+def mark(px: float, *values: float) -> TickMark:
+    return TickMark(px=px, readings=tuple(Reading(value=value, weight=1.0) for value in values))
 
 
 def test_a_misread_label_is_outvoted() -> None:
@@ -93,5 +93,5 @@ def test_logarithmic_and_falling_scales() -> None:
         [mark(0, 5), mark(50, 1), mark(100, 9), mark(150, 2), mark(200, 8)],
     ],
 )
-def test_labels_that_do_not_agree_are_no_scale(marks: list[Mark]) -> None:
+def test_labels_that_do_not_agree_are_no_scale(marks: list[TickMark]) -> None:
     assert fit_scale(marks) is None

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from visual_tools.sandbox import Kernel, Limits, Sandbox
+from visual_tools.sandbox import Kernel, KernelLimits, Sandbox
 
-SMALL = Limits(
+SMALL = KernelLimits(
     wall_s=30,
     memory_bytes=400 * 2**20,
     num_processes=40,

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from visual_tools.sandbox.check import preamble
-from visual_tools.sandbox.contract import Backend, CellError, CellResult, Limits, Status
+from visual_tools.sandbox.contract import Backend, CellError, CellResult, KernelLimits, Status
 
 
 class _Maker:
@@ -36,7 +36,7 @@ class OpenSandbox(_Maker):
     """Plain Jupyter kernels, nothing between them and this machine."""
 
     async def make_kernel(
-        self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
     ) -> "OpenKernel":
         kernel = OpenKernel(folder)
         await asyncio.to_thread(kernel.start)
@@ -114,7 +114,7 @@ class FakeSandbox(_Maker):
         self._claims = claims
 
     async def make_kernel(
-        self, folder: Path, *, readable: Sequence[Path] = (), limits: Limits | None = None
+        self, folder: Path, *, readable: Sequence[Path] = (), limits: KernelLimits | None = None
     ) -> "FakeKernel":
         with contextlib.suppress(FileExistsError):
             await asyncio.to_thread(folder.mkdir, parents=True)

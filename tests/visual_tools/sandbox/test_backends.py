@@ -170,11 +170,11 @@ def test_an_ordinary_user_can(backend: Backend, mode: Mode) -> None:
 CLOSED_PYTHON = """
 import asyncio, sys
 from visual_tools.errors import SandboxError
-from visual_tools.sandbox import Limits, Sandbox
+from visual_tools.sandbox import KernelLimits, Sandbox
 
 async def main():
     try:
-        await Sandbox.start_as(*sys.argv[1:], Limits())
+        await Sandbox.start_as(*sys.argv[1:], KernelLimits())
     except SandboxError as error:
         print(error)
 

@@ -14,7 +14,7 @@ from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
 from tests.visual_tools.sandbox.attacks import ALL_CHECKS
 from tests.visual_tools.sandbox.open_sandbox import FakeSandbox, OpenSandbox
 from visual_tools.sandbox import Backend, Sandbox, describe_backends
-from visual_tools.sandbox.check import CHECKS, Check, CheckOutcome, check_sandbox
+from visual_tools.sandbox.check import CHECKS, CheckOutcome, SandboxCheck, check_sandbox
 from visual_tools.sandbox.contract import KernelMaker, Status
 
 OPEN_TO_ANYBODY = {
@@ -79,7 +79,7 @@ def failed(outcomes: list[CheckOutcome]) -> set[str]:
     return {outcome.name for outcome in outcomes if not outcome.passed}
 
 
-def is_gentle_attack(check: Check) -> bool:
+def is_gentle_attack(check: SandboxCheck) -> bool:
     return check.kind == "attack" and check.place == "shared"
 
 

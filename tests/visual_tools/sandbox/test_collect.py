@@ -10,12 +10,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.tables import table
-from visual_tools.sandbox import Kernel, Limits
+from visual_tools.sandbox import Kernel, KernelLimits
 from visual_tools.sandbox.channels import _has_many_parts
 from visual_tools.sandbox.collect import Clipped, Collector, clean
 from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
 
-LIMITS = Limits()
+LIMITS = KernelLimits()
 HOSTILE = {
     "one line": lambda n: "x" * n,
     "returns": lambda n: "x\r" * (n // 2),
@@ -69,7 +69,7 @@ def test_a_forged_error_is_cut_before_it_is_read(name: str, field: str) -> None:
 
 def test_pictures_beyond_those_that_are_shown_are_not_decoded() -> None:
     """Each of them is 8 MB that would have to be read."""
-    collector = Collector(Limits(num_images=0))
+    collector = Collector(KernelLimits(num_images=0))
     content = {"data": {"image/png": "A" * 8_000_000}}
 
     def take_many() -> None:
@@ -107,7 +107,7 @@ def encoded(png: bytes) -> str:
     ],
 )
 def test_what_is_no_picture_is_left_out_and_said(found: object, why: str) -> None:
-    collector = Collector(Limits(image_side_px=100, image_bytes=2050))
+    collector = Collector(KernelLimits(image_side_px=100, image_bytes=2050))
     collector.take("display_data", {"data": {"image/png": found}})
     assert (collector.images, collector.text) == ([], f"[image 1: {why}]\n")
     assert collector.is_truncated
@@ -134,7 +134,7 @@ def test_what_is_no_picture_is_left_out_and_said(found: object, why: str) -> Non
 def test_the_size_of_a_picture_and_the_one_before_it_was_reduced(
     size: tuple[int, int], about: object, said: str
 ) -> None:
-    collector = Collector(Limits(image_side_px=100))
+    collector = Collector(KernelLimits(image_side_px=100))
     content = {"data": {"image/png": encoded(png_of(*size))}, "metadata": {"image/png": about}}
     collector.take("display_data", content)
     assert [image.size_px for image in collector.images] == [size]
@@ -144,7 +144,7 @@ def test_the_size_of_a_picture_and_the_one_before_it_was_reduced(
 
 
 def test_the_pictures_that_are_left_out_are_told_once() -> None:
-    collector = Collector(Limits(num_images=2))
+    collector = Collector(KernelLimits(num_images=2))
     last = "[only the first 2 images are shown]"
     for number in range(5):
         collector.take("execute_result", {"data": {"image/png": encoded(png_of(4, 4))}, "execution_count": number})
@@ -159,7 +159,7 @@ def test_the_pictures_that_are_left_out_are_told_once() -> None:
     [(7, 7), (10**12 - 1, 10**12 - 1), (0, 0), (-5, 0), (10**12, 0), (2.5, 0), ("7", 0), (True, 0)],
 )
 def test_what_the_kernel_left_out_of_a_text_is_counted(left_out: object, said: int) -> None:
-    collector = Collector(Limits(output_chars=6))
+    collector = Collector(KernelLimits(output_chars=6))
     metadata = {"text/plain": {LEFT_OUT_KEY: left_out}}
     collector.take("display_data", {"data": {"text/plain": "abcdef"}, "metadata": metadata})
     assert collector.text == f"abc\n[... {said + 1} characters left out ...]\nef\n"
@@ -167,7 +167,7 @@ def test_what_the_kernel_left_out_of_a_text_is_counted(left_out: object, said: i
 
 @pytest.mark.parametrize(("output_chars", "most"), [(100, 4_000_000), (50_000, 10_000_000)])
 def test_a_cell_that_puts_out_more_than_anybody_can_read_is_to_be_stopped(output_chars: int, most: int) -> None:
-    collector = Collector(Limits(output_chars=output_chars))
+    collector = Collector(KernelLimits(output_chars=output_chars))
     for _ in range(most // 1_000_000):
         collector.take("stream", {"name": "stdout", "text": "x" * 1_000_000})
     assert not collector.is_flooded
@@ -176,7 +176,7 @@ def test_a_cell_that_puts_out_more_than_anybody_can_read_is_to_be_stopped(output
 
 
 def test_a_cell_that_shows_pictures_without_end_is_to_be_stopped() -> None:
-    collector = Collector(Limits(num_images=1))
+    collector = Collector(KernelLimits(num_images=1))
     for _ in range(150):
         collector.take("display_data", {"data": {"image/png": ""}})
     assert not collector.is_flooded
@@ -217,7 +217,7 @@ def test_streams_by_turns_are_outputs_of_their_own_and_others_are_none() -> None
 
 
 def test_a_notebook_has_a_thousand_outputs_at_most_and_a_bounded_text() -> None:
-    many, long = Collector(LIMITS), Collector(Limits(output_chars=10))
+    many, long = Collector(LIMITS), Collector(KernelLimits(output_chars=10))
     for _ in range(1001):
         many.take("display_data", {"data": {"text/plain": "x"}})
         long.take("display_data", {"data": {"text/plain": "x" * 100}})

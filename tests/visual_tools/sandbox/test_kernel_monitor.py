@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from visual_tools.sandbox import Limits
+from visual_tools.sandbox import KernelLimits
 from visual_tools.sandbox.zygote.main import KernelMonitor
 from visual_tools.sandbox.zygote.plan import KernelSpec
 
 MB = 2**20
-WIDE = Limits(num_processes=10**6, memory_bytes=2**50, disk_bytes=2**50, num_files=10**6, cpu_s=10**6)
+WIDE = KernelLimits(num_processes=10**6, memory_bytes=2**50, disk_bytes=2**50, num_files=10**6, cpu_s=10**6)
 MakeMonitor = Callable[..., KernelMonitor]
 
 
@@ -24,7 +24,7 @@ def make_monitor(tmp_path: Path) -> Iterator[MakeMonitor]:
     """Monitors of a Python that first becomes idle, and then runs the code; nothing but the monitor limits it."""
     children: list[subprocess.Popen[bytes]] = []
 
-    def make(code: str, limits: Limits) -> KernelMonitor:
+    def make(code: str, limits: KernelLimits) -> KernelMonitor:
         gate = tmp_path / f"gate-{len(children)}"
         wait = f"import os, threading, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
         end = "\nopen(GATE + '-done', 'w').close()\ntime.sleep(100)".replace("GATE", repr(str(gate)))
@@ -56,8 +56,8 @@ def look(monitor: KernelMonitor) -> str:
     return next(filter(None, (monitor.look(time.monotonic()) for _ in range(5))), "")
 
 
-def limits(**changed: float) -> Limits:
-    return Limits(**{name: changed.get(name, getattr(WIDE, name)) for name in WIDE.__slots__})
+def limits(**changed: float) -> KernelLimits:
+    return KernelLimits(**{name: changed.get(name, getattr(WIDE, name)) for name in WIDE.__slots__})
 
 
 @pytest.mark.parametrize(("num_threads", "told"), [(5, ""), (6, "it had more than 4 processes and threads")])

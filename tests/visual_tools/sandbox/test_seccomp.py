@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from visual_tools.errors import SandboxError
-from visual_tools.sandbox.seccomp import REFUSALS, Instruction, Refusal, When, assemble, make_refusals
+from visual_tools.sandbox.seccomp import REFUSALS, Arg, Instruction, Refusal, assemble, make_refusals
 from visual_tools.sandbox.syscall_numbers import NUMBERS, number_of
 
 ALLOW, KILL, EPERM_RETURN = 0x7FFF0000, 0x80000000, 0x00050001
@@ -166,7 +166,7 @@ def test_every_call_on_both_machines(machine: str) -> None:
 
 
 def test_conditions() -> None:
-    whens = {"in": When(1, "in", (3, 5)), "not in": When(1, "not in", (3, 5)), "has bit": When(1, "has bit", (4, 8))}
+    whens = {"in": Arg(1, "in", (3, 5)), "not in": Arg(1, "not in", (3, 5)), "has bit": Arg(1, "has bit", (4, 8))}
     for name, refused in (("in", {3, 5}), ("not in", {0, 4, 8, 9}), ("has bit", {4, 5, 8, 9})):
         program = assemble([Refusal("x", "kill tgkill", whens[name])], "x86_64")
         for call in ("kill", "tgkill"):

@@ -11,7 +11,7 @@ import pytest
 from visual_tools.sandbox.walk import Walk, open_folder, remove_tree
 from visual_tools.sandbox.work_folder import find_written, take_snapshot
 from visual_tools.sandbox.zygote.filesystem import hand_over
-from visual_tools.sandbox.zygote.process_tree import Measure
+from visual_tools.sandbox.zygote.process_tree import FolderMeasurement
 
 DEPTH = 3000  # with names of 200 bytes: 600 kB of path, PATH_MAX is 4 kB
 
@@ -52,7 +52,7 @@ def test_every_walk_goes_through_a_nest_deeper_than_recursion_paths_and_descript
         walk = Walk()
         assert sum(1 for _ in walk.below(str(deep))) == DEPTH + 1
         assert (walk.num_entries, walk.is_whole) == (DEPTH + 2, True)
-        measure = Measure(str(deep))
+        measure = FolderMeasurement(str(deep))
         assert measure.go_on(60.0)
         assert (measure.num_bytes >= 8192, measure.num_entries) == (True, DEPTH + 2)
         hand_over(str(deep), os.getuid())

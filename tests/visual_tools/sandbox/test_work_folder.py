@@ -13,7 +13,7 @@ import pytest
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.sandbox import Sandbox, work_folder
 from visual_tools.sandbox.backends import make_plan
-from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, FolderOnDisk, Side, measure_need
+from visual_tools.sandbox.work_folder import MAX_DEPTH, FolderInMemory, FolderOnDisk, FolderSide, measure_need
 from visual_tools.sandbox.zygote_client import ZygoteClient
 
 MB = 2**20
@@ -194,7 +194,7 @@ def test_a_link_that_takes_the_place_of_a_file_or_folder_meanwhile_is_not_follow
     (twin.memory / "c").write_text("mine")
     (twin.memory / "d").symlink_to("a/b")
 
-    def list_and_swap(side: Side) -> object:
+    def list_and_swap(side: FolderSide) -> object:
         found = list_below(side)
         shutil.rmtree(twin.memory / "a")
         (twin.memory / "a").symlink_to(secrets)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visual_tools.search.texts import Span, find_spans, is_whole_word
+from visual_tools.search.texts import TextSpan, find_spans, is_whole_word
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_the_likest_comes_first() -> None:
 
 
 def test_whole_words() -> None:
-    assert is_whole_word("an edit here", Span(start=3, end=7, similarity=1))
-    assert not is_whole_word("credit", Span(start=2, end=6, similarity=1))
-    assert is_whole_word("(edit)", Span(start=1, end=5, similarity=1))
-    assert not is_whole_word("12.50", Span(start=3, end=4, similarity=1))
+    assert is_whole_word("an edit here", TextSpan(start=3, end=7, similarity=1))
+    assert not is_whole_word("credit", TextSpan(start=2, end=6, similarity=1))
+    assert is_whole_word("(edit)", TextSpan(start=1, end=5, similarity=1))
+    assert not is_whole_word("12.50", TextSpan(start=3, end=4, similarity=1))
 
 
 @given(before=st.text(max_size=12), wanted=st.text(min_size=1, max_size=12), after=st.text(max_size=12))

@@ -7,10 +7,10 @@ import pytest
 import visual_tools as vt
 from tests.visual_tools.video.making import Picture, Recipe, make_video, read_number
 from visual_tools.errors import VideoError
-from visual_tools.video import Sheet
+from visual_tools.video import ContactSheet
 
 
-def cut_tiles(sheet: Sheet, width_px: int, height_px: int) -> list[Picture]:
+def cut_tiles(sheet: ContactSheet, width_px: int, height_px: int) -> list[Picture]:
     """The images of a sheet, row by row."""
     places = [divmod(position, sheet.columns) for position in range(len(sheet.indices))]
     corners = [(4 + row * (height_px + 4), 4 + column * (width_px + 4)) for row, column in places]

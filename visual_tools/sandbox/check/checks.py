@@ -16,10 +16,10 @@ from visual_tools.errors import VisualError
 from visual_tools.sandbox.check.canaries import plant
 from visual_tools.sandbox.check.context import (
     LIMITS,
-    Check,
     CheckContext,
     CheckFailed,
     CheckOutcome,
+    SandboxCheck,
     cell_attack,
     check,
     tell_end,
@@ -463,7 +463,7 @@ async def deaf_cell(context: CheckContext) -> str:
     return tell_end(result)
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[SandboxCheck, ...] = (
     *(files_outside, own_environment, existing_files, tcp, unix_path, signals, daemons, tracing, namespaces),
     *(forged_messages, fork_bomb, memory_bomb, many_files, deaf_cell),
 )
@@ -477,7 +477,7 @@ _NUM_OWN_AT_ONCE = 6
 
 
 async def check_sandbox(
-    make: MakeSandbox | KernelMaker, *, say: Say | None = None, checks: Sequence[Check] = CHECKS
+    make: MakeSandbox | KernelMaker, *, say: Say | None = None, checks: Sequence[SandboxCheck] = CHECKS
 ) -> list[CheckOutcome]:
     """Try to break out of a sandbox, exhaust the machine, and violate the sandbox's contract.
 
@@ -496,7 +496,7 @@ async def check_sandbox(
     """
     outcomes: dict[str, CheckOutcome] = {}
 
-    async def report(check: Check, context: CheckContext) -> None:
+    async def report(check: SandboxCheck, context: CheckContext) -> None:
         outcome = outcomes[check.name] = await _run_check(check, context)
         if say is not None:
             say(f"{'ok  ' if outcome.passed else 'FAIL'} {check.kind:<9}  {check.name} ({outcome.duration_s:.1f} s)")
@@ -509,7 +509,7 @@ async def check_sandbox(
                 if check.place == "shared":
                     await report(check, context)
 
-        async def through_gate(check: Check) -> None:
+        async def through_gate(check: SandboxCheck) -> None:
             async with gate:
                 await report(check, context)
 
@@ -524,7 +524,7 @@ async def check_sandbox(
     return [outcomes[check.name] for check in checks]
 
 
-async def _run_check(check: Check, context: CheckContext) -> CheckOutcome:
+async def _run_check(check: SandboxCheck, context: CheckContext) -> CheckOutcome:
     started, passed = time.monotonic(), False
     try:
         detail = await check.function(context) or ""

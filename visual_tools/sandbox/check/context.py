@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from visual_tools.sandbox.check import preamble
 from visual_tools.sandbox.check.canaries import Canaries
-from visual_tools.sandbox.contract import CellResult, Kernel, KernelMaker, Limits
+from visual_tools.sandbox.contract import CellResult, Kernel, KernelLimits, KernelMaker
 from visual_tools.sandbox.syscall_numbers import NUMBERS, number_of
 
 Kind = Literal["attack", "behaviour", "limit"]
@@ -24,7 +24,7 @@ Place = Literal["shared", "own", "alone"]
 """Where a check runs: on the kernel shared by all harmless checks; on its own kernels; with nothing else running."""
 
 CheckFunction = Callable[["CheckContext"], Awaitable[str | None]]
-LIMITS = Limits(
+LIMITS = KernelLimits(
     wall_s=10.0,
     cpu_s=120.0,
     memory_bytes=512 * 2**20,
@@ -41,7 +41,7 @@ class CheckFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class SandboxCheck:
     """Requirement that every sandbox must meet.
 
     Attributes:
@@ -76,12 +76,12 @@ class CheckOutcome:
     duration_s: float = 0.0
 
 
-def check(kind: Kind, name: str, *, place: Place = "shared") -> Callable[[CheckFunction], Check]:
+def check(kind: Kind, name: str, *, place: Place = "shared") -> Callable[[CheckFunction], SandboxCheck]:
     """Decorate a function as a check."""
-    return lambda function: Check(name=name, kind=kind, place=place, function=function)
+    return lambda function: SandboxCheck(name=name, kind=kind, place=place, function=function)
 
 
-def cell_attack(name: str, cell: str, *, at_least: int = 1) -> Check:
+def cell_attack(name: str, cell: str, *, at_least: int = 1) -> SandboxCheck:
     """Make a check that runs one cell, all of whose attempts must be refused.
 
     Args:
@@ -93,11 +93,11 @@ def cell_attack(name: str, cell: str, *, at_least: int = 1) -> Check:
     async def attempt_cell(context: "CheckContext") -> str:
         return (await context.attempt(cell, at_least=at_least)).why_refused()
 
-    return Check(name=name, kind="attack", place="shared", function=attempt_cell)
+    return SandboxCheck(name=name, kind="attack", place="shared", function=attempt_cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class CellAnswers:
     """Answers printed by a cell: the result (`open`) or error (`refused`) of each attempt, and other facts."""
 
     open: dict[str, str]
@@ -143,11 +143,13 @@ class CheckContext:
         except TimeoutError as error:
             raise CheckFailed(f"the call did not come back within {grace_s:g} s") from error
 
-    async def ask(self, cell: str, *, kernel: Kernel | None = None, **facts: object) -> Answers:
+    async def ask(self, cell: str, *, kernel: Kernel | None = None, **facts: object) -> CellAnswers:
         """Run a cell and collect its answers."""
         return parse_answers(await self.run(cell, kernel=kernel, timeout_s=None, **facts))
 
-    async def attempt(self, cell: str, *, at_least: int = 1, kernel: Kernel | None = None, **facts: object) -> Answers:
+    async def attempt(
+        self, cell: str, *, at_least: int = 1, kernel: Kernel | None = None, **facts: object
+    ) -> CellAnswers:
         """Run a cell whose attempts must all be refused.
 
         Raises:
@@ -179,14 +181,14 @@ class CheckContext:
             raise CheckFailed(f"afterwards the kernel cannot be used: {tell_end(result)}")
 
 
-def parse_answers(result: CellResult) -> Answers:
+def parse_answers(result: CellResult) -> CellAnswers:
     """Collect the lines that the preamble printed."""
     reports: dict[str, dict[str, Any]] = {"open": {}, "refused": {}, "fact": {}}
     for line in result.text.splitlines():
         if line.startswith(preamble.MARK):
             kind, name, detail = json.loads(line.removeprefix(preamble.MARK))
             reports[kind][name] = detail
-    return Answers(open=reports["open"], refused=reports["refused"], facts=reports["fact"], result=result)
+    return CellAnswers(open=reports["open"], refused=reports["refused"], facts=reports["fact"], result=result)
 
 
 def tell_end(result: CellResult) -> str:

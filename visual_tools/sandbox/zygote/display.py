@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.contract import KernelLimits
 
 ORIGINAL_KEY, LEFT_OUT_KEY = "original_px", "left_out"
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -19,7 +19,7 @@ _SHRINK = 0.75  # factor for the side, until the file is small enough
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 
-def to_png(image: Image.Image, limits: Limits) -> tuple[bytes, dict[str, list[int]]]:
+def to_png(image: Image.Image, limits: KernelLimits) -> tuple[bytes, dict[str, list[int]]]:
     """Encode an image as PNG within the limits; also return its size before reduction."""
     original = list(image.size)
     image = _to_displayable(image)
@@ -43,7 +43,7 @@ def _to_displayable(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Limits) -> Bundle:
+def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: KernelLimits) -> Bundle:
     """Reduce a displayed object's MIME bundle, with images as bytes or base64 text, to one text and one PNG."""
     text = next((str(data[kind]) for kind in _TEXT_TYPES if data.get(kind)), "")
     kind = next((kind for kind in _IMAGE_TYPES if data.get(kind)), None)
@@ -69,7 +69,7 @@ def _bytes_of(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | bytearray) else base64.b64decode(str(value))
 
 
-def _fit(kind: str, file: bytes, about: dict[str, Any], limits: Limits) -> tuple[bytes, dict[str, Any]]:
+def _fit(kind: str, file: bytes, about: dict[str, Any], limits: KernelLimits) -> tuple[bytes, dict[str, Any]]:
     with Image.open(io.BytesIO(file)) as image:
         if image.width * image.height > _MAX_DECODED_PX:
             raise ValueError(f"{image.width}x{image.height} px is too large")

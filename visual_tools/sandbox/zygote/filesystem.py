@@ -13,7 +13,7 @@ from pathlib import Path
 from visual_tools.sandbox.walk import Walk
 from visual_tools.sandbox.zygote import isolation
 from visual_tools.sandbox.zygote.isolation import map_user
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, ZygotePlan
 
 DISKS = "/disks"
 FIXED = "/fixed"
@@ -87,7 +87,7 @@ def share_of_tmp(memory_bytes: int) -> int:
     return memory_bytes // 4
 
 
-def mount_root(plan: Plan, spec: KernelSpec) -> None:
+def mount_root(plan: ZygotePlan, spec: KernelSpec) -> None:
     """Build the kernel's view in this process's own mount namespace and make it the root.
 
     Raises:

@@ -11,7 +11,7 @@ import resource
 import struct
 from pathlib import Path
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.contract import KernelLimits
 from visual_tools.sandbox.seccomp import install_filter
 from visual_tools.sandbox.syscall_numbers import number_of
 from visual_tools.sandbox.zygote.plan import NOBODY
@@ -178,7 +178,7 @@ def count_threads_of_user() -> int:
     return count
 
 
-def limit(limits: Limits, *, num_others: int) -> None:
+def limit(limits: KernelLimits, *, num_others: int) -> None:
     """Set the resource limits that the operating system enforces for a process and its children."""
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind, value in (

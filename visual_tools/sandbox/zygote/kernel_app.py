@@ -25,7 +25,7 @@ from functools import cache
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.contract import KernelLimits
 from visual_tools.sandbox.zygote import isolation
 from visual_tools.sandbox.zygote.display import tidy, to_png
 from visual_tools.sandbox.zygote.plan import KernelSpec, spec_from_json
@@ -155,7 +155,7 @@ def _shell_class() -> type[Any]:
             return f"{CELL_PREFIX}{number or 'unnumbered ' + str(self.num_cells)}>"
 
     class Publisher(zmqshell.ZMQDisplayPublisher):  # type: ignore[misc]
-        limits = Limits()
+        limits = KernelLimits()
 
         def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
             data, metadata = tidy(data, metadata, self.limits)
@@ -163,7 +163,7 @@ def _shell_class() -> type[Any]:
             super().publish(data, metadata, **more)
 
     class Hook(hook):  # type: ignore[misc]
-        limits = Limits()
+        limits = KernelLimits()
 
         def start_displayhook(self) -> None:
             drain_streams()
@@ -183,7 +183,7 @@ def _shell_class() -> type[Any]:
             for name in _COLOURFUL_ENV:
                 os.environ.pop(name, None)
 
-        def set_limits(self, limits: Limits) -> None:
+        def set_limits(self, limits: KernelLimits) -> None:
             """Set the image limits for the following cells."""
             self.limits = self.displayhook.limits = self.display_pub.limits = limits
 
@@ -226,7 +226,7 @@ def make_shell(app: Any) -> Any:
     kind = _shell_class()
     shell = kind.instance(parent=app, profile_dir=app.profile_dir, user_ns={}, compiler_class=kind.compiler_factory)
     shell.colors = "nocolor"
-    shell.limits = Limits()
+    shell.limits = KernelLimits()
     shell.display_formatter.active_types = ["text/plain", "text/markdown", "image/png", "image/jpeg"]
     _show_images(shell)
     transforms = shell.input_transformer_manager.cleanup_transforms

@@ -24,14 +24,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.contract import KernelLimits
 from visual_tools.sandbox.walk import remove_tree
 from visual_tools.sandbox.zygote import isolation
 from visual_tools.sandbox.zygote.filesystem import Disks, enter_namespaces, keep_files
-from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, Plan, plan_from_json, spec_from_json
+from visual_tools.sandbox.zygote.plan import HOST_ROOT, NOBODY, KernelSpec, ZygotePlan, plan_from_json, spec_from_json
 from visual_tools.sandbox.zygote.process_tree import (
-    Measure,
-    Usage,
+    FolderMeasurement,
+    ResourceUsage,
     count_sockets,
     count_wakeups,
     find_own_pid,
@@ -75,7 +75,7 @@ class Leftover:
         self._until, self._limit_s = now + limit_s, limit_s
         self._begin_anew()
 
-    def look(self, usage: Usage, now: float) -> str:
+    def look(self, usage: ResourceUsage, now: float) -> str:
         """Kill processes that are past the time limit, between cells.
 
         Returns the reason why the kernel must be ended, or "".
@@ -128,7 +128,7 @@ class KernelMonitor:
         self._next_look = 0.0
         self._disk_bytes, self._num_files = spec.limits.disk_bytes, spec.limits.num_files
         self._has_measured = False
-        self._measures: list[Measure] = []
+        self._measures: list[FolderMeasurement] = []
         self._is_killed = False
         self._leftover = Leftover()
 
@@ -197,19 +197,19 @@ class KernelMonitor:
             return f"it had more than {_NUM_SOCKETS} sockets"
         return self._look_at_disk(usage) or ("" if self.is_busy else self._leftover.look(usage, now))
 
-    def _uses_more(self, usage: Usage, memory_bytes: int) -> bool:
+    def _uses_more(self, usage: ResourceUsage, memory_bytes: int) -> bool:
         try:
             return read_pss(usage.pids) > memory_bytes
         except PermissionError:  # memory cannot be read: count shared pages fully
             return True
 
-    def _look_at_disk(self, usage: Usage) -> str:
+    def _look_at_disk(self, usage: ResourceUsage) -> str:
         """Measure a little more of the kernel's folders; what existed from the beginning does not count."""
         if not self._folders:
             return ""
         if not self._measures:
             most = self._num_files + 1 if self._has_measured else _MAX_FIRST_FILES
-            self._measures = [Measure(folder, max_entries=most) for folder in self._folders]
+            self._measures = [FolderMeasurement(folder, max_entries=most) for folder in self._folders]
         if not all(measure.go_on(_DISK_SLICE_S) for measure in self._measures):
             return ""
         has_bytes = sum(measure.num_bytes for measure in self._measures)
@@ -235,7 +235,7 @@ _LOOK = (
 )
 
 
-def preflight(plan: Plan, folder: str) -> str:
+def preflight(plan: ZygotePlan, folder: str) -> str:
     """Return the reason why kernels cannot be created; "" if they can."""
     if plan.mode == "exec":
         return _try_bubblewrap(plan)
@@ -249,12 +249,12 @@ def preflight(plan: Plan, folder: str) -> str:
         private_dir=f"{folder}/tmp",
         owner=NOBODY if plan.is_root else None,
         key="",
-        limits=Limits(),
+        limits=KernelLimits(),
         disk=_DISK if plan.mode == "nested" else 0,
     )
     disks = Disks(is_root=plan.is_root)
     if spec.disk:
-        os.close(disks.mount(spec.disk, Limits().disk_bytes, Limits().num_files))
+        os.close(disks.mount(spec.disk, KernelLimits().disk_bytes, KernelLimits().num_files))
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -292,8 +292,15 @@ def find_unreadable() -> str:
     return ""
 
 
-def _try_bubblewrap(plan: Plan) -> str:
-    argv = [*fill_in_sizes(plan.wrapper, Limits().memory_bytes), sys.executable, "-I", "-c", _LOOK, *plan.import_paths]
+def _try_bubblewrap(plan: ZygotePlan) -> str:
+    argv = [
+        *fill_in_sizes(plan.wrapper, KernelLimits().memory_bytes),
+        sys.executable,
+        "-I",
+        "-c",
+        _LOOK,
+        *plan.import_paths,
+    ]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     words = done.stderr.strip().splitlines()
     return (words[-1][:_LAST_LINE_CHARS] if words else f"exit code {done.returncode}") if done.returncode else ""
@@ -320,7 +327,7 @@ def main() -> None:
         zygote.leave()
 
 
-def prepare_places(plan: Plan) -> None:
+def prepare_places(plan: ZygotePlan) -> None:
     """Enter a namespace where mounting is allowed, and keep files that must not change while kernels run."""
     if not plan.is_root:
         enter_namespaces()
@@ -330,7 +337,7 @@ def prepare_places(plan: Plan) -> None:
 class Zygote:
     """Zygote process that forks kernels."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ZygotePlan) -> None:
         self._plan = plan
         self._host = socket.socket(fileno=plan.control_fd)
         self._monitors: dict[int, KernelMonitor] = {}

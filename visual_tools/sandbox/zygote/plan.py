@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
-from visual_tools.sandbox.contract import Limits
+from visual_tools.sandbox.contract import KernelLimits
 
 Mode = Literal["nested", "exec", "landlock", "none"]
 """Isolation mode: namespaces made by the fork; one bwrap per kernel; Landlock and seccomp; none."""
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ZygotePlan:
     """Parameters for a zygote that creates kernels.
 
     Attributes:
@@ -70,11 +70,11 @@ class KernelSpec:
     private_dir: str
     owner: int | None
     key: str
-    limits: Limits
+    limits: KernelLimits
     disk: int = 0
 
 
-def to_json(thing: Plan | KernelSpec) -> str:
+def to_json(thing: ZygotePlan | KernelSpec) -> str:
     """Serialize a plan or specification to JSON."""
     return json.dumps(asdict(thing))
 
@@ -84,12 +84,12 @@ def _from_fields(kind: type[T], values: dict[str, Any]) -> T:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
 
-def plan_from_json(text: str) -> Plan:
+def plan_from_json(text: str) -> ZygotePlan:
     """Parse a plan written by `to_json`."""
-    return _from_fields(Plan, json.loads(text))
+    return _from_fields(ZygotePlan, json.loads(text))
 
 
 def spec_from_json(text: str) -> KernelSpec:
     """Parse a specification written by `to_json`."""
     values = json.loads(text)
-    return _from_fields(KernelSpec, values | {"limits": Limits(**values["limits"])})
+    return _from_fields(KernelSpec, values | {"limits": KernelLimits(**values["limits"])})

@@ -20,7 +20,7 @@ _PAUSE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ResourceUsage:
     """Current resource use of a process tree.
 
     Attributes:
@@ -48,7 +48,7 @@ def find_tree(root: int) -> list[int]:
     return tree
 
 
-def read_usage(root: int) -> Usage:
+def read_usage(root: int) -> ResourceUsage:
     """Return the resource use of a process and all its descendants."""
     pids, num_threads, rss_bytes, ticks = [], 0, 0, 0
     for pid in find_tree(root):
@@ -59,7 +59,7 @@ def read_usage(root: int) -> Usage:
             num_threads += int(fields[17])
             rss_bytes += int(fields[21]) * _PAGE_BYTES
             pids.append(pid)
-    return Usage(pids=tuple(pids), num_threads=num_threads, rss_bytes=rss_bytes, cpu_s=ticks / _TICKS)
+    return ResourceUsage(pids=tuple(pids), num_threads=num_threads, rss_bytes=rss_bytes, cpu_s=ticks / _TICKS)
 
 
 def read_pss(pids: Iterable[int]) -> int:
@@ -77,7 +77,7 @@ def read_pss(pids: Iterable[int]) -> int:
     return total
 
 
-class Measure:
+class FolderMeasurement:
     """Incremental measurement of the contents of a folder; links are not followed.
 
     Args:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from visual_tools.sandbox.landlock import abi_version, restrict
 from visual_tools.sandbox.zygote import filesystem, isolation
-from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, SIZE_MARK, KernelSpec, Plan, to_json
+from visual_tools.sandbox.zygote.plan import CHANNELS, HOST_ROOT, NOBODY, SIZE_MARK, KernelSpec, ZygotePlan, to_json
 from visual_tools.sandbox.zygote.process_tree import end_below
 
 Serve = Callable[[dict[str, int], KernelSpec, int], None]
@@ -30,7 +30,7 @@ _SINGLE_BOOT = (
 )
 
 
-def spawn_kernel(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
+def spawn_kernel(plan: ZygotePlan, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
     """Run the kernel in a fork of the zygote, never return.
 
     `serve` becomes the kernel, `report` gets one JSON object per line.
@@ -75,7 +75,7 @@ def _keep_only(sockets: Sequence[int], report: int) -> tuple[list[int], int]:
     return kept[:-1], kept[-1]
 
 
-def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
+def _enter_namespaces(plan: ZygotePlan, spec: KernelSpec, report: int) -> None:
     if plan.is_root and not spec.disk:
         filesystem.hand_over(HOST_ROOT + spec.folder, NOBODY)
     isolation.leave_namespaces(is_root=plan.is_root)
@@ -91,7 +91,7 @@ def _enter_namespaces(plan: Plan, spec: KernelSpec, report: int) -> None:
     isolation.filter_calls()
 
 
-def split(plan: Plan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
+def split(plan: ZygotePlan | None, spec: KernelSpec, sockets: Sequence[int], report: int, serve: Serve) -> NoReturn:
     """Fork the kernel, which closes `report` before any code runs; this process becomes its init."""
     isolation.adopt_orphans()
     kernel = os.fork()
@@ -138,7 +138,7 @@ def _end_all(*_: object) -> NoReturn:
     os._exit(1)
 
 
-def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
+def _stay_outside(plan: ZygotePlan, spec: KernelSpec) -> None:
     """Isolate without namespaces: Landlock and the filter, or limits only."""
     os.environ["TMPDIR"] = spec.private_dir
     tempfile.tempdir = None
@@ -157,7 +157,7 @@ def _stay_outside(plan: Plan, spec: KernelSpec) -> None:
         isolation.filter_calls(is_outside=True, kill_only_self=abi_version() < _SCOPED_SIGNALS_ABI)
 
 
-def _restrict_paths(plan: Plan, spec: KernelSpec) -> None:
+def _restrict_paths(plan: ZygotePlan, spec: KernelSpec) -> None:
     proc = [f"/proc/{name}" for name in _PROC_FILES]
     readable = [path for path in (*plan.system_paths, *proc, *spec.readable) if Path(path).exists()]
     devices = [f"/dev/{name}" for name in _DEVICES]
@@ -169,7 +169,7 @@ def fill_in_sizes(argv: Sequence[str], memory_bytes: int) -> list[str]:
     return [argument.replace(SIZE_MARK, str(filesystem.share_of_tmp(memory_bytes))) for argument in argv]
 
 
-def _become_bubblewrap(plan: Plan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
+def _become_bubblewrap(plan: ZygotePlan, spec: KernelSpec, sockets: Sequence[int], report: int) -> NoReturn:
     """Run one bubblewrap around one Python process, which imports everything itself."""
     spec_fd = os.memfd_create("spec")
     os.write(spec_fd, to_json(spec).encode())

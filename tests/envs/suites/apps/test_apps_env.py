@@ -164,7 +164,7 @@ async def test_a_first_state_that_cannot_be_put_back_is_the_envs_fault(tmp_path:
 
 
 async def test_the_first_state_is_made_once() -> None:
-    from envs.suites.apps.app import first_state
+    from envs.suites.apps.app import initial_state
 
-    made = first_state(TiddlyWiki())
-    assert first_state(TiddlyWiki()) == made and (made / "tiddlywiki.info").is_file()
+    made = initial_state(TiddlyWiki())
+    assert initial_state(TiddlyWiki()) == made and (made / "tiddlywiki.info").is_file()

@@ -5,7 +5,7 @@ import pytest
 from envs import EnvSetupError
 from envs.check_suite import check_suite
 from envs.registry import load_suite
-from envs.suites.apps import TaskConfig, has
+from envs.suites.apps import AppTaskConfig, has
 from envs.suites.apps.suite import APPS, TASKS
 from envs.suites.apps.task import CROSS_SITE, IMPOSSIBLE, find_changes
 from tests.envs.suites.apps.proving import skip_unless_installed
@@ -39,9 +39,9 @@ def test_the_wordings_differ_and_so_do_their_revisions() -> None:
         load_suite("apps", wording="poem")
 
 
-def _config(**values: object) -> TaskConfig:
+def _config(**values: object) -> AppTaskConfig:
     given = {"id": "a/b", "instruction": "x", "steps": "y", "sites": ("a",), "family": "edit", "difficulty": 1}
-    return TaskConfig(**{**given, "human_steps": 1, **values})  # type: ignore[arg-type]
+    return AppTaskConfig(**{**given, "human_steps": 1, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from envs.suites.osworld import program_settings
 from envs.suites.osworld.downloads import inside
 from envs.suites.osworld.evaluators import METRICS, EvalContext, UnsupportedError, judge, why_unsupported
 from envs.suites.osworld.guest_client import GuestClient
-from envs.suites.osworld.task_file import Metric, TaskData, TaskFile, parse_task
+from envs.suites.osworld.task_file import Metric, OsworldTaskData, TaskFile, parse_task
 from tests.tables import table
 
 NOTHING: Any = None
@@ -82,7 +82,7 @@ def test_a_comparison(function: str, result: Any, rules: Any, score: float) -> N
 )
 async def test_lines_of_a_file(scene: EvalContext, text: str, rules: dict[str, Any], score: float) -> None:
     (scene.cache_dir / "list").write_text(text)
-    assert (await judge(task(cached("list", **rules)), scene, has_said_failure=False)).score == score
+    assert (await judge(task(cached("list", **rules)), scene, claims_failure=False)).score == score
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_lines_of_a_file(scene: EvalContext, text: str, rules: dict[str, A
 async def test_settings_of_a_file(scene: EvalContext, text: str, score: float) -> None:
     (scene.cache_dir / "settings.json").write_text(text)
     metric = cached("settings.json", "check_json_settings", expected={"a": 1, "b": [2]})
-    assert (await judge(task(metric), scene, has_said_failure=False)).score == score
+    assert (await judge(task(metric), scene, claims_failure=False)).score == score
 
 
 @pytest.mark.parametrize(
@@ -106,32 +106,32 @@ async def test_settings_of_a_file(scene: EvalContext, text: str, score: float) -
 )
 async def test_several_comparisons(scene: EvalContext, right: tuple[bool, ...], conjunction: str, score: float) -> None:
     judged = task(*map(rule, right), conjunction=conjunction)
-    assert (await judge(judged, scene, has_said_failure=False)).score == score
+    assert (await judge(judged, scene, claims_failure=False)).score == score
 
 
 @pytest.mark.parametrize(("conjunction", "score"), [("and", 0.0), ("or", 1.0)])
 async def test_a_missing_first_file_counts_nothing(scene: EvalContext, conjunction: str, score: float) -> None:
     judged = task(cached("none"), rule(True), conjunction=conjunction)
-    assert (await judge(judged, scene, has_said_failure=False)).score == score
+    assert (await judge(judged, scene, claims_failure=False)).score == score
 
 
 async def test_saying_failure_is_right_for_what_cannot_be_done_alone(scene: EvalContext) -> None:
     infeasible = task(Metric(function="infeasible", result={}))
-    assert (await judge(infeasible, scene, has_said_failure=True)).score == 1.0
-    assert (await judge(infeasible, scene, has_said_failure=False)).score == 0.0
-    assert (await judge(task(rule(True)), scene, has_said_failure=True)).score == 0.0
+    assert (await judge(infeasible, scene, claims_failure=True)).score == 1.0
+    assert (await judge(infeasible, scene, claims_failure=False)).score == 0.0
+    assert (await judge(task(rule(True)), scene, claims_failure=True)).score == 0.0
 
 
 async def test_what_is_not_known_is_no_zero(scene: EvalContext) -> None:
     with pytest.raises(UnsupportedError, match="the function compare_pptx_files"):
-        await judge(task(replace(rule(True), function="compare_pptx_files")), scene, has_said_failure=False)
+        await judge(task(replace(rule(True), function="compare_pptx_files")), scene, claims_failure=False)
     with pytest.raises(UnsupportedError, match="the result vscode_config"):
         metric = replace(rule(True), result={"type": "vscode_config"})
-        await judge(task(metric), scene, has_said_failure=False)
+        await judge(task(metric), scene, claims_failure=False)
 
 
 def test_which_tasks_can_be_judged() -> None:
-    data = TaskData()
+    data = OsworldTaskData()
     judged = [key for key in data.keys("all") if why_unsupported(data.task(key)) is None]
     assert len(judged) == 144
     assert sum(data.task(key).is_infeasible for key in judged) == 29
@@ -155,7 +155,7 @@ async def test_the_guest_is_asked(tmp_path: Path) -> None:
         result = {"type": "vm_file", "path": path, "dest": "settings.json"}
         wanted = {"type": "rule", "rules": {"expected": {"a": 1}}}
         metric = Metric(function="check_json_settings", result=result, expected=wanted)
-        scores.append((await judge(task(metric), scene, has_said_failure=False)).score)
+        scores.append((await judge(task(metric), scene, claims_failure=False)).score)
     await guest.close()
     assert scores == [1.0, 0.0]
 

@@ -31,11 +31,11 @@ from envs.suites.osworld.local_tasks import (
     why_not_local,
 )
 from envs.suites.osworld.setup_steps import cached_names
-from envs.suites.osworld.task_file import TaskData
+from envs.suites.osworld.task_file import OsworldTaskData
 
 TASKS = load_local_tasks()
 VALID = [TASKS[key] for key in local_keys()]
-FILES = TaskData()
+FILES = OsworldTaskData()
 
 
 def test_every_task_is_one_of_osworlds_and_says_what_it_has_to() -> None:

@@ -22,8 +22,8 @@ from envs.suites.osworld.official import (
     find_official,
     python_of,
 )
-from envs.suites.osworld.task_file import Metric, TaskData, TaskFile, parse_task
-from envs.suites.osworld.tasks import Judging
+from envs.suites.osworld.task_file import Metric, OsworldTaskData, TaskFile, parse_task
+from envs.suites.osworld.tasks import EvaluatorChoice
 from tests.envs.desktop.conftest import needs_display
 from tests.envs.suites.osworld.conftest import TOKEN, Served
 from tests.envs.suites.osworld.test_osworld_guest_client import DONE, PAGE, REDIRECT, Stub, http
@@ -248,13 +248,13 @@ def test_a_broken_installation_is_none(tmp_path: Path, text: str) -> None:
 def test_who_judges_a_task(fake: OfficialEvaluators) -> None:
     known = task(Metric(function="exact_match", result={"type": "rule"}, expected={"type": "rule"}))
     other = task(says(1))
-    assert [Judging().choose(one) for one in (known, other)] == ["ours", "official"]
-    assert Judging(evaluator="official", official=fake).choose(known) == "official"
-    told = Judging().why_not(other)
+    assert [EvaluatorChoice().choose(one) for one in (known, other)] == ["ours", "official"]
+    assert EvaluatorChoice(evaluator="official", official=fake).choose(known) == "official"
+    told = EvaluatorChoice().why_not(other)
     assert told is not None and told.endswith("install them: cua setup osworld-evaluators")
-    assert Judging(official=fake).why_not(other) is None
-    assert Judging(evaluator="ours", official=fake).why_not(other) == "the function says"
-    assert Judging(evaluator="official").why_not(task(Metric(function="infeasible", result={}))) is None
+    assert EvaluatorChoice(official=fake).why_not(other) is None
+    assert EvaluatorChoice(evaluator="ours", official=fake).why_not(other) == "the function says"
+    assert EvaluatorChoice(evaluator="official").why_not(task(Metric(function="infeasible", result={}))) is None
 
 
 async def test_an_agent_that_does_not_end_has_failed_upstream(fake: OfficialEvaluators, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ async def test_an_agent_that_does_not_end_has_failed_upstream(fake: OfficialEval
     found = []
     for judged in (infeasible, task(says(1))):
         for said, ended in ((True, True), (False, True), (False, False)):
-            verdict = await judge(judged, scene_in(tmp_path), has_said_failure=said, has_ended=ended, compare=compare)
+            verdict = await judge(judged, scene_in(tmp_path), claims_failure=said, has_ended=ended, compare=compare)
             found.append((verdict.score, verdict.upstream))
     assert found == [(1, 1), (0, 0), (0, 1), (0, 0), (1, 1), (1, 0)]
 
@@ -273,7 +273,7 @@ async def test_an_agent_that_does_not_end_has_failed_upstream(fake: OfficialEval
 @needs_official
 def test_which_tasks_the_published_package_knows() -> None:
     assert OFFICIAL is not None
-    data = TaskData()
+    data = OsworldTaskData()
     tasks = [data.task(key) for key in data.keys("all")]
     unknown = {file.key: why for file in tasks if (why := OFFICIAL.why_unsupported(file)) is not None}
     lacking = {key for key, why in unknown.items() if "does not have" in why}
@@ -282,7 +282,7 @@ def test_which_tasks_the_published_package_knows() -> None:
         "compare_image_text",
         "googledrive_file",
     }
-    neither = [file.key for file in tasks if Judging(official=OFFICIAL).why_not(file) is not None]
+    neither = [file.key for file in tasks if EvaluatorChoice(official=OFFICIAL).why_not(file) is not None]
     assert (len(unknown), len(neither)) == (11, 10)
 
 
@@ -313,6 +313,6 @@ async def test_the_published_evaluators_on_a_real_guest(served: Served, tmp_path
 
 
 def test_ours_and_theirs_together() -> None:
-    data = TaskData()
+    data = OsworldTaskData()
     ours = [key for key in data.keys("all") if why_unsupported(data.task(key)) is None]
     assert len(ours) == 144

@@ -11,12 +11,12 @@ import pytest
 from envs import EnvSetupError, EnvSpec, InstructionTask
 from envs.registry import load_suite, make_env
 from envs.suites.osworld.env import GuestEnv
-from envs.suites.osworld.evaluators import EvalContext, Verdict
+from envs.suites.osworld.evaluators import EvalContext, OsworldVerdict
 from envs.suites.osworld.local import LocalGuest
 from envs.suites.osworld.official import GuestAddress
 from envs.suites.osworld.providers import OfficialGuest, make_guest_env
 from envs.suites.osworld.task_file import TaskFile
-from envs.suites.osworld.tasks import Judging, OsworldTask, make_suite
+from envs.suites.osworld.tasks import EvaluatorChoice, OsworldTask, make_suite
 from tests.envs.suites.osworld.conftest import SCREEN_PX, Served
 
 FAKE = """
@@ -84,15 +84,15 @@ async def test_upstreams_machine_is_put_back_at_each_reset(official: Any, served
     assert isinstance(task, OsworldTask)
     asked: list[int] = []
 
-    async def judge(task: TaskFile, scene: EvalContext, guest: GuestAddress) -> Verdict:
+    async def judge(task: TaskFile, scene: EvalContext, guest: GuestAddress) -> OsworldVerdict:
         asked.append(guest.vlc_port)
-        return Verdict(score=1.0, upstream=1.0)
+        return OsworldVerdict(score=1.0, upstream=1.0)
 
     known = SimpleNamespace(why_unsupported=lambda task: None, judge=judge)
-    task._judging = Judging(evaluator="official", official=known)  # type: ignore[arg-type]
+    task._judging = EvaluatorChoice(evaluator="official", official=known)  # type: ignore[arg-type]
     for options in (served_env.options, other):
         guest: Any = SimpleNamespace(options=options, screen_px=SCREEN_PX)
-        await task._comparer(guest)(task.file, EvalContext(guest=None, cache_dir=Path()))  # type: ignore[arg-type]
+        await task._choose_comparison(guest)(task.file, EvalContext(guest=None, cache_dir=Path()))  # type: ignore[arg-type]
     assert asked == [8081, 8082]
     await served_env.close()
     await served_env.close()

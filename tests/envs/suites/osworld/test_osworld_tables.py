@@ -12,7 +12,7 @@ import pytest
 from envs.errors import EnvSetupError, EvaluationError
 from envs.suites.osworld.downloads import get_file
 from envs.suites.osworld.evaluators import compare_table, why_unsupported
-from envs.suites.osworld.task_file import TaskData
+from envs.suites.osworld.task_file import OsworldTaskData
 
 openpyxl = pytest.importorskip("openpyxl")
 pytest.importorskip("pandas")
@@ -97,7 +97,7 @@ def test_what_is_no_workbook(tmp_path: Path) -> None:
 
 
 def test_tasks_with_other_rules_are_left_to_upstreams() -> None:
-    data = TaskData()
+    data = OsworldTaskData()
     tables = [
         task
         for task in map(data.task, data.keys())

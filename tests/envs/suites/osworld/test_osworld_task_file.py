@@ -11,7 +11,7 @@ import pytest
 
 from envs import EnvSetupError
 from envs.registry import load_suite
-from envs.suites.osworld.task_file import DOMAINS, TaskData, parse_task
+from envs.suites.osworld.task_file import DOMAINS, OsworldTaskData, parse_task
 
 TASK: dict[str, Any] = {
     "id": "a-task",
@@ -22,11 +22,11 @@ TASK: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def data() -> TaskData:
-    return TaskData()
+def data() -> OsworldTaskData:
+    return OsworldTaskData()
 
 
-def test_every_task_is_read(data: TaskData) -> None:
+def test_every_task_is_read(data: OsworldTaskData) -> None:
     tasks = [data.task(key) for key in data.keys("all")]
     assert len(tasks) == 369
     assert {task.domain for task in tasks} == set(DOMAINS)
@@ -40,7 +40,7 @@ def test_every_task_is_read(data: TaskData) -> None:
     assert sum(task.needs_account for task in tasks) == 8
 
 
-def test_lists(data: TaskData) -> None:
+def test_lists(data: OsworldTaskData) -> None:
     sizes = {name: len(data.keys(name)) for name in ("all", "nogdrive", "small", "infeasible")}
     assert sizes == {"all": 369, "nogdrive": 361, "small": 39, "infeasible": 29}
     assert len(data.keys("all", ["os", "vlc"])) == 24 + 17
@@ -50,7 +50,7 @@ def test_lists(data: TaskData) -> None:
         data.keys("all", ["vscode"])
 
 
-def test_a_list_of_ones_own(data: TaskData, tmp_path: Path) -> None:
+def test_a_list_of_ones_own(data: OsworldTaskData, tmp_path: Path) -> None:
     mine = tmp_path / "mine.json"
     first = data.keys()[0]
     mine.write_text(json.dumps({first.split("/")[0]: [first.split("/")[1]]}))
@@ -60,7 +60,7 @@ def test_a_list_of_ones_own(data: TaskData, tmp_path: Path) -> None:
         data.keys(str(mine))
 
 
-def test_a_beginning_names_a_task(data: TaskData) -> None:
+def test_a_beginning_names_a_task(data: OsworldTaskData) -> None:
     assert data.task("os/13584542").id == "13584542-872b-42d8-b299-866967b5c3ef"
     with pytest.raises(EnvSetupError, match="there are 24 tasks"):
         data.task("os/")
@@ -68,17 +68,17 @@ def test_a_beginning_names_a_task(data: TaskData) -> None:
         data.task("os/none")
 
 
-def test_a_folder_reads_like_the_archive_and_names_the_same_revision(data: TaskData, tmp_path: Path) -> None:
+def test_a_folder_reads_like_the_archive_and_names_the_same_revision(data: OsworldTaskData, tmp_path: Path) -> None:
     import zipfile
 
     from envs.suites.osworld.task_file import DATA
 
     with zipfile.ZipFile(DATA) as archive:
         archive.extractall(tmp_path)
-    other = TaskData(tmp_path)
+    other = OsworldTaskData(tmp_path)
     assert (other.revision, set(other.keys())) == (data.revision, set(data.keys()))
     (tmp_path / "examples" / "os" / "more.json").write_text(json.dumps(TASK))
-    assert TaskData(tmp_path).revision != data.revision
+    assert OsworldTaskData(tmp_path).revision != data.revision
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_damaged_list_is_told(tmp_path: Path) -> None:
     for content, told in ((b'{"os": "good"}', "os is str"), (b'{"os": [1]}', "os is int"), (b"{", "is no JSON")):
         (tmp_path / "test_all.json").write_bytes(content)
         with pytest.raises(EnvSetupError, match=f"test_all.json.*{told}"):
-            TaskData(tmp_path).keys("all")
+            OsworldTaskData(tmp_path).keys("all")
 
 
 def test_what_may_be_left_out() -> None:
@@ -177,11 +177,11 @@ def test_options_that_are_null_and_a_config_that_is_missing() -> None:
 def test_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.zip").write_bytes(content)
     with pytest.raises(EnvSetupError, match="cannot be read"):
-        TaskData(tmp_path / "data.zip")
+        OsworldTaskData(tmp_path / "data.zip")
 
 
 def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(EnvSetupError, match="no folder"):
-        TaskData(tmp_path / "none")
+        OsworldTaskData(tmp_path / "none")
     with pytest.raises(EnvSetupError, match="has no task files"):
-        TaskData(tmp_path)
+        OsworldTaskData(tmp_path)

@@ -252,7 +252,7 @@ def test_a_checkout_of_ones_own(tmp_path: Path) -> None:
 def test_who_says_failure_at_once_gets_what_the_suite_says(options: dict[str, Any], num_tasks: int) -> None:
     suite = make_suite(**options)
     verdicts = [
-        asyncio.run(judge(_file(suite, id), scene=NOBODY, has_said_failure=True)).score for id in suite.task_ids
+        asyncio.run(judge(_file(suite, id), context=NOBODY, claims_failure=True)).score for id in suite.task_ids
     ]
     baseline = suite.baselines["fail"]
     assert (len(verdicts), sum(verdicts)) == (num_tasks, 29)

@@ -18,12 +18,12 @@ from envs.browser.launch import find_browser
 from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.registry import load_suite, make_env
 from envs.suites.webarena.env import WebArenaEnv
-from envs.suites.webarena.page_checks import Place, Shop, call_function
+from envs.suites.webarena.page_checks import CallContext, MagentoClient, call_function
 from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED
-from envs.suites.webarena.site_state import hold_sites, load_changes, put_back, take_sites
+from envs.suites.webarena.site_state import hold_sites, load_changes, reserve_sites, reset_site
 from envs.suites.webarena.sites import Site, find_shared_hosts, make_sites, read_sites, with_resets
 from envs.suites.webarena.task_config import TaskData, parse_config
-from envs.suites.webarena.tasks import Rule, WebArenaTask
+from envs.suites.webarena.tasks import ScoringRule, WebArenaTask
 from tests.envs.suites.webarena.stand_in import StandIn
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -237,9 +237,9 @@ async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: S
     judged = {"eval_types": ["string_match"], "reference_answers": {"fuzzy_match": ["six"]}}
     asks = parse_config({"task_id": 1, "sites": [], "start_url": "x", "intent": "y", "eval": judged})
     others = {
-        "upstream": Rule(config=as_is, fixes=AS_PUBLISHED),
-        "raw": Rule(config=as_is, fixes=ALL_FIXES),
-        "asks": Rule(config=asks, fixes=ALL_FIXES),
+        "upstream": ScoringRule(config=as_is, fixes=AS_PUBLISHED),
+        "raw": ScoringRule(config=as_is, fixes=ALL_FIXES),
+        "asks": ScoringRule(config=asks, fixes=ALL_FIXES),
     }
     task = post_task(site, others=others, start_url=f"{site.url}/f/cars/2", eval=config)
     await env.reset(task)
@@ -281,7 +281,7 @@ async def test_an_error_page_is_neither_a_verdict_nor_a_login(
 
 
 def test_a_shop_that_tells_something_else_gives_no_verdict(site: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    place: Any = Place(page=type("P", (), {"url": "x"})(), shop=Shop(url=site.url))
+    place: Any = CallContext(page=type("P", (), {"url": "x"})(), shop=MagentoClient(url=site.url))
     for told in ('{"message": "down"}', '["a"]', '{"items": []}', '{"items": [{}]}', "<p>Down</p>"):
         monkeypatch.setattr(site, "pages", {"/rest/V1/orders": told, "/rest/V1/products/B/reviews": told})
         for call in ("shopping_get_latest_order_url()", "shopping_get_sku_latest_review_author('B')"):
@@ -290,8 +290,8 @@ def test_a_shop_that_tells_something_else_gives_no_verdict(site: StandIn, monkey
 
 
 def test_what_the_shop_tells(site: StandIn) -> None:
-    shop = Shop(url=site.url)
-    place: Any = Place(page=type("P", (), {"url": "x"})(), shop=shop)
+    shop = MagentoClient(url=site.url)
+    place: Any = CallContext(page=type("P", (), {"url": "x"})(), shop=shop)
 
     def told(text: str) -> str:
         return asyncio.run(call_function(text, place))
@@ -305,12 +305,12 @@ def test_what_the_shop_tells(site: StandIn) -> None:
     assert "/rest/V1/products/B%201%2F2/reviews" in site.seen
     with pytest.raises(EnvSetupError, match="does not take these arguments"):
         told("shopping_get_latest_order_url('x')")
-    wrong: Any = Place(page=place.page, shop=Shop(url=site.url, password="secret"))
+    wrong: Any = CallContext(page=place.page, shop=MagentoClient(url=site.url, password="secret"))
     with pytest.raises(EnvDiedError, match="does not answer") as error:
         asyncio.run(call_function("shopping_get_latest_order_url()", wrong))
     assert "secret" not in str(error.value) and "secret" not in repr(wrong.shop)
     with pytest.raises(EnvSetupError, match="the site shopping is not configured"):
-        asyncio.run(call_function("shopping_get_latest_order_url()", Place(page=place.page)))
+        asyncio.run(call_function("shopping_get_latest_order_url()", CallContext(page=place.page)))
 
 
 def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> None:
@@ -484,18 +484,18 @@ def resettable(site: StandIn, command: str, timeout_s: float = 30) -> Site:
 
 async def taken(site: Site, id: str, *, alone: bool = False) -> tuple[list[str], int]:
     """What was found: warnings, and how many tasks changed it before."""
-    async with take_sites([site], task_id=id, alone=alone, timeout_s=5) as found:
+    async with reserve_sites([site], task_id=id, alone=alone, timeout_s=5) as found:
         return list(found.warnings), found.changes_before[site.name]
 
 
 async def test_a_site_that_was_changed_is_put_back_before_the_next_task(site: StandIn, tmp_path: Path) -> None:
     log = tmp_path / "log"
     one = resettable(site, f"echo $K25_SITE $K25_SITE_URL >> {log}; echo done")
-    await put_back(one)
+    await reset_site(one)
     log.unlink()
     assert await taken(one, "a", alone=True) == ([], 0) and load_changes(one) == ("a",)
     assert not log.exists()
-    async with take_sites([one], task_id="b", alone=False, timeout_s=5) as found:
+    async with reserve_sites([one], task_id="b", alone=False, timeout_s=5) as found:
         assert (found.warnings, found.changes_before) == ((), {"reddit": 0}) and load_changes(one) == ()
     assert log.read_text() == f"reddit {site.url}\n"
     await taken(one, "c")
@@ -505,7 +505,7 @@ async def test_a_site_that_was_changed_is_put_back_before_the_next_task(site: St
     told = "reddit was not put back since 1 task changed it, last d"
     assert await taken(without, "e", alone=True) == ([told], 1)
     assert load_changes(one) == ("d", "e")
-    await put_back(one)
+    await reset_site(one)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ async def test_a_reset_that_fails_is_no_fault_of_the_agent(
     assert load_changes(one) == ("a",), "it is tried again before the next task"
     for pid in pids.read_text().split() if pids.exists() else ():
         await asyncio.to_thread(wait_for_end, int(pid))
-    await put_back(resettable(site, "true"))
+    await reset_site(resettable(site, "true"))
 
 
 def wait_for_end(pid: int) -> None:
@@ -542,16 +542,16 @@ async def test_a_site_that_does_not_come_back_is_told() -> None:
     gone = StandIn()
     gone.close()
     with pytest.raises(EnvSetupError, match=r"was not put back within 0\.5 s"):
-        await put_back(resettable(gone, "true", 0.5))
+        await reset_site(resettable(gone, "true", 0.5))
 
 
 async def test_a_site_is_back_when_it_answers_itself(site: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     for status in (404, 403, 500, 302):
         monkeypatch.setattr(site, "broken", {"": status, "/": status})
         with pytest.raises(EnvSetupError, match="was not put back within"):
-            await put_back(resettable(site, "true", 0.4))
+            await reset_site(resettable(site, "true", 0.4))
     monkeypatch.setattr(site, "broken", {"": 401, "/": 401})
-    await put_back(resettable(site, "true", 10.0))
+    await reset_site(resettable(site, "true", 10.0))
     here = make_sites({"shopping": site.url})["shopping"]
     assert here.is_up(302, "/login") and here.is_up(302, f"{site.url}/a")
     assert not here.is_up(302, "//login.test/") and not here.is_up(101)

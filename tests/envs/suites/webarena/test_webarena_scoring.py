@@ -17,7 +17,7 @@ from envs.errors import EnvDiedError, EnvError, EnvSetupError
 from envs.judge import read_verdict
 from envs.suites.webarena.page_checks import parse_call
 from envs.suites.webarena.scoring import ALL_FIXES, AS_PUBLISHED, clean, includes, includes_all, is_exactly, is_reached
-from envs.suites.webarena.task_config import SITES, Answers, TaskConfig, TaskData, fill, parse_config
+from envs.suites.webarena.task_config import SITES, ReferenceAnswers, TaskConfig, TaskData, fill, parse_config
 from envs.suites.webarena.verdict import Evidence, Grader
 from tests.envs.suites.webarena.canned import CannedEpisode, make_episodes, make_pages, right_answer
 from tests.tables import table
@@ -246,7 +246,7 @@ def config_of(**answers: Any) -> TaskConfig:
         intent="What is {reference}?",
         template_id=1,
         eval_types=("string_match",),
-        answers=Answers(**answers),
+        answers=ReferenceAnswers(**answers),
     )
 
 

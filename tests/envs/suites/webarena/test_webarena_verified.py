@@ -16,8 +16,8 @@ from envs.browser.launch import find_browser
 from envs.errors import EnvError
 from envs.registry import load_suite, make_env
 from envs.suites.webarena.env import WebArenaEnv
-from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK, Event, read_har
-from envs.suites.webarena.verified import Verdict, VerifiedTask, judge
+from envs.suites.webarena.network_trace import AGENT_RESPONSE, NETWORK, NetworkEvent, read_har
+from envs.suites.webarena.verified import VerifiedTask, VerifiedVerdict, judge
 from envs.suites.webarena.verified_tasks import VerifiedSiteTask, load_verified
 from envs.suites.webarena.verified_urls import SiteUrls, UrlRules, plain_url, read_url
 from envs.suites.webarena.verified_values import _read_markdown, read_value
@@ -37,8 +37,8 @@ def tasks() -> dict[int, VerifiedTask]:
     return load_verified()
 
 
-def verdict(task: VerifiedTask, run: CannedRun) -> Verdict:
-    return judge(task, run.answer, [Event(entry) for entry in run.entries], URLS)
+def verdict(task: VerifiedTask, run: CannedRun) -> VerifiedVerdict:
+    return judge(task, run.answer, [NetworkEvent(entry) for entry in run.entries], URLS)
 
 
 @table(

@@ -10,9 +10,9 @@ from tests.visual_tools.sandbox.attacks import (
     processes,
     resources,
 )
-from visual_tools.sandbox.check import CHECKS, Check
+from visual_tools.sandbox.check import CHECKS, SandboxCheck
 
-ALL_CHECKS: tuple[Check, ...] = (
+ALL_CHECKS: tuple[SandboxCheck, ...] = (
     *behaviour.CHECKS,
     *files.CHECKS,
     *network.CHECKS,

@@ -7,10 +7,10 @@ import urllib.request
 import pytest
 
 from envs.registry import load_suite
+from envs.suites.widesearch.corpus import make_corpus
 from envs.suites.widesearch.scoring import score_table
-from envs.suites.widesearch.server import WorldServer
+from envs.suites.widesearch.server import CorpusServer
 from envs.suites.widesearch.tasks import WideSearchTask
-from envs.suites.widesearch.world import make_world
 
 
 def answer_of(task: WideSearchTask, rows: int | None = None) -> str:
@@ -20,28 +20,28 @@ def answer_of(task: WideSearchTask, rows: int | None = None) -> str:
 
 
 def test_the_same_seed_makes_the_same_world() -> None:
-    assert make_world(3, size="tiny") == make_world(3, size="tiny")
-    assert make_world(3, size="tiny") != make_world(4, size="tiny")
+    assert make_corpus(3, size="tiny") == make_corpus(3, size="tiny")
+    assert make_corpus(3, size="tiny") != make_corpus(4, size="tiny")
 
 
 def test_every_thing_has_its_page_and_stands_on_a_list() -> None:
-    world = make_world(1, size="small")
-    for table in world.tables:
+    corpus = make_corpus(1, size="small")
+    for table in corpus.tables:
         listed = "".join(
             page.body.decode()
-            for page in world.pages.values()
+            for page in corpus.pages.values()
             if page.path.startswith("lists/") and table.list_title in page.title
         )
         for row in table.rows:
             assert row[table.family.key] in listed
-    persons = [row[table.family.columns[1].name] for table in world.tables for row in table.rows]
+    persons = [row[table.family.columns[1].name] for table in corpus.tables for row in table.rows]
     assert len(set(persons)) == len(persons)  # one stands for each, so that what is on its page is the truth
 
 
 def test_the_full_world_is_large_noisy_and_contradictory() -> None:
-    world = make_world(0, size="full")
-    paths = list(world.pages)
-    assert len(paths) > 5000 and sum(len(table.rows) for table in world.tables) == 1440
+    corpus = make_corpus(0, size="full")
+    paths = list(corpus.pages)
+    assert len(paths) > 5000 and sum(len(table.rows) for table in corpus.tables) == 1440
     for folder in ("mirror/", "elsewhere/", "news/", "forum/", "busy/", "slow/", "gone/"):
         assert any(path.startswith(folder) for path in paths), folder
     assert sum(path.endswith(".pdf") for path in paths) > 30
@@ -49,7 +49,7 @@ def test_the_full_world_is_large_noisy_and_contradictory() -> None:
 
 def test_a_world_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one of tiny, small, full"):
-        make_world(0, size="huge")
+        make_corpus(0, size="huge")
 
 
 def test_tasks_of_the_suite() -> None:
@@ -66,15 +66,15 @@ def test_tasks_of_the_suite() -> None:
 
 
 def test_a_mirror_alone_is_not_the_truth() -> None:
-    world = make_world(0, size="small")
-    mirrors = [page for page in world.pages.values() if page.path.startswith("mirror/")]
+    corpus = make_corpus(0, size="small")
+    mirrors = [page for page in corpus.pages.values() if page.path.startswith("mirror/")]
     assert mirrors and all("out of date" in page.words for page in mirrors)
-    table = world.tables[0]
+    table = corpus.tables[0]
     assert score_table(mirrors[0].words, table.rows, (), keys=()).item_f1 == 0.0
 
 
 async def test_the_server_has_the_pages_and_their_troubles() -> None:
-    server = await WorldServer.start(0, "tiny")
+    server = await CorpusServer.start(0, "tiny")
     try:
 
         def get(path: str) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envs import Click, Drag, InstructionTask, Move, Scroll, SharedScreen, Touch, TypeText
+from envs import Click, Drag, InputDevice, InstructionTask, Move, Scroll, SharedScreen, TypeText
 from envs.desktop import DesktopEnv, DesktopOptions
 from envs.desktop.x11.connection import Connection
 from tests.envs.desktop.conftest import MakeEnv, needs_display
@@ -23,13 +23,13 @@ class Guest:
     def __init__(self, env: DesktopEnv, person: Connection) -> None:
         self.env = env
         self.person = person
-        self.told: list[Touch] = []
+        self.told: list[InputDevice] = []
 
     async def listen(self) -> None:
-        async for touch in self.env.touches():
+        async for touch in self.env.user_inputs():
             self.told.append(touch)
 
-    async def take(self) -> list[Touch]:
+    async def take(self) -> list[InputDevice]:
         """What was told within three rounds of looking, once each."""
         self.person.display.sync()
         await asyncio.sleep(0.35)
@@ -86,4 +86,4 @@ async def test_a_person_is_noticed_while_we_are_busy_too(guest: Guest) -> None:
 async def test_on_a_private_display_nobody_is_told_of(make_env: MakeEnv) -> None:
     env = await make_env()
     desktop = env._session.desktop if env._session else None
-    assert desktop is not None and desktop.open_touch_sensor() is None
+    assert desktop is not None and desktop.open_input_sensor() is None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.desktop.x11.connection import InputKind, SentInputs, open_display
-from envs.env import Touch
+from envs.env import InputDevice
 from envs.errors import require
 
 # Source: XI2.h, XIAllMasterDevices and the numbers of raw events; X.h, GenericEvent
@@ -24,7 +24,7 @@ _MOTIONS, _WINDOW_S = 3, 1.0
 _QUIET_S = 1.0
 
 
-class TouchSensor:
+class UserInputSensor:
     """Sensor of input by other people, over its own connection; used from one thread.
 
     Args:
@@ -43,7 +43,7 @@ class TouchSensor:
         self._moves: list[float] = []
         self.is_working = self._select()
 
-    def poll(self) -> Touch | None:
+    def poll(self) -> InputDevice | None:
         """Return the device used since the last call.
 
         Raises:

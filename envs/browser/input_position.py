@@ -22,7 +22,7 @@ _MAX_CHANGED = 0.025
 _CARET_PX = 3
 
 
-class PlaceCheck:
+class PositionCheck:
     """Check that refuses pointer input at a position that has changed since the screenshot.
 
     The page is captured once before such an input if the screenshot is more than 0.25 s old: 17 ms at 1280x720 (see
@@ -57,7 +57,7 @@ class PlaceCheck:
         document = generations.document_of(page)
         is_reloaded = document[1] != decided_on.navigation
         unknown = ANOTHER_PAGE if is_reloaded else None
-        shot, place = self._observer.last_shot, _place_of(actions, pointer_px)
+        shot, place = self._observer.last_shot, _input_point(actions, pointer_px)
         if place is None or shot is None or self._session.overlay is not None:
             return unknown
         if is_reloaded and _without_fragment(page.url) != _without_fragment(shot.url):
@@ -117,7 +117,7 @@ def _region(screenshot: bytes, point_px: tuple[int, int], viewport_px: tuple[int
     return image.crop((round(left), round(top), round(right), round(bottom))).convert("RGB")
 
 
-def _place_of(actions: Sequence[Action], pointer_px: tuple[int, int]) -> tuple[int, int] | None:
+def _input_point(actions: Sequence[Action], pointer_px: tuple[int, int]) -> tuple[int, int] | None:
     """Return the point where the first input of a step presses a button; None for another kind of input."""
     x_px, y_px = pointer_px
     for action in actions:
