@@ -20,7 +20,7 @@ def load_json(data: bytes | str, name: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise EnvSetupError(f"{name} is no JSON: {error}") from error
+        raise EnvSetupError(f"{name} is not valid JSON: {error}") from error
 
 
 def as_mapping(value: object, name: str) -> Mapping[str, Any]:

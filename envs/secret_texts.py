@@ -184,7 +184,7 @@ class HttpLogin:
 
     def __post_init__(self) -> None:
         if origin_of(self.origin) != self.origin.lower().rstrip("/"):
-            raise ValueError(f"{self.origin!r} is no origin; expected one such as https://intranet.example.com")
+            raise ValueError(f"{self.origin!r} is not an origin; expected one such as https://intranet.example.com")
 
     @property
     def secrets(self) -> tuple[str, ...]:

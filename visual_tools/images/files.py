@@ -244,7 +244,10 @@ def _explain(data: bytes, name: str) -> str:
     expected = "expected an image (PNG, JPEG, WEBP, GIF, BMP, TIFF)"
     if b"<svg" in start.lower():
         return f"{name} is an SVG drawing, {expected}. Render it first, in a browser for example."
-    return f"{name} is no image that can be read (it begins with {data[:12]!r}), {expected}. Check or convert the file."
+    return (
+        f"{name} is not an image that can be read (it begins with {data[:12]!r}), {expected}. "
+        "Check or convert the file."
+    )
 
 
 @contextmanager

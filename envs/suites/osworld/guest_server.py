@@ -102,7 +102,7 @@ def make_app(guest: Guest, *, token: str | None = None) -> "Starlette":
     async def list_directory(request: Request) -> Response:
         folder = guest.path((await _json(request)).get("path"))
         if not folder.is_dir():
-            raise GuestRequestError(f"{folder} is no folder", 404)
+            raise GuestRequestError(f"{folder} is not a folder", 404)
         return JSONResponse({"directory_tree": await run_in_threadpool(_tree, folder)})
 
     async def file(request: Request) -> Response:

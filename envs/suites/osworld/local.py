@@ -208,7 +208,7 @@ class _Sandbox:
         port = self.ports[0]
         user = choose_user(port)
         if user is not None and self._template.is_dir() and self._template.stat().st_mode & 0o005 != 0o005:
-            why = f"the guest's user cannot read {self._template}; let everybody read it: chmod -R a+rX"
+            why = f"the guest's user cannot read {self._template}; make it readable for all users: chmod -R a+rX"
             raise EnvSetupError(f"{why} {self._template}")
         size = self.options.disk_bytes
         arguments = bubblewrap_arguments(files, template=self._template, disk_bytes=size, user=user)

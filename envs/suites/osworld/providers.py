@@ -170,7 +170,7 @@ def _local_options(given: Mapping[str, object], screen_px: tuple[int, int]) -> L
     if "home" in given:
         chosen["template"] = Path(str(given["home"])).expanduser()
         if not chosen["template"].is_dir():
-            raise ValueError(f"home is {given['home']!r}, which is no folder")
+            raise ValueError(f"home is {given['home']!r}, which is not a folder")
     if "memory_mb" in given:
         chosen["memory_bytes"] = _number("memory_mb", given["memory_mb"], int) * 2**20
     chosen["allow_net"] = has_network(given)

@@ -138,7 +138,7 @@ def _statements(action: Action) -> list[str]:
             raise ActionError(UNBINDABLE)
         case TypeText(text=text, interval_s=interval_s):
             return [line for run in _runs(text) for line in _type(run, interval_s)]
-    raise ActionError(f"{type(action).__name__} is no input")
+    raise ActionError(f"{type(action).__name__} is not an input")
 
 
 def _press(key: str, presses: int, interval_s: float) -> list[str]:

@@ -433,5 +433,5 @@ def read_har(data: bytes, name: str) -> Trace:
             _ = event.url, event.method, event.status, event.header("accept"), event.cookies
         sites = {str(site): str(url) for site, url in (log.get("_sites") or {}).items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise EnvError(f"{name} is no HAR file: {type(error).__name__}: {error}", retryable=False) from error
+        raise EnvError(f"{name} is not a HAR file: {type(error).__name__}: {error}", retryable=False) from error
     return Trace(events=events, sites=sites)

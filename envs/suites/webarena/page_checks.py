@@ -61,14 +61,14 @@ class MagentoClient:
         try:
             number = int(orders["items"][0]["increment_id"])
         except (TypeError, KeyError, IndexError, ValueError) as error:
-            raise EnvDiedError(f"{self.url} tells no order: {str(orders)[:200]}") from error
+            raise EnvDiedError(f"{self.url} returned no order: {str(orders)[:200]}") from error
         return f"{self.url}/sales/order/view/order_id/{number}/"
 
     async def latest_review(self, sku: str) -> Mapping[str, Any]:
         """Return the newest review of a product; empty if it has none."""
         reviews = await self._get(f"/rest/V1/products/{quote(sku, safe='')}/reviews", {})
         if not isinstance(reviews, list) or not all(isinstance(review, dict) for review in reviews):
-            raise EnvDiedError(f"{self.url} tells no list of reviews: {str(reviews)[:200]}")
+            raise EnvDiedError(f"{self.url} returned no list of reviews: {str(reviews)[:200]}")
         return reviews[-1] if reviews else {}
 
     async def _get(self, path: str, query: Mapping[str, str]) -> Any:
@@ -155,9 +155,9 @@ def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
     try:
         call = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EnvSetupError(f"{text!r} is no call of a function: {error}") from error
+        raise EnvSetupError(f"{text!r} is not a call of a function: {error}") from error
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
-        raise EnvSetupError(f"{text!r} is no call such as reddit_get_post_url('__last_url__')")
+        raise EnvSetupError(f"{text!r} is not a call such as reddit_get_post_url('__last_url__')")
     if call.func.id not in FUNCTIONS:
         raise EnvSetupError(f"{text!r} calls a function that there is not; there are {', '.join(FUNCTIONS)}")
     arguments = []
@@ -165,7 +165,7 @@ def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
         if isinstance(argument, ast.Name) and argument.id == _PAGE:
             continue
         if not isinstance(argument, ast.Constant) or not isinstance(argument.value, str):
-            raise EnvSetupError(f"{text!r} has an argument that is no text")
+            raise EnvSetupError(f"{text!r} has an argument that is not a text")
         arguments.append(argument.value)
     return call.func.id, tuple(arguments)
 

@@ -202,7 +202,7 @@ def _file_of(site: Site, kind: str) -> Path:
     folder = Path(tempfile.gettempdir()) / f"k25-webarena-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise EnvSetupError(f"{folder} belongs to somebody else; remove it")
+        raise EnvSetupError(f"{folder} belongs to another user; remove it")
     name = hashlib.sha256(site.url.encode()).hexdigest()[:16]
     return folder / f"{name}.{kind}"
 

@@ -151,7 +151,7 @@ class Site:
                 return
         except Error as error:
             reason = str(error).splitlines()[0]
-            raise EnvSetupError(f"nobody can sign in to {self.name} at {self.url}: {reason}", retryable=True) from error
+            raise EnvSetupError(f"the login to {self.name} at {self.url} failed: {reason}", retryable=True) from error
         raise EnvSetupError(f"{self.name} at {self.url} refuses the account {self.user!r}; check user and password")
 
     async def _open(self, page: "Page", path: str) -> int | None:
@@ -230,7 +230,7 @@ def read_sites(path: Path) -> SiteFile:
     urls, accounts, resets = {}, {}, {}
     for name, table in content.items():
         if not isinstance(table, dict) or name not in SITES:
-            raise EnvSetupError(f"{path}: {name!r} is no site{did_you_mean(name, SITES)}; expected a table [shopping]")
+            raise EnvSetupError(f"{path}: {name!r} is not a site{did_you_mean(name, SITES)}; expected e.g. [shopping]")
         if unknown := set(table) - _KEYS:
             raise EnvSetupError(f"{path}: [{name}] has {min(unknown)!r}; expected {', '.join(sorted(_KEYS))}")
         resets[name] = (table.get("reset", ""), table.get("reset_timeout", _RESET_TIMEOUT_S))

@@ -281,14 +281,14 @@ class TaskData:
         content = load_json(self._read(HARD), HARD)
         ids = content.get("task_ids") if isinstance(content, dict) else content
         if not isinstance(ids, list):
-            raise EnvSetupError(f"{HARD} is no list of task ids")
+            raise EnvSetupError(f"{HARD} is not a list of task ids")
         return tuple(ids)
 
     def verified(self) -> dict[int, Mapping[str, Any]]:
         """Return audited configs by task id; they have their own schema."""
         content = load_json(self._read(VERIFIED), VERIFIED)
         if not isinstance(content, list):
-            raise EnvSetupError(f"{VERIFIED} is no list of tasks")
+            raise EnvSetupError(f"{VERIFIED} is not a list of tasks")
         return {task["task_id"]: task for task in content}
 
     def _read(self, name: str) -> bytes:

@@ -86,7 +86,7 @@ class SchemaReader:
             value = parsed if isinstance(parsed, dict) else value
         if not isinstance(value, Mapping):
             if strict:
-                raise ValueError(f"{shown(value)} is no object")
+                raise ValueError(f"{shown(value)} is not an object")
             return value
         properties = schema.get("properties") or {}
         return {
@@ -104,7 +104,7 @@ class SchemaReader:
         parsed = parse_json(value) if isinstance(value, str) else value
         if not isinstance(parsed, list | tuple):
             if strict:
-                raise ValueError(f"{shown(value)} is no list")
+                raise ValueError(f"{shown(value)} is not a list")
             return value
         if item.get("type") == "object":
             return self._read_objects(parsed, item, strict=strict)
@@ -227,7 +227,7 @@ def judge(
     """
     missing = [name for name in task.sites if name not in urls]
     if missing:
-        return VerifiedVerdict(outcome="error", reasons=(f"nobody says where {missing[0]} was",))
+        return VerifiedVerdict(outcome="error", reasons=(f"no address is known for {missing[0]}",))
     if not events:
         return VerifiedVerdict(outcome="error", reasons=("there are no requests",))
     scorer = _Scorer(task, SiteUrls({name: urls[name] for name in task.sites}))

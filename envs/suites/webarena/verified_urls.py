@@ -143,7 +143,7 @@ def read_url(raw: object, rules: UrlRules, query: Query | None = None) -> Url:
 
 def _read(raw: object, rules: UrlRules, query: Query | None) -> _Form:
     if not isinstance(raw, str) or not raw.strip():
-        raise ValueError(f"{raw!r} is no address")
+        raise ValueError(f"{raw!r} is not an address")
     text = raw.strip()
     if is_pattern(text):
         return _Form(text.rstrip("/"), _counted(query, rules) if query is not None else {}, is_pattern=True)

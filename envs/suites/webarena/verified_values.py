@@ -86,7 +86,7 @@ def read_duration(raw: object) -> float:
     text = re.sub(r"(?<!\d)(\d+):(\d+)\s*hours?", r"\1h\2m", str(raw)) if raw else ""
     text = " ".join(text.split())  # repeated blanks could match in many ways (backtracking)
     if not text or re.fullmatch(r"[-+]?[\d.]+", text):
-        raise ValueError(f"{raw!r} is no duration with a unit such as min")
+        raise ValueError(f"{raw!r} is not a duration with a unit such as min")
     sign = -1.0 if text.startswith("-") else 1.0
     text = text.lstrip("+-|").strip()
     parts = _TIME_PARTS.fullmatch(text)
@@ -96,7 +96,7 @@ def read_duration(raw: object) -> float:
         )
     clock = _CLOCK.fullmatch(text)
     if clock is None:
-        raise ValueError(f"{raw!r} is no duration")
+        raise ValueError(f"{raw!r} is not a duration")
     weeks, days, more_days, hours, minutes, few_minutes, seconds = (float(part or 0) for part in clock.groups())
     whole_days = 7 * weeks + days + more_days
     return sign * (86400 * whole_days + 3600 * hours + 60 * (minutes + few_minutes) + seconds)
@@ -123,7 +123,7 @@ def _date_parts(text: str) -> tuple[int | None, int | None, int | None]:
     numbers = [word for word in words if word.isdigit()]
     is_strange = re.search(r"[^a-z\d\s.,;/'-]", text) or any(not word.isdigit() and word not in known for word in words)
     if not words or len(months) > 1 or is_strange:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"{text!r} is not a date")
     if len(numbers) == 1 and len(numbers[0]) == 8:
         numbers = [numbers[0][:4], numbers[0][4:6], numbers[0][6:]]
     if months:
@@ -135,7 +135,7 @@ def _date_parts(text: str) -> tuple[int | None, int | None, int | None]:
         month, day, year = (int(number) for number in numbers)
         month, day = (day, month) if month > 12 else (month, day)
         return _whole_year(year), month, day
-    raise ValueError(f"{text!r} is no date")
+    raise ValueError(f"{text!r} is not a date")
 
 
 def _with_named_month(month: int, numbers: Sequence[str], text: str) -> tuple[int | None, int, int | None]:
@@ -144,7 +144,7 @@ def _with_named_month(month: int, numbers: Sequence[str], text: str) -> tuple[in
     if len(days) == 2 and not years:
         days, years = days[:1], days[1:]
     if len(years) > 1 or len(days) > 1:
-        raise ValueError(f"{text!r} is no date")
+        raise ValueError(f"{text!r} is not a date")
     return _whole_year(int(years[0])) if years else None, month, int(days[0]) if days else None
 
 
@@ -164,10 +164,10 @@ def read_date(raw: object) -> str:
         ValueError: If it is not a date.
     """
     if not isinstance(raw, str) or not raw:
-        raise ValueError(f"{raw!r} is no date")
+        raise ValueError(f"{raw!r} is not a date")
     year, month, day = _date_parts(raw)
     if year is None or month is None or day is None:
-        raise ValueError(f"{raw!r} is no whole date")
+        raise ValueError(f"{raw!r} is not a whole date")
     return date(year, month, day).isoformat()
 
 
@@ -182,9 +182,9 @@ def read_month(raw: object) -> int:
     elif isinstance(raw, str) and raw:
         number = _date_parts(raw)[1] or 0
     else:
-        raise ValueError(f"{raw!r} is no month")
+        raise ValueError(f"{raw!r} is not a month")
     if not 1 <= number <= 12:
-        raise ValueError(f"{raw!r} is no month")
+        raise ValueError(f"{raw!r} is not a month")
     return number
 
 
@@ -211,7 +211,7 @@ def read_distance(raw: object) -> float:
     text = re.sub(r"(?<!\d)(\d+(?:\.\d+)?)\s*k(?=\s|$)", r"\1 km", str(raw)) if raw else ""
     match = re.fullmatch(r"([-+]?(?:[\d,]*\.)?[\d,]+(?:e[-+]?\d+)?)\s*\*?\s*([a-z]+)", text.strip())
     if match is None or match[2] not in _METERS_OF:
-        raise ValueError(f"{raw!r} is no distance with a unit such as km")
+        raise ValueError(f"{raw!r} is not a distance with a unit such as km")
     return float(match[1].replace(",", "")) * _METERS_OF[match[2]]
 
 
@@ -245,9 +245,9 @@ def read_coordinates(raw: object) -> tuple[float, float]:
     elif isinstance(raw, str) and (match := _POINT.fullmatch(raw.strip())):
         latitude, longitude = _degrees(match.groups()[:5], "s"), _degrees(match.groups()[5:], "w")
     else:
-        raise ValueError(f"{raw!r} is no place")
+        raise ValueError(f"{raw!r} is not a place")
     if not -90 <= latitude <= 90 or not math.isfinite(longitude):
-        raise ValueError(f"{raw!r} is no place")
+        raise ValueError(f"{raw!r} is not a place")
     return latitude, (longitude + 180) % 360 - 180 if abs(longitude) > 180 else longitude
 
 
@@ -369,7 +369,7 @@ def _read_number(raw: object) -> float:
     if isinstance(raw, int | float):
         return float(raw)
     if not isinstance(raw, str) or not raw:
-        raise ValueError(f"{raw!r} is no number")
+        raise ValueError(f"{raw!r} is not a number")
     try:
         return float(raw.replace(",", "").replace(" ", ""))
     except ValueError:
@@ -380,7 +380,7 @@ def _read_words(text: str) -> float:
     """Parse number words, `two hundred and five point one`; other words are ignored."""
     words = [word for word in text.replace("-", " ").split() if word in _NUMBER_WORDS or word == "point"]
     if not words or any(words.count(word) > 1 for word in (*_SCALES, "point")):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     whole, decimals = words, list[str]()
     if "point" in words:
         whole, decimals = words[: words.index("point")], words[words.index("point") + 1 :]
@@ -389,7 +389,7 @@ def _read_words(text: str) -> float:
         total, rest = _NUMBER_WORDS[whole[0]], []
     scales = [word for word in whole if word in _SCALES]
     if scales != sorted(scales, key=_SCALES.__getitem__, reverse=True):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     for scale in scales if len(whole) > 1 else ():
         place = rest.index(scale)
         total += _below_thousand(rest[:place]) * _SCALES[scale]
@@ -424,7 +424,7 @@ def _read_currency(raw: object) -> Decimal:
     match = re.search(r"(\.?\d[\d\s.,']*)\s*?(?:[^%\d]|$)", text)
     if match is None:
         if "free" not in text.lower():
-            raise ValueError(f"{raw!r} is no amount of money")
+            raise ValueError(f"{raw!r} is not an amount of money")
         number = "0"
     else:
         number = match[1].rstrip(",.").replace("'", "")
@@ -435,7 +435,7 @@ def _read_currency(raw: object) -> Decimal:
     try:
         amount = Decimal(str(float(Decimal(number))))
     except InvalidOperation as error:
-        raise ValueError(f"{raw!r} is no amount of money") from error
+        raise ValueError(f"{raw!r} is not an amount of money") from error
     return -amount if is_negative else amount
 
 
@@ -460,7 +460,7 @@ def _read_list(raw: object) -> tuple[str, ...]:
 
 def _read_json(raw: object) -> str:
     if not isinstance(raw, str) or not raw:
-        raise ValueError(f"{raw!r} is no JSON text")
+        raise ValueError(f"{raw!r} is not valid JSON")
     try:
         return json.dumps(json.loads(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     except RecursionError as error:
@@ -469,20 +469,20 @@ def _read_json(raw: object) -> str:
 
 def _read_base64(raw: object) -> str:
     if not isinstance(raw, str) or not raw:
-        raise ValueError(f"{raw!r} is no base64 text")
+        raise ValueError(f"{raw!r} is not a base64 text")
     if is_pattern(raw):
         return raw
     try:
         text = base64.b64decode(raw, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{raw!r} is no base64 text") from error
+        raise ValueError(f"{raw!r} is not a base64 text") from error
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
 def _read_markdown(raw: object) -> str:
     """Normalize headings, list marks, links and blank lines."""
     if not isinstance(raw, str) or not raw:
-        raise ValueError(f"{raw!r} is no Markdown text")
+        raise ValueError(f"{raw!r} is not a Markdown text")
     lines = [line.rstrip(" \t") for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     text = re.sub(r"^([^\S\n]*#{1,6})[ \t]+", r"\1 ", text, flags=re.MULTILINE)

@@ -58,7 +58,7 @@ def test_a_resumed_run_counts_each_task_once_and_a_site_that_dies_in_it_costs_it
     assert scored == [{"raw": 0.0, "upstream": 0.0}] * 3
     assert "[4/4]" in ended.stderr and shop.dies_at not in shop.seen[-1:]
     assert "left out: 514 tasks, which need gitlab, map, shopping_admin, wikipedia\n" in ended.stderr
-    assert "error: webarena/124: environment: nobody can sign in to shopping" in ended.stdout
+    assert "error: webarena/124: environment: the login to shopping" in ended.stdout
     assert "the score by upstream's rules" in ended.stdout
     infos = {line["task_id"]: line["info"] for line in over if line["kind"] == "scored"}
     assert [info["changes_state"] for info in infos.values()] == [False, False, True]

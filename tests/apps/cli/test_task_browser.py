@@ -338,7 +338,7 @@ def test_logins_come_from_a_file(tmp_path: Path, closed_page: str) -> None:
     ("text", "told"),
     [
         ("x = 1", "expected tables [[login]]"),
-        ("[[login]]\norigin = 'https://h/path'\nusername = 'a'\npassword = 'sesame'", "is no origin"),
+        ("[[login]]\norigin = 'https://h/path'\nusername = 'a'\npassword = 'sesame'", "is not an origin"),
         ("[[login]]\norigin = 'https://h'\npassword = 'sesame'", "origin, username and password"),
         ("sesame", "is not TOML"),
         (2 * "[[login]]\norigin = 'https://h'\nusername = 'a'\npassword = 'sesame'\n", "more than one login"),

@@ -131,7 +131,7 @@ def test_what_options_make() -> None:
         ({"provider": "local", "token": "x"}, "token is for the provider address, not for local"),
         ({"provider": "docker", "memory_mb": 1}, "memory_mb is for the provider local, not for docker"),
         ({"home": "/tmp"}, "home is for the provider local, not for address"),
-        ({"provider": "local", "home": "/no/such"}, "home is '/no/such', which is no folder"),
+        ({"provider": "local", "home": "/no/such"}, "home is '/no/such', which is not a folder"),
         ({"provider": "local", "screen": "wide"}, "screen is 'wide'"),
         ({"provider": "local", "memory_mb": "much"}, "memory_mb is 'much', expected a int"),
     ],

@@ -103,10 +103,10 @@ def test_damage_is_told(change: dict[str, Any], told: str) -> None:
 
 GOOD = json.dumps(TASK).encode()
 DAMAGED: dict[str, tuple[bytes, str]] = {
-    "broken": (b'{"id": "a', "is no JSON"),
-    "empty": (b"", "is no JSON"),
-    "latin": (GOOD.replace(b"Do it", b"D\xf6 it"), "is no JSON"),
-    "nested": (b"[" * 100_000, "is no JSON"),
+    "broken": (b'{"id": "a', "is not valid JSON"),
+    "empty": (b"", "is not valid JSON"),
+    "latin": (GOOD.replace(b"Do it", b"D\xf6 it"), "is not valid JSON"),
+    "nested": (b"[" * 100_000, "is not valid JSON"),
     "list": (b"[]", "is list, expected an object"),
     "bare": (b"{}", "id is missing"),
     "outside": (GOOD.replace(b"a-task", b"../../a"), "id is '../../a', expected letters"),
@@ -151,7 +151,7 @@ def test_a_damaged_file_is_an_error_of_its_task_alone(tmp_path: Path, is_zip: bo
 def test_a_damaged_list_is_told(tmp_path: Path) -> None:
     (tmp_path / "examples" / "os").mkdir(parents=True)
     (tmp_path / "examples" / "os" / "good.json").write_bytes(GOOD)
-    for content, told in ((b'{"os": "good"}', "os is str"), (b'{"os": [1]}', "os is int"), (b"{", "is no JSON")):
+    for content, told in ((b'{"os": "good"}', "os is str"), (b'{"os": [1]}', "os is int"), (b"{", "is not valid JSON")):
         (tmp_path / "test_all.json").write_bytes(content)
         with pytest.raises(EnvSetupError, match=f"test_all.json.*{told}"):
             OsworldTaskData(tmp_path).keys("all")

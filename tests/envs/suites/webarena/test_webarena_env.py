@@ -211,7 +211,7 @@ async def test_a_refused_account_and_a_site_that_is_gone(site: StandIn, tmp_path
     gone.close()
     for url, password, told in (
         (site.url, "wrong", "refuses the account"),
-        (gone.url, "test1234", "nobody can sign in"),
+        (gone.url, "test1234", "the login to"),
     ):
         file.write_text(f'[reddit]\nurl = "{url}"\npassword = "{password}"\n')
         refused = make_env(EnvSpec(name="webarena", options={"sites": str(file)}))
@@ -399,8 +399,8 @@ def test_corrections_are_laid_over_unless_the_run_is_as_published(sites_file: Pa
     [
         ("[shopping", "cannot be read"),
         ("", "names no site"),
-        ('[shoping]\nurl = "http://x"', "'shoping' is no site.*shopping"),
-        ('shopping = "http://x"', "'shopping' is no site"),
+        ('[shoping]\nurl = "http://x"', "'shoping' is not a site.*shopping"),
+        ('shopping = "http://x"', "'shopping' is not a site"),
         (
             '[shopping]\naddress = "http://x"',
             r"\[shopping\] has 'address'; expected password, reset, reset_timeout, url, user",

@@ -297,12 +297,12 @@ def test_the_published_questions_are_asked_word_for_word() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("__import__('os').system('x')", "is no call such as"),
+        ("__import__('os').system('x')", "is not a call such as"),
         ("open('/etc/passwd')", "a function that there is not"),
-        ("reddit_get_post_url(x)", "an argument that is no text"),
-        ("reddit_get_post_url(url='x')", "is no call such as"),
-        ("reddit_get_post_url(", "is no call of a function"),
-        ("(" * 5000, "is no call of a function"),
+        ("reddit_get_post_url(x)", "an argument that is not a text"),
+        ("reddit_get_post_url(url='x')", "is not a call such as"),
+        ("reddit_get_post_url(", "is not a call of a function"),
+        ("(" * 5000, "is not a call of a function"),
     ],
 )
 def test_configs_call_nothing_but_the_known_functions(text: str, told: str) -> None:

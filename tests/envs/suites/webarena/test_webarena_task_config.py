@@ -127,7 +127,7 @@ def test_a_damaged_config_is_told(data: TaskData, changes: dict[str, Any], told:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ("{}", "holds no list of tasks"),
         ("[]", "holds no list"),
         ("[[]]", "is list, expected an object"),

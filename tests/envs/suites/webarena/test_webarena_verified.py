@@ -173,7 +173,7 @@ def test_every_verdict_is_that_of_the_package(tasks: dict[int, VerifiedTask]) ->
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"log": {}}', b'{"log": {"entries": [{"request": {}}]}}'])
 def test_a_file_that_is_no_har(data: bytes) -> None:
-    with pytest.raises(EnvError, match=r"network\.har is no HAR file"):
+    with pytest.raises(EnvError, match=r"network\.har is not a HAR file"):
         read_har(data, NETWORK)
 
 
