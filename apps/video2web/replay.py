@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 END_SHARE, DURATION_SHARE, EASING_SHARE = 0.8, 0.15, 0.05
-"""Weights of a present interaction: its end state, its duration and its curve."""
+"""Weights of a present interaction: its end state, its duration and its curve; documented in docs/web.md, "The score".
+"""
 
-_MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
-_REDUCED = 4
-_AT_ONCE = 3
-_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
-_MAX_FRAMES, _MAX_DECODED = 150, 40
-_QUALITY = 85
+# No measurement is recorded for these limits; each comment states what it trades off.
+_MIN_CLOSENESS = 0.5  # the end must be nearer to the recorded end than to the recorded start
+_MIN_CHANGE = 0.6  # mean levels of 255; below it (or a quarter of a fainter recorded change) nothing changed
+_REDUCED = 4  # factor of the reduction before comparison: tolerates shifts of a pixel or two
+_AT_ONCE = 3  # pages at a time; more slow the animations down on two processors
+_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0  # pause after an action, longest recorded duration, time per replay
+_MAX_FRAMES, _MAX_DECODED = 150, 40  # memory limit of a recording; frames that are compared
+_QUALITY = 85  # of the JPEG frames; lower values add noise to the measured progress
 _SURE_S = 0.25  # shorter durations are compared as if they were this long
 _CURVE_SPAN = 0.25  # mean distance at which curves count as entirely different
 _KEY_MS = 15

@@ -25,18 +25,23 @@ from visual_tools.errors import require
 from visual_tools.ocr import TextLine
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
-INTERACTIONS_SHARE = 0.2
+INTERACTIONS_SHARE = 0.2  # weight of the interactions in the score; documented in docs/web.md, "The score"
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")
 """Parts of the score of a page, named as in `PageScore.to_json`."""
 
-_MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
-_MIN_HEIGHT = 0.3  # of the box in which a line is read: the box of small text is higher than its ink
-_MIN_TEXTURE = 0.01
-_AROUND_PX, _READ_PX, _MIN_SAME = 24, 120, 0.8
-"""Distance and similarity at which words of a picture count as the source of a text."""
+# These limits decide whether text on our page is real text or part of a picture. Higher values reject more text that the
+# OCR misread or cropped, lower ones accept text placed over a picture of it. They are checked by the pages of
+# tests/apps/video2web/test_score.py (a page whose image is its background scores below 0.25).
+_MIN_COVERED = 0.5  # share of the smaller box that two boxes must share to be at the same position
+_MIN_WRITTEN = 0.6  # share of a line's characters that the page's elements must contain
+_MIN_RUN = 3  # characters; shorter common runs occur by chance
+_MIN_HEIGHT = 0.3  # share of a read line that ink must cover in height: boxes of small text are higher
+_MIN_TEXTURE = 0.01  # share of edge pixels around a block below which there is no picture to read; saves OCR time
+_AROUND_PX, _READ_PX = 24, 120  # search distance around a block, and margin that is read with it for context
+_MIN_SAME = 0.8  # like _MIN_WRITTEN, for words near the block instead of at its position: stricter, as they may differ
 
-_MIN_LINE_PX = 32
-_MIN_THICK_PX = 8.0
+_MIN_LINE_PX = 32  # straight edges of this length are borders and not strokes of letters
+_MIN_THICK_PX = 8.0  # thickness to which a line is widened for its IoU, so that a shift of a pixel still overlaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,23 +18,25 @@ from apps.video2web.recording.scrolling import max_difference
 from visual_tools.box import Box
 from visual_tools.errors import require
 
-_LEAD_FRAMES, _SETTLE_FRAMES = 3, 5
-_MIN_FRAMES, _MAX_FRAMES = 24, 200
-_MAX_CLIP_BYTES = 120_000_000
-_CHANGED_LEVELS = 24
-_MIN_CHANGED_PX = 12
-_MIN_SIDE_PX = 3
+# The limits were set on the thirteen known recordings and corrected after drawn recordings (seeds 200 to 411);
+# benchmarks/video2web.md lists what is found with them. No limit was measured on its own.
+_LEAD_FRAMES, _SETTLE_FRAMES = 3, 5  # frames kept before and after a change, to see both states at rest
+_MIN_FRAMES, _MAX_FRAMES = 24, 200  # frames kept of a change: enough to fit a curve, few enough for memory
+_MAX_CLIP_BYTES = 120_000_000  # memory limit of one change; larger changes are sampled more sparsely
+_CHANGED_LEVELS = 24  # of 255; above the noise of video codecs, below the difference of a pale hover
+_MIN_CHANGED_PX = 12  # pixels; fewer are codec noise
+_MIN_SIDE_PX = 3  # pixels; thinner boxes are edges that the codec redraws
 _SAME_SHARE = 0.24  # maximum share of the changed pixels that may remain when a change is reverted
 _KEPT_SHARE = 0.4  # maximum share that may have changed in between
-_MIN_PLATEAU_S = 0.34
-_FRAME_S, _CARET_PX = 0.04, 4
-_REST_SHARE, _MAX_REST_PX = 0.002, 60
-_MIN_VISIBLE = 0.5
-_SAME_PLACE = 0.45
-_MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6
-_REST_S = 0.1
-_AFTER_SCROLL_S, _SOON_S = 0.45, 0.1
-_BEGUN = 0.04
+_MIN_PLATEAU_S = 0.34  # a shorter rest is part of one change; longer ones separate two changes
+_FRAME_S, _CARET_PX = 0.04, 4  # usual frame duration; width of a text caret, whose blinking is not a change
+_REST_SHARE, _MAX_REST_PX = 0.002, 60  # changed pixels per frame, as a share of the box and at most, that count as rest
+_MIN_VISIBLE = 0.5  # share of the box that must be visible in the first frame of a change
+_SAME_POSITION = 0.45  # share of the larger box that a reverting change must cover
+_MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6  # size of the piece under the pointer that may replace the whole change
+_REST_S = 0.1  # seconds without motion after which the pointer rests
+_AFTER_SCROLL_S, _SOON_S = 0.45, 0.1  # seconds after a scroll that belong to it; gap within which scrolling continues
+_BEGUN = 0.04  # progress from which a change is visible
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -370,7 +372,7 @@ def _reverts(later: MeasuredChange, earlier: MeasuredChange) -> bool:
     common = later.page_box.intersection(earlier.page_box)
     if earlier.undo_of is not None and earlier.undo_of.trigger == "click":
         return False
-    if common < _SAME_PLACE * max(later.page_box.area, earlier.page_box.area):
+    if common < _SAME_POSITION * max(later.page_box.area, earlier.page_box.area):
         return False
     mine, theirs = _shared(earlier.page_box, later.page_box), _shared(later.page_box, earlier.page_box)
     mask = earlier.mask[mine]

@@ -173,10 +173,10 @@ async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
     result = await run_video(plan, model="literal", options=VideoOptions(), runs_dir=str(tmp_path / "runs"))
     (line,) = result.missing
     assert line.startswith("gone.mp4, 00:00:00 to 00:00:08: ")
-    assert "is gone since the work began" in line
+    assert "no longer exists" in line
     assert line in (result.run.end.answer or "")
     assert len(result.events) == len(flashes[1])
-    with pytest.raises(ConfigError, match="no run of `cua video`"):
+    with pytest.raises(ConfigError, match="is not a run of `cua video`"):
         load_plan(tmp_path)
 
 

@@ -68,7 +68,7 @@ async def test_the_folder_stays_within_its_size(
     clips = sorted((tmp_path / "show" / "clips").iterdir())
     assert 0 < len(clips) < len(match[1])
     assert sum(each.stat().st_size for each in clips) <= 120_000
-    assert "clips are left out" in page.read_text()
+    assert "clips were left out" in page.read_text()
     assert len(json.loads((tmp_path / "show" / "events.json").read_text())) == len(match[1])
     check_target(tmp_path / "show")  # one of ours may be replaced
     (tmp_path / "mine").mkdir()

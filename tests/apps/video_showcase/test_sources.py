@@ -99,7 +99,7 @@ async def test_frames_are_those_of_their_times_and_kept(tmp_path: Path) -> None:
     assert [read_number(frame.image) for frame in await again.get(source, [3.1, 1.0])] == [31, 10]
     assert (store.num_decoded, again.num_decoded) == (3, 0)
     path.unlink()
-    with pytest.raises(VideoInputError, match="is gone"):
+    with pytest.raises(VideoInputError, match="no longer exists"):
         await again.get(source, [5.0])
 
 
