@@ -29,8 +29,8 @@ INTERACTIONS_SHARE = 0.2  # weight of the interactions in the score; documented 
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")
 """Parts of the score of a page, named as in `PageScore.to_json`."""
 
-# These limits decide whether text on our page is real text or part of a picture. Higher values reject more text that the
-# OCR misread or cropped, lower ones accept text placed over a picture of it. They are checked by the pages of
+# These limits decide whether text on our page is real text or part of a picture. Higher values reject more text that
+# the OCR misread or cropped, lower ones accept text placed over a picture of it. They are checked by the pages of
 # tests/apps/video2web/test_score.py (a page whose image is its background scores below 0.25).
 _MIN_COVERED = 0.5  # share of the smaller box that two boxes must share to be at the same position
 _MIN_WRITTEN = 0.6  # share of a line's characters that the page's elements must contain
