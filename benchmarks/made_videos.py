@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.video_showcase.events import Event, clock
+from apps.video_showcase.events import VideoEvent, format_clock
 from visual_tools.errors import require
 
 Pixels = NDArray[np.uint8]
@@ -60,11 +60,11 @@ class Recipe:
 
 @dataclass(slots=True)
 class _Happening:
-    event: Event
+    event: VideoEvent
     look: dict[str, Any] = field(default_factory=dict)
 
 
-def make_video(recipe: Recipe, folder: Path) -> tuple[Path, list[Event]]:
+def make_video(recipe: Recipe, folder: Path) -> tuple[Path, list[VideoEvent]]:
     """Write a video; its events are the truth about it."""
     rng = np.random.default_rng(recipe.seed)
     happenings = list(_plan(recipe, rng))
@@ -86,7 +86,7 @@ def _plan(recipe: Recipe, rng: np.random.Generator) -> Iterator[_Happening]:
         start_s, end_s = (round(one * recipe.fps) / recipe.fps for one in (time_s, time_s + length_s))
         if end_s + 4 > recipe.seconds:
             return
-        event = Event(file=recipe.name, start_s=start_s, end_s=end_s, kind=kind, text=text)
+        event = VideoEvent(file=recipe.name, start_s=start_s, end_s=end_s, kind=kind, text=text)
         yield _Happening(event, look)
         time_s = end_s + _GAP_S + float(rng.exponential(max(recipe.mean_gap_s - _GAP_S - length_s, 0.5)))
 
@@ -215,7 +215,7 @@ class _Stage:
         for x, y, speed in self._specks:
             at = int((x + time_s * (0.01 + 0.03 * speed)) % 1 * SIZE_PX[0]), int(y * SIZE_PX[1])
             image[at[1] : at[1] + 1, at[0] : at[0] + 1] = 255
-        self._lay(image, self._label(clock(time_s)), (SIZE_PX[0] - 40, SIZE_PX[1] - 18))
+        self._lay(image, self._label(format_clock(time_s)), (SIZE_PX[0] - 40, SIZE_PX[1] - 18))
         turn = time_s * 4
         tip = int(14 + 8 * np.cos(turn)), int(SIZE_PX[1] - 14 + 8 * np.sin(turn))
         cv2.line(image, (14, SIZE_PX[1] - 14), tip, (255, 255, 255), 2)

@@ -25,7 +25,7 @@ from PIL import Image
 
 from apps.evals.statistics import mean_interval
 from apps.video2web.layout.markup import write_markup
-from apps.video2web.layout.pieces import find_pieces, read_page
+from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
 from apps.video2web.score import PageScore, rendered_reference, score_page

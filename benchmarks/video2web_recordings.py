@@ -20,7 +20,7 @@ from apps.video2web.recording import Storyboard, Transition, read_recording
 from apps.video2web.render import Renderer
 from benchmarks.web_recordings.drawn import draw_take
 from benchmarks.web_recordings.filming import Recording, load_recording, record_take
-from benchmarks.web_recordings.hand import Happening
+from benchmarks.web_recordings.pointer_script import Happening
 from benchmarks.web_recordings.scripts import record
 from visual_tools.box import Box
 

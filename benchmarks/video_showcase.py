@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.video_showcase.events import Event, alike, event_of
+from apps.video_showcase.events import VideoEvent, event_from_json, text_similarity
+from apps.video_showcase.request import parse_request
 from apps.video_showcase.run import VideoOptions, make_plan, run_video
-from apps.video_showcase.wish import read_wish
 from benchmarks.made_videos import Recipe, make_video
 from cua.swarm import SwarmOptions
 from cua.swarm.swarm import SwarmLimits
@@ -110,7 +110,7 @@ class Count:
         return self.hit / self.found if self.found else 1.0
 
 
-def compare(truth: Sequence[Event], found: Sequence[Event]) -> tuple[dict[str, Count], list[str]]:
+def compare(truth: Sequence[VideoEvent], found: Sequence[VideoEvent]) -> tuple[dict[str, Count], list[str]]:
     """Counts by kind, and a line for each event that was missed or made up."""
     counts = {kind: Count() for kind in KINDS}
     wrong: list[str] = []
@@ -129,8 +129,8 @@ def compare(truth: Sequence[Event], found: Sequence[Event]) -> tuple[dict[str, C
     return counts, wrong
 
 
-def _says(found: Event, true: Event) -> bool:
-    return true.kind not in ("text", "score") or alike(found.text, true.text) >= SAME_TEXT
+def _says(found: VideoEvent, true: VideoEvent) -> bool:
+    return true.kind not in ("text", "score") or text_similarity(found.text, true.text) >= SAME_TEXT
 
 
 class Memory:
@@ -176,7 +176,7 @@ def hd(folder: Path, minutes: float, jobs: int | None) -> None:
         string_together(folder / "minute.mp4", folder / "hd.mp4", round(minutes))
     started, used = time.monotonic(), os.times()
     with Memory() as memory, tempfile.TemporaryDirectory() as runs_dir:
-        plan = make_plan([folder / "hd.mp4"], read_wish(QUESTION), num_parallel=jobs)
+        plan = make_plan([folder / "hd.mp4"], parse_request(QUESTION), num_parallel=jobs)
         options = VideoOptions(num_parallel=jobs)
         result = asyncio.run(run_video(plan, model="literal", options=options, runs_dir=runs_dir))
     wall_s, after = time.monotonic() - started, os.times()
@@ -197,7 +197,7 @@ def run(folder: Path, jobs: int | None, out: Path | None, *, only: int | None = 
     names = sorted(truth)[:only]
     started, used = time.monotonic(), os.times()
     with Memory() as memory, tempfile.TemporaryDirectory() as runs_dir:
-        plan = make_plan([folder / name for name in names], read_wish(QUESTION), num_parallel=jobs)
+        plan = make_plan([folder / name for name in names], parse_request(QUESTION), num_parallel=jobs)
         probed_s = time.monotonic() - started
         alone = SwarmOptions(limits=SwarmLimits(max_parallel=1))
         options = VideoOptions(num_parallel=1, swarm=alone) if is_one else VideoOptions(num_parallel=jobs)
@@ -240,13 +240,13 @@ def _span_seconds(runs_dir: Path) -> list[float]:
 
 
 def report(
-    truth: dict[str, Any], names: Sequence[str], events: Sequence[Event], figures: dict[str, Any], out: Path | None
+    truth: dict[str, Any], names: Sequence[str], events: Sequence[VideoEvent], figures: dict[str, Any], out: Path | None
 ) -> None:
     groups: dict[str, dict[str, Count]] = {"plain": {}, "distractors": {}, "all": {}}
     wrong: list[str] = []
-    true_events: list[Event] = []
+    true_events: list[VideoEvent] = []
     for name in names:
-        true = [event_of(each) for each in truth[name]["events"]]
+        true = [event_from_json(each) for each in truth[name]["events"]]
         true_events += true
         counts, lines = compare(true, [event for event in events if event.file == name])
         wrong += lines
@@ -274,7 +274,7 @@ def _row(group: str, kind: str, count: Count) -> str:
     return f"| {group} | {kind} | {count.true} | {count.recall:.3f} | {count.precision:.3f} |"
 
 
-def uniform_recall(truth: Sequence[Event], step_s: float) -> float:
+def uniform_recall(truth: Sequence[VideoEvent], step_s: float) -> float:
     """Share of events of which a frame is seen when one is taken every `step_s`: a bound for who reads each perfectly.
 
     Sound is in no frame; a score stays until the next one, and its time is known only from the frame before it.

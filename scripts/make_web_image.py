@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.render import Renderer, SitePages, open_page
-from apps.video2web.rounds import BuildFolder, Order, best_number
+from apps.video2web.rounds import BuildFolder, BuildRequest, best_number
 from visual_tools.images import load_image
 
 TARGET = Path(__file__).parent.parent / "docs" / "web.png"
@@ -20,14 +20,14 @@ WIDTH_PX, GAP_PX, HEAD_PX = 700, 24, 44
 
 
 async def click_through(
-    build: BuildFolder, number: int, order: Order
+    build: BuildFolder, number: int, request: BuildRequest
 ) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
     """The window of the recording and ours, at first and after the first click that is kept."""
-    height = order.viewport_px[1]
-    click = next((one for one in order.interactions if one.end_page is not None), None)
-    async with Renderer() as renderer, renderer.context(SitePages(build.site(number)), order.viewport_px) as context:
+    height = request.viewport_px[1]
+    click = next((interaction for interaction in request.interactions if interaction.end_page is not None), None)
+    async with Renderer() as renderer, renderer.context(SitePages(build.site(number)), request.viewport_px) as context:
         page = (await open_page(context)).page
-        pairs = [(order.pages[0].image[:height], load_image(await page.screenshot()))]
+        pairs = [(request.pages[0].image[:height], load_image(await page.screenshot()))]
         if click is not None and click.end_page is not None:
             await page.mouse.click(click.act.x_px, click.act.y_px)
             await page.wait_for_timeout(1500)
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     if best is None:
         sys.exit(f"{folder} holds no demo; run `make web-demo` first")
     score = rounds[best]["score"]["score"]
-    pairs = asyncio.run(click_through(build, best, build.order()))
+    pairs = asyncio.run(click_through(build, best, build.request()))
     titles = ("The recording: its page, and after a click", f"The site made of it, without a model: score {score:.3f}")
     font = ImageFont.truetype("DejaVuSans.ttf", 20)
     columns = []

@@ -15,9 +15,9 @@ from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:
-    from apps.video_showcase.jobs import Progress
-    from apps.video_showcase.run import Plan, VideoResult
-    from apps.video_showcase.wish import VideoRequest
+    from apps.video_showcase.jobs import WatchProgress
+    from apps.video_showcase.request import VideoRequest
+    from apps.video_showcase.run import VideoPlan, VideoResult
     from cua.run.events import Event
     from cua.swarm import SwarmOptions
 
@@ -99,14 +99,14 @@ def video(
         )
         if resume is not None:
             run_dir = own_run(resume, chosen, "video")
-            target = _target(folder, load_plan(run_dir).wish)
+            target = _target(folder, load_plan(run_dir).request)
             earlier = load_result(run_dir) if target is not None else None
             result = earlier or await resume_video(run_dir, options=options, **chosen)
         else:
             files, question = await asyncio.to_thread(_demo_files, folder) if demo else _split(inputs or [])
-            wish = _read_wish(question, detectors or [], template)
-            target = _target(folder / "showcase" if demo and folder else folder, wish)
-            plan = await asyncio.to_thread(make_plan, files, wish, num_parallel=jobs, span_s=span)
+            request = _read_wish(question, detectors or [], template)
+            target = _target(folder / "showcase" if demo and folder else folder, request)
+            plan = await asyncio.to_thread(make_plan, files, request, num_parallel=jobs, span_s=span)
             view.tell_plan(plan)
             settings = {"model": "literal", **chosen} if demo else chosen
             result = await run_video(plan, options=options, **settings)
@@ -142,19 +142,19 @@ def _split(inputs: list[str]) -> tuple[list[Path], str]:
 
 
 def _read_wish(question: str, detectors: list[str], template: Path | None) -> "VideoRequest":
-    from apps.video_showcase.wish import read_wish
+    from apps.video_showcase.request import parse_request
     from visual_tools.images import load_image
 
     if template is not None:
         load_image(template)
-    return read_wish(question, detectors=detectors, template=str(template.resolve()) if template else "")
+    return parse_request(question, detectors=detectors, template=str(template.resolve()) if template else "")
 
 
-def _target(output: Path | None, wish: "VideoRequest") -> Path | None:
+def _target(output: Path | None, request: "VideoRequest") -> Path | None:
     """Return the folder of the showcase, or None; it must be free before any work starts."""
     from apps.video_showcase.showcase import check_target
 
-    folder = output or (Path("showcase") if wish.is_showcase else None)
+    folder = output or (Path("showcase") if request.is_showcase else None)
     if folder is not None:
         check_target(folder)
     return folder
@@ -170,16 +170,16 @@ def _demo_files(folder: Path | None) -> tuple[list[Path], str]:
 
 
 async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]) -> Path:
-    from apps.video_showcase.answer import wanted_events
+    from apps.video_showcase.answer import matching_events
     from apps.video_showcase.frame_store import FrameStore
     from apps.video_showcase.run import FRAMES
     from apps.video_showcase.showcase import Showcase, write_showcase
 
     end, plan, measures = result.run.end, result.plan, result.swarm["measures"]
-    shown = wanted_events(result.events, plan.wish) or result.events
+    shown = matching_events(result.events, plan.request) or result.events
     missing = [f"Not watched: {line}" for line in result.missing]
     show = Showcase(
-        question=plan.wish.question,
+        question=plan.request.question,
         answer=end.answer or end.reason,
         events=tuple(shown),
         sources=plan.inventory.sources,
@@ -208,9 +208,9 @@ class _View:
         self._told_at = 0.0
         self._is_mid_line = False
 
-    def tell_plan(self, plan: "Plan") -> None:
+    def tell_plan(self, plan: "VideoPlan") -> None:
         """Print what will be done."""
-        from apps.video_showcase.events import clock
+        from apps.video_showcase.events import format_clock
 
         for line in plan.inventory.left_out:
             terminal.echo(f"left out: {line}", err=True)
@@ -220,21 +220,21 @@ class _View:
             for warning in source.warnings:
                 terminal.echo(f"{source.name}: {warning}", err=True)
         terminal.echo(
-            f"{len(plan.inventory.sources)} files of {clock(plan.inventory.duration_s)}, {len(plan.spans)} spans; "
-            f"detectors: {', '.join(plan.wish.detectors)}",
+            f"{len(plan.inventory.sources)} files of {format_clock(plan.inventory.duration_s)}, "
+            f"{len(plan.spans)} spans; detectors: {', '.join(plan.request.detectors)}",
             err=True,
         )
 
-    def tell_progress(self, progress: "Progress") -> None:
+    def tell_progress(self, progress: "WatchProgress") -> None:
         """Print the overall progress."""
-        from apps.video_showcase.events import clock
+        from apps.video_showcase.events import format_clock
 
         now = time.monotonic()
         if now - self._told_at < (0.2 if self._is_live else _TELL_S) and progress.watched_s < progress.whole_s:
             return
         self._told_at = now
         left_s = progress.left_s()
-        left = f", {clock(left_s)} left" if left_s is not None else ""
+        left = f", {format_clock(left_s)} left" if left_s is not None else ""
         share = 100 * progress.watched_s / progress.whole_s if progress.whole_s else 100
         spans = f"{len(progress.done_s)} of {progress.num_spans} spans"
         line = f"{share:5.1f} %  {spans}  {progress.speed():.0f} times its playing time{left}"

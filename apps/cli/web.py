@@ -76,16 +76,16 @@ def build_command(
     project = _project_folder(output, framework, is_new=not resume)
 
     async def work() -> "tuple[Build, Exported | None]":
-        async def make_order() -> "BuildRequest":
+        async def make_request() -> "BuildRequest":
             from apps.video2web.inputs import parse_viewport
             from cua.config import load_settings
             from envs.domain_rules import DomainRules
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
-            return await _order(inputs or [], size, rules, goal=goal, max_rounds=rounds, wish=wish)
+            return await _order(inputs or [], size, rules, goal=goal, max_rounds=rounds, instruction=wish)
 
-        made = await _build(output, None if resume else make_order, chosen, switch)
+        made = await _build(output, None if resume else make_request, chosen, switch)
         return made, await _export_build(made, output, project) if project is not None else None
 
     result, exported = asyncio.run(switch.guarded(work()))
@@ -115,7 +115,7 @@ async def _order(
     )
 
 
-async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _build(output: Path, make_request: Any, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -128,10 +128,10 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
     from cua.errors import ConfigError
 
     folder = BuildFolder(output.with_name(f"{output.name}-build"))
-    if make_order is None:
+    if make_request is None:
         if not folder.is_begun:
             raise ConfigError(f"{folder.path} holds no build to go on with; leave --resume out to begin one")
-        order = await asyncio.to_thread(folder.order)
+        request = await asyncio.to_thread(folder.request)
         chosen = {**folder.facts().get("settings", {}), **chosen}
     else:
         for path in (output, folder.path):
@@ -139,17 +139,17 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
                 raise ConfigError(
                     f"{path} is there already; choose another folder with -o, or go on with its build by --resume"
                 )
-        order = await make_order()
+        request = await make_request()
         named = {name: chosen[name] for name in ("model", "base_url") if name in chosen}
         from cua.config import load_settings
 
-        folder.begin(order, {"settings": named, "author": load_settings(chosen).settings.model})
+        folder.begin(request, {"settings": named, "author": load_settings(chosen).settings.model})
 
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with SiteEvaluator() as judge:
-        author = make_author(judge, watch=watch, **{"model": None, **chosen})
+    async with SiteEvaluator() as evaluator:
+        author = make_author(evaluator, watch=watch, **{"model": None, **chosen})
         try:
-            result = await build(folder, order, author, judge, terminal.echo_err)
+            result = await build(folder, request, author, evaluator, terminal.echo_err)
         finally:
             await author.close()
     write_site(folder.site(result.best), output)
@@ -214,11 +214,11 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with SiteEvaluator() as judge:
-        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": known.model})
+    async with SiteEvaluator() as evaluator:
+        author = ModelAuthor(evaluator, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
-            made = await edit_site(site, wish, folder, author, judge, viewport_px=size, say=terminal.echo_err)
+            made = await edit_site(site, wish, folder, author, evaluator, viewport_px=size, say=terminal.echo_err)
         finally:
             await author.close()
     await asyncio.to_thread(write_build_report, folder, made.reason)
@@ -256,14 +256,14 @@ def export_command(
 
 async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Exported":
     from apps.video2web.build import SiteEvaluator
-    from apps.video2web.edit import order_of_site
+    from apps.video2web.edit import request_for_site
     from apps.video2web.site_files import read_site
     from apps.video2web.vue.project import export_site
 
     files = read_site(site)
-    async with SiteEvaluator() as judge:
-        order, _ = await order_of_site(files, judge, viewport_px)
-        return await export_site(files, folder, order, judge)
+    async with SiteEvaluator() as evaluator:
+        request, _ = await request_for_site(files, evaluator, viewport_px)
+        return await export_site(files, folder, request, evaluator)
 
 
 def _project_folder(output: Path, framework: str, *, is_new: bool) -> Path | None:
@@ -291,7 +291,7 @@ def _check_free(folder: Path) -> None:
 
 
 async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported":
-    """Export a built site as a Vue project, measured against the same order as the site."""
+    """Export a built site as a Vue project, measured against the same request as the site."""
     import asyncio
 
     from apps.video2web.build import SiteEvaluator
@@ -300,9 +300,9 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
     from apps.video2web.vue.project import export_site
 
     terminal.echo(f"Vue project: {folder}; its packages come from npm", err=True)
-    order = await asyncio.to_thread(BuildFolder(made.folder).order)
-    async with SiteEvaluator() as judge:
-        return await export_site(read_site(output), folder, order, judge)
+    request = await asyncio.to_thread(BuildFolder(made.folder).request)
+    async with SiteEvaluator() as evaluator:
+        return await export_site(read_site(output), folder, request, evaluator)
 
 
 def _facts_of(exported: "Exported") -> dict[str, Any]:
@@ -347,8 +347,8 @@ async def _demo(output: Path, switch: Any) -> "Build":
 
     source = find_demo()
     terminal.echo(f"a site is built from {source.name}, a screen recording", err=True)
-    make_order = partial(_order, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
-    return await _build(output / "site", make_order, {"model": "literal"}, switch)
+    make_request = partial(_order, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
+    return await _build(output / "site", make_request, {"model": "literal"}, switch)
 
 
 @app.command("score")
@@ -408,9 +408,9 @@ async def _score(
     else:
         pages, (width, height) = read_images([reference], size)
         page, window = pages[0], (width, min(height, pages[0].image.shape[0]))
-    async with SiteEvaluator() as judge:
-        ours = await judge.render(files, name, window)
-        violations = await judge.find_violations(files, name, window)
+    async with SiteEvaluator() as evaluator:
+        ours = await evaluator.render(files, name, window)
+        violations = await evaluator.find_violations(files, name, window)
     score = score_page(page, ours)
     beside: dict[str, Any] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
     beside["accessibility"] = None if violations is None else len(violations)

@@ -63,5 +63,5 @@ def score_state(state: State, answer: str | None) -> float:
 
 def _amount_of(answer: str | None) -> int | None:
     """Return the cents of the only amount with two decimals in the answer."""
-    found = re.findall(r"\d[\d,]{0,30}\.\d{2}\b", answer or "")
-    return int(re.sub(r"[,.]", "", found[0])) if len(found) == 1 else None
+    amounts = re.findall(r"\d[\d,]{0,30}\.\d{2}\b", answer or "")
+    return int(re.sub(r"[,.]", "", amounts[0])) if len(amounts) == 1 else None

@@ -40,8 +40,8 @@ _ABOVE_PX, _PALE = 6, 5
 _MAX_SPREAD = 12
 _PLACEHOLDER_PX, _MAX_PLACEHOLDER_PX, _MIN_PLACEHOLDERS, _PALE_FILL, _RIM_PX = (6, 26), 240, 3, 40, 4
 _STRIP_PX, _MIN_STRIP_PX = (2, 16), 60
-PLACEHOLDERS = "places without text"
-TURNING, PAUSED = "something that moves", "something that moved a moment ago"
+PLACEHOLDERS = "placeholders without text"
+TURNING, PAUSED = "a moving element", "an element that moved a moment ago"
 _MIN_TURNING_PX, _MAX_TURNING_PX = 4, 120
 _DURATION = re.compile(r"\d:\d\d|\bago\b|\d ?(?:s|sec\w*|min\w*|h|hours?)\b")
 

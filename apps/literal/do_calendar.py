@@ -193,7 +193,7 @@ def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: S
     screen = sight.now
     shown = find_calendar(screen)
     if shown is None and progress.count("turn") and progress.last != "pick":
-        return StepFailed(reason="I turned the calendar, and cannot read the month that it shows now")
+        return StepFailed(reason="after changing the month, the calendar's month cannot be read")
     if day is None:
         return type_and_check(field, text, sight, progress)
     if progress.last == "type":
@@ -207,15 +207,17 @@ def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: S
     months = (day.year - shown.month.year) * 12 + day.month - shown.month.month
     if not months:
         code = (f"pyautogui.click({at(screen, shown.point_of(day.day))})", "time.sleep(0.3)")
-        return RunCode(code=code, thought=f"The calendar shows the month; I press the {day.day}.", phase="pick")
+        return RunCode(code=code, thought=f"The calendar shows the month; I click day {day.day}.", phase="pick")
     turns = progress.count("turn")
     turners = find_month_arrows(screen, shown)
     if turners is None:
-        return StepFailed(reason="the calendar shows another month, and I see nothing that turns to the next")
+        return StepFailed(
+            reason="the calendar shows another month, and no button for the next or previous month was found"
+        )
     before = find_calendar(sight.before) if turns and sight.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
-        return StepFailed(reason=f"the calendar shows {shown.month:%B %Y} and does not turn to {day:%B %Y}")
+        return StepFailed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
     times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
@@ -230,7 +232,7 @@ def _open(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepP
     if progress.count("open") or format_like(text, box.text) is not None:
         return type_and_check(field, text, sight, progress)
     code = (f"pyautogui.click({at(sight.now, box.box_px.center)})", "time.sleep(0.4)")
-    return RunCode(code=code, thought=f"The field is {box.why}; I press it and look for a calendar.", phase="open")
+    return RunCode(code=code, thought=f"The field is {box.why}; I click it and look for a calendar.", phase="open")
 
 
 def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> StepOutcome:
@@ -243,9 +245,11 @@ def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> Step
         shown_day = parse_date(text)
         read = Counter(int(part) for part in re.findall(r"\d+", text))
         if shown_day == day or read in (numbers, short):
-            return AlreadyDone(thought=f'"{text}" is chosen.')
+            return AlreadyDone(thought=f'"{text}" is selected.')
     shows = f'; its field shows "{shown.text}"' if shown is not None else ""
-    return StepFailed(reason=f"I pressed the day {day:%Y-%m-%d} in the calendar, and do not see that it took{shows}")
+    return StepFailed(
+        reason=f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}"
+    )
 
 
 _MAX_WAITS = 2
@@ -264,13 +268,15 @@ def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepPr
         return report_missing(screen, wanted)
     if not progress.count("open"):
         code = type_into(field, _typed(step), screen)
-        return RunCode(code=code, thought=f"The field is {field.why}; I type the beginning and look.", phase="open")
+        return RunCode(
+            code=code, thought=f"The field is {field.why}; I type the beginning and wait for suggestions.", phase="open"
+        )
     if progress.count("pick"):
         listed = find_suggestions(screen, field)
         fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
-            return AlreadyDone(thought=f'"{fitting[0].text}" is chosen.')
-        return StepFailed(reason=f'I pressed the suggestion that {step.words}, and the field shows "{field.text}"')
+            return AlreadyDone(thought=f'"{fitting[0].text}" is selected.')
+        return StepFailed(reason=f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
     rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
@@ -329,12 +335,12 @@ def _search_further(
     step: PickSuggestion, screen: ParsedScreen, field: Field, rows: list[TextLine], progress: StepProgress
 ) -> StepOutcome:
     if progress.count("wait") < _MAX_WAITS:
-        return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be coming.", phase="wait")
+        return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be loading.", phase="wait")
     if rows and progress.count("find option") < _MAX_SCROLLS:
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
-        return RunCode(code=code, thought="None of them fits; I scroll the list.", phase="find option")
+        return RunCode(code=code, thought="None of them matches; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
-    return StepFailed(reason=f"the field suggests nothing that {step.words}; below it I see: {seen}")
+    return StepFailed(reason=f"the field has no suggestion that {step.words}; texts below it: {seen}")
 
 
 SUBMIT = ClickTarget(target=ElementTarget(text="Submit", role="button"))
@@ -361,11 +367,11 @@ def send(last: PlainStep, screen: ParsedScreen, *, has_looked: bool) -> RunCode 
     buttons = [(line.text, box) for line in sending if (box := find_button(screen, line.box_px)) is not None]
     if [text.strip().casefold() for text, _ in buttons] == ["submit"]:
         code = (f"pyautogui.click({at(screen, buttons[0][1].center)})",)
-        return RunCode(code=code, thought="All is filled in as told; I submit it.", phase="send")
+        return RunCode(code=code, thought="All fields are filled in; I submit the form.", phase="send")
     if not isinstance(last, _AIMS) or (not buttons and has_looked):
         return None
     if not buttons:
         code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
-        return RunCode(code=code, thought="I look whether a button below sends it.", phase="scroll down")
+        return RunCode(code=code, thought="I look for a submit button further down.", phase="scroll down")
     reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
-    return StepFailed(reason=f"what was asked for is entered, not sent: {reason}")
+    return StepFailed(reason=f"the form is filled in but not submitted: {reason}")

@@ -53,9 +53,9 @@ def plan_listbox(step: SelectOption, screen: ParsedScreen, progress: StepProgres
     if tries < _MAX_SCROLLS:
         notches = 30 if tries == 0 else -1  # scroll to the start first: the row may be above the visible part
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
-        return RunCode(code=code, thought="The row is not seen; I scroll the list.", phase="find option")
+        return RunCode(code=code, thought="The row is not visible; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
-    return StepFailed(reason=f'the list has no row "{step.option.text}"; the last rows that I saw: {seen}')
+    return StepFailed(reason=f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
 
 
 def press_row(screen: ParsedScreen, row: TextHit, *, is_more: bool) -> RunCode:
@@ -100,7 +100,7 @@ def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -
     screen, tries = sight.now, progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
-        return StepFailed(reason=f'"{toggle.label}" is {"on" if toggle.is_on else "off"} still after I pressed it')
+        return StepFailed(reason=f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
     if toggle is not None:
         return _click_toggle(screen, toggle, is_on=step.is_on)
     if tries:
@@ -111,12 +111,12 @@ def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -
     hit = choice.hit
     if not step.is_on or hit.button is None:
         return TargetMissing(
-            what=f'a checkbox or switch beside "{hit.line.text}"', nearest=_names(screen, step.target.text)
+            what=f'a checkbox or switch next to "{hit.line.text}"', nearest=_names(screen, step.target.text)
         )
     code = (f"pyautogui.click({at(screen, hit.point)})",)
     return RunCode(
         code=code,
-        thought=f"{choice.why}. It has no box beside it, but is a button, which may be a switch.",
+        thought=f"{choice.why}. It has no checkbox next to it, but is a button, which may be a switch.",
         phase="toggle",
     )
 
@@ -126,14 +126,12 @@ def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
-        return StepFailed(
-            reason=f"no checkbox or switch is seen beside {step.target}, so that its state cannot be told"
-        )
+        return StepFailed(reason=f"no checkbox or switch found next to {step.target}, so its state is unknown")
     row = choice.hit.line.box_px.padded(120, 16)
     if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
-        return AlreadyDone(thought="It looks different now.")
+        return AlreadyDone(thought="Its look changed after the click.")
     return StepFailed(
-        reason=f'no checkbox or switch is seen beside "{choice.hit.line.text}", and pressing the text changed nothing'
+        reason=f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
     )
 
 
@@ -142,7 +140,7 @@ def _click_toggle(screen: ParsedScreen, toggle: FoundToggle, *, is_on: bool) -> 
         return AlreadyDone(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
     state = "on" if toggle.is_on else "off"
-    return RunCode(code=code, thought=f'The box beside "{toggle.label}" is {state}.', phase="toggle")
+    return RunCode(code=code, thought=f'The box next to "{toggle.label}" is {state}.', phase="toggle")
 
 
 def _names(screen: ParsedScreen, text: str) -> tuple[str, ...]:
@@ -188,11 +186,11 @@ def plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress
                 return press_row(screen, row, is_more=step.is_more)
             toggle = find_toggle(screen, _in_group(step.option, step.field))
             if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
-                return StepFailed(reason=f'"{toggle.label}" is off still after I pressed it')
+                return StepFailed(reason=f'"{toggle.label}" is still off after the click')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
         if shows_option(screen, field, step.option.text):
-            return AlreadyDone(thought=f'"{step.option.text}" is chosen already.')
+            return AlreadyDone(thought=f'"{step.option.text}" is already selected.')
         code = (f"pyautogui.click({at(screen, field.box_px.center)})",)
         return RunCode(code=code, thought=f"The list is {field.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
@@ -208,7 +206,7 @@ def plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress
     if progress.count("find option") < _MAX_LIST_SCROLLS and field is not None:
         point = field.box_px.center[0], min(field.box_px.bottom + 40.0, screen.height - 5.0)
         scrolled = (f"pyautogui.scroll(-1, {at(screen, point)})", "time.sleep(0.3)")
-        return RunCode(code=scrolled, thought="The row is not seen; I scroll the list.", phase="find option")
+        return RunCode(code=scrolled, thought="The row is not visible; I scroll the list.", phase="find option")
     return _type_option(step.option.text, "The row is not seen; I type its name.")
 
 
@@ -243,11 +241,11 @@ def _verify(
     """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
     option, screen = step.option.text, sight.now
     if field is None:
-        return StepFailed(reason=f'I pressed the row "{option}", and the list {target} is not seen any more')
+        return StepFailed(reason=f'after clicking the row "{option}", the list {target} is no longer visible')
     if shows_option(screen, field, option):
         if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option):  # one of a series
-            return StepFailed(reason=f'I typed "{option}", and the list shows only "{field.text}" of what it chose')
-        return AlreadyDone(thought=f'"{option}" is chosen.', notes=note_typed(progress.index, field, screen))
+            return StepFailed(reason=f'I typed "{option}", and the list shows only "{field.text}"')
+        return AlreadyDone(thought=f'"{option}" is selected.', notes=note_typed(progress.index, field, screen))
     may_show = _may_show(field, option, sight, progress)
     if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
         typed = (
@@ -255,13 +253,13 @@ def _verify(
             f"pyautogui.write({quote(option)})",
             "pyautogui.press('enter')",
         )
-        return RunCode(code=typed, thought=f'The list shows "{field.text}" still; I try the keyboard.', phase="keys")
+        return RunCode(code=typed, thought=f'The list still shows "{field.text}"; I try the keyboard.', phase="keys")
     if progress.count("pick") and may_show:
-        return AlreadyDone(thought=f'I pressed the row "{option}"; the list shows "{field.text}".')
+        return AlreadyDone(thought=f'I clicked the row "{option}"; the list shows "{field.text}".')
     if progress.count("pick"):
-        return StepFailed(reason=f'I pressed the row "{option}", and the list {target} shows "{field.text}"')
+        return StepFailed(reason=f'after clicking the row "{option}", the list {target} shows "{field.text}"')
     return StepFailed(
-        reason=f'the list {target} has no row "{option}"; nearest texts seen: {", ".join(name_nearest(screen, option))}'
+        reason=f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}'
     )
 
 
@@ -416,27 +414,29 @@ def plan_slider(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -
     sliders = find_sliders(screen)
     nudges = progress.count("nudge")
     if nudges and progress.last == "nudge" and not sliders:  # the focus ring hides it
-        return RunCode(code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I look again.", phase="part")
+        return RunCode(
+            code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I take a new screenshot.", phase="part"
+        )
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
-        return StepFailed(reason=f"{step}: I see {len(sliders)} of these")
+        return StepFailed(reason=f"{step}: found {len(sliders)} sliders")
     index = (step.number or 1) - 1
     shown = _read(screen, index)
     if shown == step.value:
-        return AlreadyDone(thought=f"It stands at {shown:g}.")
+        return AlreadyDone(thought=f"Its value is {shown:g}.")
     if nudges >= _MAX_NUDGES or (shown is None and nudges):
-        return StepFailed(reason=f"{step}: no number beside it tells that it stands there; I read {shown}")
+        return StepFailed(reason=f"{step}: no number next to it confirms the value; it shows {shown}")
     key = "right" if shown is None or step.value > shown else "left"
     if not nudges:
         focus = f"pyautogui.click({at(screen, sliders[index].handle.center)})"
         code = (focus, f"pyautogui.press('{key}')", "time.sleep(0.1)")
-        return RunCode(code=code, thought=f"It stands at {shown}; I try one step.", phase="nudge")
+        return RunCode(code=code, thought=f"Its value is {shown}; I try one step.", phase="nudge")
     earlier = sight.back(2 if progress.last == "part" else 1)
     before = _read(earlier, index) if earlier is not None else None
     width = abs(shown - before) if before is not None and shown is not None and nudges == 1 else 0.0
     presses = round(abs(step.value - (shown or 0.0)) / width) if width else 1
     press = f"pyautogui.press('{key}', presses={min(max(presses, 1), _MAX_PRESSES)})"
     back = ("pyautogui.hotkey('shift', 'tab')",) if progress.last == "part" else ()
-    return RunCode(code=(*back, press, "time.sleep(0.1)"), thought=f"It stands at {shown}.", phase="nudge")
+    return RunCode(code=(*back, press, "time.sleep(0.1)"), thought=f"Its value is {shown}.", phase="nudge")
 
 
 def _plan_spinner(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
@@ -446,10 +446,10 @@ def _plan_spinner(step: SetSlider, sight: ScreenHistory, progress: StepProgress)
         shown = _read_field(sight.now, boxes[0]) if len(boxes) == 1 else None
         if shown == step.value:
             return AlreadyDone(thought=f"It shows {shown:g}.")
-        return StepFailed(reason=f"{step}: after I typed it, the field does not show it; I read {shown}")
+        return StepFailed(reason=f"{step}: the field does not show the typed value; it shows {shown}")
     boxes = find_inputs(sight.now)
     if len(boxes) != 1:
-        return StepFailed(reason=f"{step}: I see {len(boxes)} fields")
+        return StepFailed(reason=f"{step}: found {len(boxes)} number fields")
     point = at(sight.now, (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1]))
     typing = (f"pyautogui.click({point})", "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write('{step.value:g}')")
     return RunCode(code=(*typing, "pyautogui.press('tab')", "time.sleep(0.1)"), thought="I type it.", phase="type")

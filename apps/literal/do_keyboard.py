@@ -121,11 +121,13 @@ def plan_type(step: TypeInto, sight: ScreenHistory, progress: StepProgress) -> S
     """Click the field, replace its contents and read them back; then press Enter if requested."""
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
-        return RunCode(code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into what has the focus.")
+        return RunCode(
+            code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into the focused element."
+        )
     if progress.last == "enter" and sight.before is not None:
         return _check_sent(step.field, sight.back(2) or sight.before, sight.before, sight.now)
     if progress.last == "press":
-        return AlreadyDone(thought="The button beside it is pressed.")
+        return AlreadyDone(thought="I clicked the button next to it.")
     move = type_and_check(step.field, step.text, sight, progress, append=step.append)
     if isinstance(move, AlreadyDone) and after:
         return RunCode(code=after, thought=move.thought, phase="enter", notes=move.notes)
@@ -136,7 +138,7 @@ def _check_sent(field: ElementTarget, empty: ParsedScreen, before: ParsedScreen,
     """Check the effect of Enter; if only the field changed, press the button next to it."""
     text_field = find_field(empty, field, kind="text")
     if text_field is None or find_changed_regions(before, now, text_field.box_px.padded(4)):
-        return AlreadyDone(thought="Enter sent it.")
+        return AlreadyDone(thought="Enter submitted it.")
     box = text_field.box_px
     beside = [
         hit
@@ -148,10 +150,12 @@ def _check_sent(field: ElementTarget, empty: ParsedScreen, before: ParsedScreen,
         and not box.contains(hit.box_px)
     ]
     if not beside:
-        return AlreadyDone(thought="Nothing seems to have changed.")
+        return AlreadyDone(thought="Nothing changed.")
     hit = min(beside, key=lambda hit: abs(hit.box_px.left - box.right))
     return RunCode(
-        code=(f"pyautogui.click({at(now, hit.point)})",), thought="Enter did nothing; I press it.", phase="press"
+        code=(f"pyautogui.click({at(now, hit.point)})",),
+        thought="Enter had no effect; I click the button.",
+        phase="press",
     )
 
 
@@ -221,15 +225,15 @@ def plan_press(step: PressKeys, screen: ParsedScreen) -> StepOutcome:
     if step.is_submit:
         button = next((hit for hit in find_text(screen, "Submit") if hit.fit >= WHOLE and hit.button), None)
         if button is not None:
-            return RunCode(code=(f"pyautogui.click({at(screen, button.point)})",), thought="I see the button.")
+            return RunCode(code=(f"pyautogui.click({at(screen, button.point)})",), thought="The button is visible.")
     if step.times > 1 and len(step.keys) == 1:
         return RunCode(
-            code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="Keys, as told."
+            code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="I press the keys."
         )
-    return RunCode(code=(hotkey(step.keys),) * step.times, thought="Keys, as told.")
+    return RunCode(code=(hotkey(step.keys),) * step.times, thought="I press the keys.")
 
 
 def plan_open(step: OpenAddress) -> StepOutcome:
     """Type an address into the address bar."""
     code = ("pyautogui.hotkey('ctrl', 'l')", f"pyautogui.write({quote(step.url)})", "pyautogui.press('enter')")
-    return RunCode(code=code, thought="Ctrl+L brings the address bar.")
+    return RunCode(code=code, thought="Ctrl+L focuses the address bar.")

@@ -74,11 +74,13 @@ def _plan_result(step: ClickTarget, sight: ScreenHistory, progress: StepProgress
     index = ordinal - 1 - turned * each
     if 0 <= index < len(boxes):
         return RunCode(
-            code=(f"pyautogui.click({at(screen, boxes[index].center)})",), thought=f"I see {len(boxes)} of them."
+            code=(f"pyautogui.click({at(screen, boxes[index].center)})",), thought=f"Found {len(boxes)} of them."
         )
     following = find_next_page(screen)
     if index < 0 or not following or turned >= _MAX_PAGES or (turned and len(boxes) < each):
-        return StepFailed(reason=f"{step.target} was asked for, and {turned * each + len(boxes)} of that kind are seen")
+        return StepFailed(
+            reason=f"{step.target} was requested, but only {turned * each + len(boxes)} of that type were found"
+        )
     code = (f"pyautogui.click({at(screen, following[0].point)})", "time.sleep(0.5)")
     return RunCode(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
 
@@ -110,7 +112,7 @@ def locate(
     if target.role in ("checkbox", "radio"):
         toggle = find_toggle(screen, target)
         if toggle is not None:
-            return toggle.box_px.center, f'The box beside "{toggle.label}".'
+            return toggle.box_px.center, f'The box next to "{toggle.label}".'
     if not target.text and target.role == "button":
         unnamed = find_unnamed_button(screen, target)
         return (unnamed.point, unnamed.why) if unnamed is not None else (None, "")
@@ -132,7 +134,7 @@ def locate(
         is_plain = target.relation is None and not target.ordinal
         beside = find_link_beside(screen, target.text, is_exact=choice is not None) if is_plain else None
         if beside is not None:
-            return beside.center, f'The label "{target.text}" is no link; what stands right of it is one.'
+            return beside.center, f'The label "{target.text}" is not a link; the text to its right is one.'
     if choice is None:
         signs = find_signs(screen, target.text) if len(target.text) == 1 and not target.ordinal else []
         return (signs[0].center, f'I see the sign "{target.text}".') if len(signs) == 1 else (None, "")
@@ -192,11 +194,11 @@ def choose_button(target: ElementTarget, screen: ParsedScreen) -> TargetChoice |
 def report_missing(screen: ParsedScreen, target: ElementTarget) -> StepOutcome:
     """Report that a target is missing or ambiguous."""
     if target.ordinal is not None and abs(target.ordinal) > 20:
-        return StepFailed(reason=f"{target} is more than can be counted on a screen")
+        return StepFailed(reason=f"{target} is too large a number for one screen")
     if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):
         count = len(find_kind(screen, target.role))
         if target.ordinal is None and count > 1:
-            return StepFailed(reason=f"there are {count} of the kind of {target}, and it is not said which of them")
+            return StepFailed(reason=f"there are {count} elements of the type of {target}: the step must say which one")
         if target.ordinal is not None and 0 < count < target.ordinal:
-            return StepFailed(reason=f"{target} was asked for, and {count} of that kind are seen")
+            return StepFailed(reason=f"{target} was requested, but only {count} of that type were found")
     return TargetMissing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

@@ -188,7 +188,7 @@ def plan_scroll(step: ScrollBy, screen: ParsedScreen) -> StepOutcome:
         point = target_point
     notches = step.notches if step.notches is not None else _END_NOTCHES
     repeat = 1 if step.notches is not None else 4
-    return RunCode(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I turn the wheel.")
+    return RunCode(code=(scroll(step.direction, notches, at(screen, point)),) * repeat, thought="I scroll.")
 
 
 def scroll(direction: str, notches: int, point: str) -> str:
@@ -202,16 +202,16 @@ def plan_scroll_until(step: ScrollUntil, screen: ParsedScreen, progress: StepPro
     """Scroll a little and look again."""
     point, why = locate(step.target, screen)
     if point is not None:
-        return AlreadyDone(thought=f"{why} It is seen.")
+        return AlreadyDone(thought=f"{why} It is visible.")
     tries = progress.count("scroll down") + progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and is_stuck):
         return StepFailed(
-            reason=f"{step.target} was not seen while scrolling {step.direction} to the end; "
+            reason=f"{step.target} was not found while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
         )
     middle = at(screen, (screen.width / 2, screen.height / 2))
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
-    return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not seen yet.", phase=phase)
+    return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not visible yet.", phase=phase)
 
 
 def plan_wait_for(step: WaitFor, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
@@ -221,13 +221,13 @@ def plan_wait_for(step: WaitFor, screen: ParsedScreen, progress: StepProgress) -
         return AlreadyDone(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
     if progress.count("wait") >= _MAX_WAITS:
         failure = "did not appear" if step.is_shown else "is still there"
-        return StepFailed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} looks; {_seen(screen, step.text)}')
+        return StepFailed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
     return RunCode(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
 
 
 def plan_wait(step: WaitSeconds) -> StepOutcome:
     """Wait for a fixed time."""
-    return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait, as told.")
+    return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait for the given time.")
 
 
 def plan_report(step: ReportValue, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
@@ -235,14 +235,14 @@ def plan_report(step: ReportValue, screen: ParsedScreen, progress: StepProgress)
     answer = read_value(screen, step.target)
     if answer is not None and is_in_progress(answer):
         if progress.count("wait") < _MAX_VALUE_WAITS:
-            return RunCode(code=("time.sleep(1)",), thought=f'It says "{answer}" still; I wait.', phase="wait")
-        return StepFailed(reason=f'{step.target} says "{answer}" still after {_MAX_VALUE_WAITS} looks')
+            return RunCode(code=("time.sleep(1)",), thought=f'It still says "{answer}"; I wait.', phase="wait")
+        return StepFailed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
     if answer is not None:
         return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
         if progress.count("wait") < _MAX_VALUE_WAITS:
             return RunCode(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
-        return StepFailed(reason=f"no value stands beside {step.target}")
+        return StepFailed(reason=f"no value found next to {step.target}")
     return report_missing(screen, step.target)
 
 
@@ -253,22 +253,22 @@ def plan_check(step: CheckShown, screen: ParsedScreen) -> StepOutcome:
     if step.value is not None:
         return _check_value(step, screen, step.value)
     if is_there == step.is_shown:
-        return AlreadyDone(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as it should be.")
+        return AlreadyDone(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
     if not step.is_shown:
-        return StepFailed(reason=f"{step.target} is shown, and should not be")
+        return StepFailed(reason=f"{step.target} is shown, expected it not to be")
     return report_missing(screen, step.target)
 
 
 def _check_value(step: CheckShown, screen: ParsedScreen, value: str) -> StepOutcome:
     seen = read_value(screen, step.target)
     if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
-        return AlreadyDone(thought=f'{step.target} is "{seen}", as it should be.')
+        return AlreadyDone(thought=f'{step.target} is "{seen}", as expected.')
     if seen is None:
         return TargetMissing(
             what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text))
         )
-    return StepFailed(reason=f'{step.target} is "{seen}", and should be {quote(value)}')
+    return StepFailed(reason=f'{step.target} is "{seen}", expected {quote(value)}')
 
 
 def _seen(screen: ParsedScreen, text: str) -> str:
-    return "nearest texts seen: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))
+    return "most similar visible texts: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))

@@ -42,7 +42,7 @@ def plan_copy(step: CopyText, screen: ParsedScreen) -> StepOutcome:
     if box is None:
         return report_missing_field(screen, step.field)
     code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'c')")
-    return RunCode(code=code, thought="I take all text of that field.")
+    return RunCode(code=code, thought="I copy the text of that field.")
 
 
 def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
@@ -52,12 +52,12 @@ def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) ->
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, step.field, is_area=False)
         if was is not None and has_changed_inside(sight.before, screen, was):
-            return AlreadyDone(thought="The text stands there.")
-        return StepFailed(reason="the field did not change when I pasted")
+            return AlreadyDone(thought="The field shows the text.")
+        return StepFailed(reason="the field did not change after pasting")
     if box is None:
         return report_missing_field(screen, step.field)
     code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
-    return RunCode(code=code, thought="I paste there.", phase="type")
+    return RunCode(code=code, thought="I paste into it.", phase="type")
 
 
 def click_field(screen: ParsedScreen, box: Box) -> str:
@@ -69,7 +69,7 @@ def report_missing_field(screen: ParsedScreen, field: ElementTarget) -> StepOutc
     """Report that a field is missing, or that several match."""
     count = len(find_inputs(screen))
     if count and not field.text and field.ordinal is None:
-        return StepFailed(reason=f"I see {count} fields, and it is not said which of them is meant by {field}")
+        return StepFailed(reason=f"found {count} fields for {field}: the step must say which one")
     return report_missing(screen, field)
 
 
@@ -119,21 +119,21 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
     screen = sight.now
     if progress.count("part") and sight.before is not None:
         if not find_changed_boxes(sight.before, screen):
-            return StepFailed(reason=f"nothing looks different after I did this: {step}")
-        return AlreadyDone(thought="It looks marked now.")
+            return StepFailed(reason=f"nothing changed after this step: {step}")
+        return AlreadyDone(thought="The text looks selected.")
     keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
     if step.is_all:
         inside = _find_edited(screen)
         if not inside:
-            return StepFailed(reason="I see no text in an editor")
+            return StepFailed(reason="no text in an editor found")
         code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
-        return RunCode(code=code, thought="I mark all of the text.", phase="part")
+        return RunCode(code=code, thought="I select all text.", phase="part")
     span = _find_span(screen, step)
     if span is None:
         if step.text:
             return report_missing(screen, ElementTarget(text=step.text))
         count = len(find_paragraphs(screen))
-        return StepFailed(reason=f"{step}: I see {count} paragraphs, and cannot tell which one is meant")
+        return StepFailed(reason=f"{step}: found {count} paragraphs: the step must say which one")
     start, end = span
     code = (
         f"pyautogui.moveTo({at(screen, start)})",
@@ -172,7 +172,7 @@ def _find_span(screen: ParsedScreen, step: SelectText) -> tuple[tuple[float, flo
 def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the answer that was read last."""
     if not progress.answers:
-        return StepFailed(reason="nothing was read that could be typed")
+        return StepFailed(reason="no earlier step read an answer to type")
     answer, field = progress.answers[-1], step.field
     if field.text or field.relation is not None:
         return type_and_check(field, answer, sight, progress)
@@ -200,9 +200,9 @@ def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: Step
     empty = [(label, value) for label, value, holds in labelled if not holds]
     unknown = [label.text for label, value in empty if value is None]
     if unknown and not done:
-        return StepFailed(reason=f'I see no value for "{unknown[0]}" beside the same words elsewhere')
+        return StepFailed(reason=f'no value for "{unknown[0]}" found next to the same label elsewhere')
     if len(labelled) - len(empty) < done:
-        return StepFailed(reason="a field does not show what I typed")
+        return StepFailed(reason="a field does not show the typed value")
     if not empty:
         return (
             AlreadyDone(thought="Each field has its value.")
@@ -213,12 +213,12 @@ def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: Step
         return StepFailed(reason=f"there are more than {_MAX_FIELDS} fields")
     label, value = empty[0]
     if value is None:
-        return StepFailed(reason=f'I see no value for "{label.text}" beside the same words elsewhere')
+        return StepFailed(reason=f'no value for "{label.text}" found next to the same label elsewhere')
     field = find_field(screen, ElementTarget(text=label.text, role="field", ordinal=_count_above(screen, label)))
     if field is None or field.label is None or field.label.box_px != label.box_px:
         field = _field_right_of(screen, label)
     if field is None:
-        return StepFailed(reason=f'I cannot tell the field of "{label.text}"')
+        return StepFailed(reason=f'no field found for "{label.text}"')
     code = (click_field(screen, field.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
     return RunCode(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
 
@@ -296,7 +296,7 @@ def plan_compute(step: ComputeAnswer, screen: ParsedScreen, progress: StepProgre
             return report_missing_field(screen, ElementTarget(role="area"))
         if step.ordinal == -1 and not progress.count("part"):
             code = (f"pyautogui.scroll(-{_END_NOTCHES}, {at(screen, box.center)})", "time.sleep(0.2)")
-            return RunCode(code=code, thought="The last word may stand below what is seen.", phase="part")
+            return RunCode(code=code, thought="The last word may be below the visible part.", phase="part")
         answer, problem = _read_word_in(screen, box, step.ordinal)
     elif step.kind == "word":
         answer, problem = _read_word(screen, step.ordinal)
@@ -347,7 +347,7 @@ def _pick_word(
         if readings.count(readings[-1]) > 1:
             return readings[-1], ""
     quoted = " and ".join(f'"{reading}"' for reading in dict.fromkeys(readings))
-    return None, f"I cannot read the word with certainty: I read {quoted}"
+    return None, f"the word cannot be read with certainty: read as {quoted}"
 
 
 def _bare(word: str) -> str:

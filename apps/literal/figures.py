@@ -392,25 +392,27 @@ def plan_click_figures(step: ClickFigures, screen: ParsedScreen, progress: StepP
     if step.phrase and not progress.phases:
         named = [hit for hit in find_text(screen, step.phrase) if hit.fit >= WHOLE]
         if named:
-            return RunCode(code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'I see "{step.phrase}".')
+            return RunCode(
+                code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'"{step.phrase}" is visible.'
+            )
     figures = find_figures(screen)
     matches = _pick(screen, figures, step.looks)
     if (step.is_all or not matches) and has_ambiguous_glyph(figures, step.looks):
-        return StepFailed(reason=f"there are signs that I cannot read, and one of them may be meant by: {step.looks}")
+        return StepFailed(reason=f"some characters cannot be read, and one of them may match: {step.looks}")
     if not matches:
         return TargetMissing(
             what=f"a figure that looks like: {step.looks}", nearest=tuple(name_nearest(screen, step.phrase))
         )
     if step.is_only and len(matches) != 1:
-        return StepFailed(reason=f"I see {len(matches)} figures, and cannot tell which one is the {step.phrase}")
+        return StepFailed(reason=f"found {len(matches)} figures, expected exactly one {step.phrase}")
     if not step.is_all:
         chosen = nearest_in_colour(matches, step.looks.colour)
-        return RunCode(code=(_click(screen, chosen),), thought=f"I see {len(matches)} that look so.")
+        return RunCode(code=(_click(screen, chosen),), thought=f"Found {len(matches)} matching figures.")
     pressed = progress.count("part")
     if pressed >= len(matches) or pressed >= _MAX_PRESSED:
-        return AlreadyDone(thought=f"I pressed all {pressed} of them.")
+        return AlreadyDone(thought=f"I clicked all {pressed} of them.")
     return RunCode(
-        code=(_click(screen, matches[pressed]),), thought=f"I see {len(matches)} that look so.", phase="part"
+        code=(_click(screen, matches[pressed]),), thought=f"Found {len(matches)} matching figures.", phase="part"
     )
 
 
@@ -450,11 +452,11 @@ def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepPro
         inside = [figure for figure in figures if figure.kind != "frame" and _is_inside(figure, box)]
         if not drags and not inside:
             return TargetMissing(what=f"figures that look like: {step.looks}", nearest=())
-        return AlreadyDone(thought=f"None of them is outside of the box; I dragged {drags}.")
+        return AlreadyDone(thought=f"None of them is outside the box; I dragged {drags}.")
     has_moved = sight.before is None or bool(find_changed_boxes(sight.before, screen))
     if drags >= _MAX_DRAGS or (drags and not has_moved):
-        return StepFailed(reason=f"{step}: they do not stay in the box")
-    return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside of the box.")
+        return StepFailed(reason=f"{step}: the figures do not stay in the box")
+    return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside the box.")
 
 
 def _is_inside(figure: Figure, box: Box) -> bool:
@@ -490,14 +492,14 @@ def _drag_aside(step: DragFigures, sight: ScreenHistory, drags: int) -> StepOutc
     screen = sight.now
     matches = _pick_movable(screen, step.looks)
     if len(matches) != 1:
-        return StepFailed(reason=f"I see {len(matches)} figures that look like: {step.looks}")
+        return StepFailed(reason=f"found {len(matches)} figures that look like: {step.looks}; expected one")
     x, y = matches[0].box_px.center
     sign_x, sign_y = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}[step.direction]
     if drags:
         before = _pick_movable(sight.before, step.looks) if sight.before is not None else []
         was_x, was_y = before[0].box_px.center if before else (x, y)
         if (x - was_x) * sign_x + (y - was_y) * sign_y > 2:
-            return AlreadyDone(thought="It stands further there now.")
+            return AlreadyDone(thought="It moved in that direction.")
         return StepFailed(reason="the figure did not move")
     half_x, half_y = matches[0].box_px.width / 2 + _INSET_PX, matches[0].box_px.height / 2 + _INSET_PX
     reach = _DRAG_SHARE * min(screen.width, screen.height)
@@ -512,10 +514,10 @@ def _drag_into_larger(step: DragFigures, sight: ScreenHistory, drags: int) -> St
     boxes = sorted(pick_figures(find_figures(screen), FigureStyle(kind="box")), key=lambda figure: figure.box_px.area)
     if drags:
         if len(boxes) == 2 and boxes[1].box_px.contains(boxes[0].box_px):
-            return AlreadyDone(thought="It lies inside.")
-        return StepFailed(reason="the smaller box does not lie inside of the larger one")
+            return AlreadyDone(thought="It is inside.")
+        return StepFailed(reason="the smaller box is not inside the larger one")
     if len(boxes) != 2 or boxes[0].box_px.area >= 0.8 * boxes[1].box_px.area:
-        return StepFailed(reason=f"I see {len(boxes)} boxes, and not a smaller and a larger one")
+        return StepFailed(reason=f"found {len(boxes)} boxes, expected a smaller and a larger one")
     return _drag(screen, boxes[0], boxes[1].box_px.center, "I drag the smaller one onto the larger one.")
 
 
@@ -524,25 +526,25 @@ def plan_describe_figures(step: DescribeFigures, screen: ParsedScreen, progress:
     figures = find_figures(screen)
     if step.what == "count":
         if has_ambiguous_glyph(figures, step.looks):
-            return StepFailed(reason="there are signs that I cannot read, so that I cannot count")
+            return StepFailed(reason="some characters cannot be read, so the count is unknown")
         answers = [str(len(_pick(screen, figures, step.looks)))]
     else:
         if step.what == "sides":
             figures = [figure for figure in figures if figure.kind != "glyph"]
         if len(figures) != 1:
-            return StepFailed(reason=f"I see {len(figures)} figures, and one was spoken of")
+            return StepFailed(reason=f"found {len(figures)} figures, expected one")
         answers = _names_of(figures[0]) if step.what == "name" else [str(figures[0].num_sides)]
     if not answers or (answers == ["0"] and step.what == "sides"):
-        return StepFailed(reason="I cannot tell what the figure is")
+        return StepFailed(reason="the figure could not be classified")
     for answer in answers:
         buttons = [hit for hit in find_text(screen, answer) if hit.fit >= WHOLE and hit.button is not None]
         if buttons:
             code = (f"pyautogui.click({at(screen, buttons[0].point)})",)
-            return RunCode(code=code, thought=f"{step}: {answer}. There is a button that says so.")
+            return RunCode(code=code, thought=f"{step}: {answer}. I click the button with this text.")
     if step.what == "count":
         return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
     return TargetMissing(
-        what=f"a button that says {' or '.join(answers)}", nearest=tuple(name_nearest(screen, answers[0]))
+        what=f"a button with the text {' or '.join(answers)}", nearest=tuple(name_nearest(screen, answers[0]))
     )
 
 

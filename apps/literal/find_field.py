@@ -72,7 +72,7 @@ def choose(
     if target.phrase and target.phrase != target.text:
         named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
         if named and not (named[0].is_heading and target.role in _PRESSED):
-            return TargetChoice(hit=named[0], why=f'"{target.phrase}" stands there word for word')
+            return TargetChoice(hit=named[0], why=f'"{target.phrase}" is visible word for word')
     hits = find_text(screen, target.text)
     if to_press or target.role in _PRESSED:
         hits = _without_field(screen, _pressable_first(hits, target), typed)
@@ -105,7 +105,7 @@ def _choose_by_verb(screen: ParsedScreen, target: ElementTarget) -> TargetChoice
         return None
     line = texts[candidates[0]]
     hit = next((hit for hit in find_text(screen, line.text) if hit.line is line), None)
-    return None if hit is None else TargetChoice(hit=hit, why=f'I see "{line.text}", which does that')
+    return None if hit is None else TargetChoice(hit=hit, why=f'the button "{line.text}" does that')
 
 
 def _may_do(screen: ParsedScreen, line: TextLine) -> bool:
@@ -155,13 +155,13 @@ def _choose_ordinal(hits: list[TextHit], target: ElementTarget) -> TargetChoice 
     if target.ordinal is None:
         best = hits[0]
         equals = [hit for hit in hits if hit.score >= best.score - 0.005]
-        more = f"; {len(equals)} places fit equally, this is the topmost" if len(equals) > 1 else ""
+        more = f"; {len(equals)} texts match equally well, this is the topmost" if len(equals) > 1 else ""
         return TargetChoice(hit=best, why=f'I see "{best.line.text}"{more}')
     pool = _in_reading_order(keep_best(hits, at_least=abs(target.ordinal)))
     if target.ordinal > len(pool):
         return None
     hit = pool[target.ordinal - 1] if target.ordinal > 0 else pool[-1]
-    return TargetChoice(hit=hit, why=f'I see "{target.text}" {len(pool)} times')
+    return TargetChoice(hit=hit, why=f'"{target.text}" is visible {len(pool)} times')
 
 
 def _in_reading_order(hits: list[TextHit]) -> list[TextHit]:
@@ -194,9 +194,9 @@ def _choose_related(
         if target.ordinal > len(pool):
             return None
         return TargetChoice(
-            hit=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"counted {len(pool)} of them"
+            hit=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"selected by its number out of {len(pool)}"
         )
-    return TargetChoice(hit=nearest[0], why=f'it is the nearest one that stands {relation.kind} "{relation.anchor}"')
+    return TargetChoice(hit=nearest[0], why=f'it is the nearest one {relation.kind} "{relation.anchor}"')
 
 
 def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScreen) -> bool:
@@ -559,7 +559,7 @@ def _find_unnamed(screen: ParsedScreen, target: ElementTarget, boxes: list[Box])
         return None  # ambiguous
     ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
     index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
-    return _make(screen, ordered[index], None, "the field in that place") if index < len(ordered) else None
+    return _make(screen, ordered[index], None, "the field with that number") if index < len(ordered) else None
 
 
 def _make(screen: ParsedScreen, box: Box, label: TextLine | None, why: str) -> Field:

@@ -133,7 +133,7 @@ def find_unnamed_button(screen: ParsedScreen, target: ElementTarget) -> UnnamedB
     if target.relation is not None:
         for anchor in keep_best(find_text(screen, target.relation.anchor)):
             if anchor.button is not None and target.relation.kind == "inside":
-                return UnnamedButton(point=anchor.button.center, why=f'I see the button "{anchor.line.text}".')
+                return UnnamedButton(point=anchor.button.center, why=f'The button "{anchor.line.text}" is visible.')
     buttons = list_buttons(screen)
     if target.relation is not None:
         return _find_related(screen, target, buttons)
@@ -143,7 +143,9 @@ def find_unnamed_button(screen: ParsedScreen, target: ElementTarget) -> UnnamedB
         return None
     if target.ordinal is not None:
         index = target.ordinal - 1 if target.ordinal > 0 else -1
-        return UnnamedButton(point=buttons[index].center, why="Counted.") if index < len(buttons) else None
+        return (
+            UnnamedButton(point=buttons[index].center, why="Selected by its number.") if index < len(buttons) else None
+        )
     if len(buttons) == 1:
         return UnnamedButton(point=buttons[0].center, why="It is the only button.")
     names = [line.text for box in buttons for line in screen.lines_in(box)]

@@ -117,7 +117,7 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
     has_answer = False
     for index, clause in enumerate(clauses):
         if len(clause) > MAX_CLAUSE_CHARS:
-            hint = f"a step has at most {MAX_CLAUSE_CHARS} characters outside of quotes: say it in several"
+            hint = f"a step has at most {MAX_CLAUSE_CHARS} characters outside quotes: split it into several steps"
             steps.append(Unreadable(text=quotes.unmask(clause), hint=hint))
             continue
         text = _without_politeness(clause).strip(" ,.")
@@ -145,7 +145,7 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             opener = None
         for step in parsed:
             is_baseless = isinstance(step, TypeAnswer) and not has_answer
-            hint = "quote what shall be typed letter by letter"
+            hint = "put the text to type in quotes"
             steps.append(Unreadable(text=clause, hint=hint) if is_baseless else _resolve_it(step, steps))
             has_answer = has_answer or isinstance(step, (ComputeAnswer, ReportValue))
     return steps
@@ -162,7 +162,7 @@ def _look_for(kind: OpenerKind, step: PlainStep, clause: str) -> PlainStep | Unr
         ):
             return OpenUntil(kind=kind, target=target)
         case _:
-            return Unreadable(text=clause, hint="say what to find there, and click")
+            return Unreadable(text=clause, hint="say what to find and click there")
 
 
 def starts_step(text: str) -> bool:

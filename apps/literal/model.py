@@ -51,7 +51,7 @@ class LiteralModel:
         try:
             decision = await asyncio.to_thread(answer, messages)
         except (MissingPackageError, ValueError) as error:
-            raise ModelError(f"the literal model cannot look at the screen: {error}", retryable=False) from error
+            raise ModelError(f"the literal model cannot read the screen: {error}", retryable=False) from error
         return Reply(
             content=f"## Action:\n{decision.action}\n\n## Code:\n```python\n{decision.code}\n```\n",
             reasoning=decision.thought,
@@ -72,7 +72,7 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
     last = next((message for message in reversed(messages) if message.role == "user"), None)
     images = [part for message in messages for part in message.parts if isinstance(part, ImagePart)]
     if last is None or not any(isinstance(part, ImagePart) for part in last.parts):
-        raise ValueError("the last user message holds no screenshot")
+        raise ValueError("the last user message contains no screenshot")
     facts, instruction = split_request(last.text)
     try:
         steps = read_instruction(instruction)
@@ -118,7 +118,7 @@ def explain_unreadable(unread: Sequence[Unreadable]) -> str:
     """Explain which steps are supported, if a part could not be parsed."""
     forms = "; ".join(FORMS)
     if not unread:
-        return f"I can only follow plain steps such as: {forms}. The instruction holds none"
+        return f"I can only follow plain steps such as: {forms}. The instruction contains none"
     parts = ", ".join(map(str, unread))
     return f"I could not read: {parts}. Nothing was done. I can only follow plain steps such as: {forms}"
 

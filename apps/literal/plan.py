@@ -85,9 +85,9 @@ _MAX_OPENED = 24
 _MAX_SCROLLS_EACH = 2
 _NAMES: dict[OpenerKind, str] = {
     "tab": "tabs",
-    "section": "sections that open",
-    "node": "nodes of a tree that are closed",
-    "page": "sign for the next page",
+    "section": "collapsed sections",
+    "node": "collapsed tree nodes",
+    "page": "link to the next page",
 }
 
 
@@ -95,12 +95,12 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
     screen = sight.now
     if is_visible(screen, step.target):
-        return AlreadyDone(thought=f"{step.target} is seen.")
+        return AlreadyDone(thought=f"{step.target} is visible.")
     tries, scrolls = progress.count("seek"), progress.count("scroll down")
     is_fresh = progress.last in ("seek", "scroll down")
     is_at_end = progress.last == "scroll down" and sight.is_stuck
     if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and _runs_over(screen):
-        return _scroll(screen, -3, "scroll down", f"{step.target} is not seen yet; what was opened goes on below.")
+        return _scroll(screen, -3, "scroll down", f"{step.target} is not visible yet; the opened part continues below.")
     if progress.last == "scroll down":
         return _scroll(screen, 30, "scroll up", "Back to the top.")
     openers = find_openers(screen, step.kind)
@@ -113,14 +113,14 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     index = 0 if is_identified else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
         if not tries:
-            return StepFailed(reason=f"{step.target} is not seen, and I see no {_NAMES[step.kind]}")
-        return StepFailed(reason=f"I opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
+            return StepFailed(reason=f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
+        return StepFailed(reason=f"opened {tries} of the {_NAMES[step.kind]}, {step.target} not found")
     if step.kind == "page" and progress.last == "seek" and sight.is_stuck:
-        return StepFailed(reason=f"{step.target} is not on the pages that I saw, and the next one does not open")
+        return StepFailed(reason=f"{step.target} is not on the visited pages, and the next page does not open")
     opener = openers[index]
     code = (f"pyautogui.click({at(screen, opener.point)})", "time.sleep(0.4)")
     return RunCode(
-        code=code, thought=f'{step.target} is not seen; I open "{opener.label}".', phase="seek", label=opener.label
+        code=code, thought=f'{step.target} is not visible; I open "{opener.label}".', phase="seek", label=opener.label
     )
 
 
@@ -373,7 +373,7 @@ def plan_step(
         case DescribeFigures():
             return plan_describe_figures(step, screen, progress)
         case DoNotSubmit():
-            return AlreadyDone(thought="Nothing is sent.")
+            return AlreadyDone(thought="The form is not submitted.")
 
 
 def _plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
@@ -400,7 +400,7 @@ def search_further(
 ) -> StepOutcome:
     """Wait, scroll down to the end, scroll up to the start, then give up."""
     middle = at(screen, (screen.width / 2, screen.height / 2))
-    thought = f"I do not see {missing.what} yet."
+    thought = f"{missing.what} is not visible yet."
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
         return RunCode(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
     downs, ups = progress.count("scroll down"), progress.count("scroll up")
@@ -408,23 +408,21 @@ def search_further(
     down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
         return RunCode(
-            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I look further down.", phase="scroll down"
+            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I scroll down.", phase="scroll down"
         )
     if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
         return RunCode(
-            code=_scroll_panels("down", screen), thought=f"{thought} I look in the panels.", phase="panels down"
+            code=_scroll_panels("down", screen), thought=f"{thought} I scroll the panels.", phase="panels down"
         )
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
     if not up_is_over and not progress.count("panels up"):
-        return RunCode(
-            code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I look further up.", phase="scroll up"
-        )
+        return RunCode(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I scroll up.", phase="scroll up")
     backs = progress.count("panels up")
     if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
-        return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I look in the panels.", phase="panels up")
+        return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I scroll the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
     return StepFailed(
-        reason=f"I looked up and down and did not find {missing.what}; the nearest texts that I saw: {nearest}"
+        reason=f"{missing.what} not found after scrolling the page up and down; the most similar texts: {nearest}"
     )
 
 
@@ -459,7 +457,7 @@ def _finish(
         return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
     doubts = [*known.note_texts("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
-    doubt_notes = [f"{done}, and I cannot tell whether it worked: {doubt}" for doubt in doubts]
+    doubt_notes = [f"{done}, and success is not confirmed: {doubt}" for doubt in doubts]
     answers = "\n".join([*progress.answers, *doubt_notes])
     answer = f", answer={quote(answers)}" if answers else ""  # no answer if none was requested
     code = f"computer.terminate(status={quote('success')}{answer})"

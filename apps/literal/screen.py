@@ -240,7 +240,7 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
     cv2 = require("cv2", "literal")
     decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None:
-        raise ValueError("the screenshot is neither PNG nor JPEG nor WebP")
+        raise ValueError("the screenshot is not a PNG, JPEG or WebP image")
     image: NDArray[np.uint8] = cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
     return image
 

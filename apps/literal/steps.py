@@ -170,7 +170,7 @@ class DragFigures:
 
     def __str__(self) -> str:
         figures = (
-            f"each figure that is no {self.looks}" if self.is_others else f"the figures that look like: {self.looks}"
+            f"each figure that is not {self.looks}" if self.is_others else f"the figures that look like: {self.looks}"
         )
         return f"Drag {figures} {self.direction or f'into the {self.box} box'}"
 

@@ -202,7 +202,7 @@ def parse_target(masked: str, quotes: Quotes) -> ElementTarget:
     if edge is not None:
         target = parse_target(words[: edge.start()], quotes)
         if target.ordinal is not None:
-            raise NotUnderstoodError(edge[0], "count, or say where")
+            raise NotUnderstoodError(edge[0], 'use a number ("the second") or a position ("below X")')
         return replace(
             target, ordinal=-1 if edge["edge"].lower() == "bottom" else 1, phrase="" if quotes.marks(words) else phrase
         )
@@ -246,7 +246,7 @@ def _take_relation(words: str, quotes: Quotes) -> tuple[str, AnchorRelation | No
 
 def _parse_anchor(words: str, quotes: Quotes) -> str:
     if re.fullmatch(r"an?\s+(?:new|separate|different)\s+(?:tab|window)", words, re.I) is not None:
-        raise NotUnderstoodError(words, "say which keys or buttons do that")
+        raise NotUnderstoodError(words, "name the keys or buttons to press")
     if ALL_OF.match(words) is not None or re.match(r"(?:to|and|so|that|which|who)\s", words) is not None:
         raise NotUnderstoodError(quotes.unmask(words), "name one thing at a time")
     return _parse_plain(words, quotes).text or quotes.unmask(words, quoted=False)
@@ -296,7 +296,7 @@ def _find_nameless(words: str, ordinal: int | None, quotes: Quotes) -> ElementTa
     if ROLES.get(plain.lower()) in _NAMELESS:
         return ElementTarget(ordinal=ordinal, role=ROLES[plain.lower()])
     if ordinal is not None and _COUNTED.fullmatch(plain) is not None:
-        raise NotUnderstoodError(words, "name it by the text that it bears")
+        raise NotUnderstoodError(words, "name it by its visible text")
     return None
 
 
@@ -318,7 +318,7 @@ def _check_leftover(words: str, marks: list[str], quotes: Quotes) -> None:
     rest = re.sub(rf"(?<!\w)(?:{NAMED}|{ROLE}|{NOUNS}|or)(?!\w)", " ", rest, flags=re.I)
     rest = LEAD.sub("", rest.strip() + " ")
     if re.search(r"\w", rest):
-        raise NotUnderstoodError(rest.strip(_PUNCTUATION), f"say only what is quoted: {quotes.unmask(marks[0])}")
+        raise NotUnderstoodError(rest.strip(_PUNCTUATION), f"use only the quoted text: {quotes.unmask(marks[0])}")
 
 
 def _check_name(words: str, *, is_led: bool) -> None:
@@ -326,7 +326,7 @@ def _check_name(words: str, *, is_led: bool) -> None:
     unsupported = ALL_OF.match(words) or CONDITION.search(words) or (DESCRIPTION.search(words) if is_led else None)
     if unsupported is not None:
         raise NotUnderstoodError(
-            unsupported[unsupported.lastindex or 0] if unsupported.lastindex else words, "a name goes in quotes"
+            unsupported[unsupported.lastindex or 0] if unsupported.lastindex else words, "put a name in quotes"
         )
 
 

@@ -216,7 +216,7 @@ def verify_result(
     if progress.num_looks < len(sight.images) - 1:
         question = find_question(before, sight.now, _named_texts(steps))
         if question is not None:
-            return StepFailed(reason=f'a question was left open after the last step ({last}): "{question}"')
+            return StepFailed(reason=f'a question was left unanswered after the last step ({last}): "{question}"')
     action = _describe_last_action(steps, before)
     if action.pressed is None and progress.note_texts("ran"):
         action = _describe_last_action(steps, sight.now)
@@ -228,7 +228,7 @@ def verify_result(
     is_busy = any(note.kind == "busy" for note in notes)
     if progress.num_looks < len(_LOOKS_S) or (is_busy and progress.num_looks < _MAX_LOOKS):
         pause_s = _LOOKS_S[min(progress.num_looks, len(_LOOKS_S) - 1)]
-        thought = "I look again whether it worked."
+        thought = "I check the screen again."
         return RunCode(
             code=(f"time.sleep({pause_s:g})",), thought=thought, phase="look", notes=progress.new_notes(notes)
         )
@@ -376,23 +376,23 @@ def _conclude(
     if progress.note_texts("idle") and not action.is_form and not _must_show(last, now, action):
         return AlreadyDone(thought="", doubt=f"nothing on the screen changed after the last step ({last})")
     if progress.note_texts("idle"):
-        return StepFailed(
-            reason=f"nothing on the screen changed after the last step ({last}), so that I cannot claim it"
-        )
+        return StepFailed(reason=f"nothing on the screen changed after the last step ({last}), so success is unknown")
     busy = progress.note_texts("busy")
     if busy:
-        return StepFailed(reason=f'after the last step ({last}) it is not finished: the screen still shows "{busy[0]}"')
+        return StepFailed(
+            reason=f'after the last step ({last}) the work is not finished: the screen still shows "{busy[0]}"'
+        )
     if isinstance(last, SetToggle):
         toggle = find_toggle(now, last.target)
         is_back = toggle is not None and toggle.is_on != last.is_on
-        return StepFailed(reason=f'"{last.target}" went back after I pressed it') if is_back else None
+        return StepFailed(reason=f'"{last.target}" returned to its earlier state after the click') if is_back else None
     came, unsure = progress.note_texts("good"), progress.note_texts("unsure")
     if has_entry:
         unsure = tuple(text for text in unsure if len(text.split()) > _MAX_TAG_WORDS)  # e.g. the author's name
     back = next(iter(find_reappeared(now, progress.note_texts("gone"))), None)
     is_flash = isinstance(last, ClickTarget) and _ONCE.match(last.target.text) is not None
     if back is not None and not is_flash:
-        return StepFailed(reason=f'what the last step ({last}) changed went back: "{back}" stands there again')
+        return StepFailed(reason=f'the change of the last step ({last}) was reverted: "{back}" is shown again')
     new = progress.note_texts("new")
     if came or not (unsure or new):
         is_silent = is_flash or (isinstance(last, ClickTarget) and _SILENT.match(last.target.text) is not None)
@@ -402,16 +402,14 @@ def _conclude(
             is_sent = isinstance(last, PressKeys) and action.is_form and not {"enter", "return"}.isdisjoint(last.keys)
             if signs or has_entry or not (isinstance(last, ClickTarget) or is_sent):
                 return None
-            return AlreadyDone(thought="", doubt=f"nothing on the screen says so after the last step ({last})")
+            return AlreadyDone(thought="", doubt=f"nothing on the screen confirms the last step ({last})")
         return StepFailed(
-            reason=f"what the last step ({last}) changed went back: the screen says again what it said before"
+            reason=f"the change of the last step ({last}) was reverted: the screen shows its earlier texts again"
         )
     sentences = (text for text in unsure if is_sentence(text) and not holds_typed(text, action))
     long = next((text for text in unsure if text == UNREADABLE), next(sentences, None))
     if long is not None and action.is_form:
-        return StepFailed(
-            reason=f'after the last step ({last}) the screen says "{long}", and I cannot tell that it worked'
-        )
+        return StepFailed(reason=f'after the last step ({last}) the screen says "{long}", which does not confirm it')
     return AlreadyDone(thought="", doubt=f'the screen says "{[*unsure, *new][0]}"')
 
 

@@ -69,26 +69,32 @@ def check_typed(
         key=("different", "doubtful", "same").index,
     )
     if likeness == "same":
-        return AlreadyDone(thought="The text stands there.")
+        return AlreadyDone(thought="The field shows the text.")
     doubt = f'the field shows "{seen}" after I typed "{text}"'
     if likeness == "doubtful":
         return AlreadyDone(thought=f"{doubt}, which may be the same.", doubt=doubt)
     has_changed = has_changed_inside(before, now, box)
     if has_changed and is_dotted(seen, now, box):
-        return AlreadyDone(thought="The text stands there, as dots.")
+        return AlreadyDone(thought="The field shows the text as dots.")
     if has_changed and not is_readable(text):
         is_number = text.strip().isdigit() and seen.strip().isdigit()
-        return StepFailed(reason=doubt) if is_number else AlreadyDone(thought="I typed it; it cannot be read back.")
+        return (
+            StepFailed(reason=doubt)
+            if is_number
+            else AlreadyDone(thought="I typed it; the field's text cannot be read.")
+        )
     elsewhere = _find_elsewhere(text, before, now, box)
     if elsewhere:
-        return StepFailed(reason=f'the text went to another place: it stands in "{elsewhere}"')
+        return StepFailed(reason=f'the text was typed into another field: "{elsewhere}"')
     if not has_changed:
-        return StepFailed(reason="the field did not change when I typed" + (f'; it shows "{seen}"' if seen else ""))
+        return StepFailed(reason="the field did not change after typing" + (f'; it shows "{seen}"' if seen else ""))
     if alphanumeric(seen):
         return StepFailed(reason=doubt)
     if find_ink(now.crop(box.padded(-2))).any():
-        return AlreadyDone(thought="I typed it; it cannot be read back.", doubt=f'"{text}" cannot be read back')
-    return StepFailed(reason="the field is empty after I typed")
+        return AlreadyDone(
+            thought="I typed it; the field's text cannot be read.", doubt=f'"{text}" cannot be read from the field'
+        )
+    return StepFailed(reason="the field is empty after typing")
 
 
 def read_field(field: Field, now: ParsedScreen) -> str:

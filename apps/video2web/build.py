@@ -13,9 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
 
-from apps.video2web.compare import Differences, find_differences
+from apps.video2web.compare import PageDifferences, find_differences
 from apps.video2web.render import Renderer, Rendering, SitePages, open_page
-from apps.video2web.replaying import Replay, replay
+from apps.video2web.replay import Replay, replay
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict, best_number, viewport_of
 from apps.video2web.score import PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files
@@ -38,15 +38,15 @@ class Author(Protocol):
 
     name: str
 
-    async def draft(self, order: BuildRequest) -> Proposal:
+    async def draft(self, request: BuildRequest) -> Proposal:
         """Write a first version."""
         ...
 
-    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+    async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Change the best version to reduce the differences.
 
         Args:
-            order: The pages to build.
+            request: The pages to build.
             best: The version to start from.
             last: The latest round: the best one, or one that was rolled back.
             folder: The folder of the build, with the images of the best round.
@@ -104,33 +104,33 @@ class SiteEvaluator:
             raise RuntimeError("use a Judge with `async with`")
         return self._renderer
 
-    async def judge(
-        self, order: BuildRequest, files: Files
-    ) -> tuple[SiteScore, tuple[Differences, ...], tuple[Rendering | None, ...]]:
+    async def score_site(
+        self, request: BuildRequest, files: Files
+    ) -> tuple[SiteScore, tuple[PageDifferences, ...], tuple[Rendering | None, ...]]:
         """Return the score, findings and images of a site, page by page."""
         scores: list[PageScore] = []
-        findings: list[Differences] = []
+        findings: list[PageDifferences] = []
         renderings: list[Rendering | None] = []
-        for reference, name in zip(order.pages, order.names, strict=True):
+        for reference, name in zip(request.pages, request.names, strict=True):
             try:
-                ours = await self.render(files, name, viewport_of(order, reference))
+                ours = await self.render(files, name, viewport_of(request, reference))
             except CuaError as error:
                 scores.append(no_page(reference, str(error)))
                 height, width = reference.image.shape[:2]
                 sizes = (width, height), (0, 0)
-                findings.append(Differences(page=reference.name, size_px=sizes, problems=(str(error),)))
+                findings.append(PageDifferences(page=reference.name, size_px=sizes, problems=(str(error),)))
                 renderings.append(None)
                 continue
             scores.append(await asyncio.to_thread(score_page, reference, ours))
             findings.append(await asyncio.to_thread(find_differences, reference, ours, scores[-1]))
             renderings.append(ours)
-        replays = await self._replayed(order, files)
+        replays = await self._replayed(request, files)
         return SiteScore(pages=tuple(scores), replays=replays), tuple(findings), tuple(renderings)
 
-    async def _replayed(self, order: BuildRequest, files: Files) -> tuple[Replay, ...]:
-        if not order.interactions or self._renderer is None:
+    async def _replayed(self, request: BuildRequest, files: Files) -> tuple[Replay, ...]:
+        if not request.interactions or self._renderer is None:
             return ()
-        return await replay(self._renderer, SitePages(files), order.interactions, order.names, order.viewport_px)
+        return await replay(self._renderer, SitePages(files), request.interactions, request.names, request.viewport_px)
 
     async def find_violations(self, files: Files, name: str, viewport_px: tuple[int, int]) -> list[str] | None:
         """Return the accessibility violations that axe-core finds; None where axe-core is not installed.
@@ -147,12 +147,12 @@ class SiteEvaluator:
             async with asyncio.timeout(_AXE_S), self._renderer.context(SitePages(files), viewport_px) as context:
                 page = await open_page(context, f"/{name}")
                 await page.look(f"() => {{ {axe}; window.axe = axe; }}")
-                found = await page.look(_AXE_JS)
+                violations = await page.look(_AXE_JS)
         except (Error, TimeoutError) as error:
             raise CuaError(
                 f"{name} cannot be examined: {str(error).splitlines()[0] if str(error) else 'it hangs'}"
             ) from error
-        return [f"{rule}: {count} elements" for rule, count in found]
+        return [f"{rule}: {count} elements" for rule, count in violations]
 
     async def render(self, files: Files, name: str, viewport_px: tuple[int, int]) -> Rendering:
         """Render a page of a site.
@@ -181,56 +181,58 @@ Say = Callable[[str], None]
 
 
 async def build(
-    folder: BuildFolder, order: BuildRequest, author: Author, judge: SiteEvaluator, say: Say = print
+    folder: BuildFolder, request: BuildRequest, author: Author, evaluator: SiteEvaluator, say: Say = print
 ) -> Build:
     """Build a site, or resume a build.
 
     Args:
         folder: Folder on which `begin` was called; rounds that it holds count.
-        order: The pages to build.
+        request: The pages to build.
         author: Author of the site.
-        judge: Judge that scores the site.
+        evaluator: Evaluator that scores the site.
         say: Callback for each line of progress.
 
     Raises:
         CuaError: If there is no draft.
     """
     kept = folder.rounds()
-    best = last = await _load_best(folder, order, judge, kept)
+    best = last = await _load_best(folder, request, evaluator, kept)
     if best is None or last is None:
         started = time.monotonic()
-        best = last = await _judged(order, judge, await author.draft(order), 0, None, started)
-        kept.append(folder.keep(best, order))
+        best = last = await _score_round(request, evaluator, await author.draft(request), 0, None, started)
+        kept.append(folder.keep(best, request))
         say(_told(kept[-1]))
-    while not (reason := _why_over(order, kept, best)):
+    while not (reason := _why_over(request, kept, best)):
         started = time.monotonic()
-        proposal = await author.mend(order, best, last, folder.path)
-        last = await _judged(order, judge, proposal, len(kept), best, started)
-        kept.append(folder.keep(last, order))
+        proposal = await author.revise(request, best, last, folder.path)
+        last = await _score_round(request, evaluator, proposal, len(kept), best, started)
+        kept.append(folder.keep(last, request))
         if last.verdict == "kept":
             best = last
         say(_told(kept[-1]))
-    is_met = best.score.score >= order.goal
+    is_met = best.score.score >= request.goal
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
 
 
-async def examine(order: BuildRequest, judge: SiteEvaluator, files: Files) -> tuple[tuple[str, ...] | None, ...]:
+async def examine(request: BuildRequest, evaluator: SiteEvaluator, files: Files) -> tuple[tuple[str, ...] | None, ...]:
     """Return what axe-core finds on each page; None for a page that cannot be shown, and without axe-core."""
-    found: list[tuple[str, ...] | None] = []
-    for reference, name in zip(order.pages, order.names, strict=True):
+    violations: list[tuple[str, ...] | None] = []
+    for reference, name in zip(request.pages, request.names, strict=True):
         try:
-            lines = await judge.find_violations(files, name, viewport_of(order, reference)) if name in files else None
+            lines = (
+                await evaluator.find_violations(files, name, viewport_of(request, reference)) if name in files else None
+            )
         except CuaError:
             lines = None
-        found.append(None if lines is None else tuple(lines))
-    return tuple(found)
+        violations.append(None if lines is None else tuple(lines))
+    return tuple(violations)
 
 
-async def _judged(
-    order: BuildRequest, judge: SiteEvaluator, proposal: Proposal, number: int, best: Round | None, started: float
+async def _score_round(
+    request: BuildRequest, evaluator: SiteEvaluator, proposal: Proposal, number: int, best: Round | None, started: float
 ) -> Round:
     """Score a proposal and return its round; without a best round it is the draft, which is always kept."""
-    score, findings, renderings = await judge.judge(order, proposal.files)
+    score, findings, renderings = await evaluator.score_site(request, proposal.files)
     is_better = best is None or score.score >= best.score.score + MIN_GAIN
     verdict: Verdict = "kept" if is_better else "rolled back"
     if any(rendering is None for rendering in renderings) and verdict == "rolled back":
@@ -243,41 +245,41 @@ async def _judged(
         proposal=proposal,
         findings=findings,
         renderings=renderings,
-        violations=await examine(order, judge, proposal.files) if verdict == "kept" else (),
+        violations=await examine(request, evaluator, proposal.files) if verdict == "kept" else (),
         seconds=time.monotonic() - started,
     )
 
 
 async def _load_best(
-    folder: BuildFolder, order: BuildRequest, judge: SiteEvaluator, kept: Sequence[Mapping[str, Any]]
+    folder: BuildFolder, request: BuildRequest, evaluator: SiteEvaluator, kept: Sequence[Mapping[str, Any]]
 ) -> Round | None:
     """Render the best round of an earlier process again and return it; None if there is none."""
     number = best_number(kept)
     if number is None:
         return None
     facts, files = kept[number], folder.site(number)
-    score, findings, renderings = await judge.judge(order, files)
+    score, findings, renderings = await evaluator.score_site(request, files)
     return Round(
         number=number,
         base=int(facts["base"]),
         verdict="kept",
         score=score,
-        proposal=Proposal(files=files, said=str(facts["said"]), memory=facts["memory"]),
+        proposal=Proposal(files=files, summary=str(facts["said"]), memory=facts["memory"]),
         findings=findings,
         renderings=renderings,
     )
 
 
-def _why_over(order: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
-    if best.score.score >= order.goal:
-        return f"the goal of {order.goal:g} is reached"
+def _why_over(request: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
+    if best.score.score >= request.goal:
+        return f"the goal of {request.goal:g} is reached"
     if kept[-1]["stop"]:
         return str(kept[-1]["stop"])
     without = len(kept) - 1 - best.number
     if without >= PATIENCE:
         return f"no gain in {without} rounds"
-    if len(kept) > order.max_rounds:
-        return f"all {order.max_rounds} rounds are used"
+    if len(kept) > request.max_rounds:
+        return f"all {request.max_rounds} rounds are used"
     return ""
 
 

@@ -25,7 +25,7 @@ _GAP_PX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class MovedText:
     """Text at another position, in pixels of the page."""
 
     text: str
@@ -35,7 +35,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recoloring:
+class RecoloredText:
     """Text of another colour, 0 to 255."""
 
     text: str
@@ -44,7 +44,7 @@ class Recoloring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resizing:
+class ResizedText:
     """Text of another width, caused by its font, its size or its line breaks."""
 
     text: str
@@ -53,7 +53,7 @@ class Resizing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
+class PageDifferences:
     """Differences of one page.
 
     Attributes:
@@ -75,9 +75,9 @@ class Differences:
     missing: tuple[tuple[str, int, int], ...] = ()
     extra: tuple[str, ...] = ()
     misread: tuple[tuple[str, str], ...] = ()
-    moved: tuple[Move, ...] = ()
-    recolored: tuple[Recoloring, ...] = ()
-    resized: tuple[Resizing, ...] = ()
+    moved: tuple[MovedText, ...] = ()
+    recolored: tuple[RecoloredText, ...] = ()
+    resized: tuple[ResizedText, ...] = ()
     regions: tuple[Box, ...] = ()
     problems: tuple[str, ...] = ()
     overflow_px: int = 0
@@ -87,7 +87,7 @@ class Differences:
         return list(_described(self)) or [f"{self.page}: no difference is found"]
 
 
-def find_differences(reference: Reference, ours: Rendering, score: PageScore) -> Differences:
+def find_differences(reference: Reference, ours: Rendering, score: PageScore) -> PageDifferences:
     """Find the differences between a page and its reference.
 
     Args:
@@ -104,19 +104,19 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
         right, down = page.left * our_width - left, page.top * our_height - top
         if max(abs(right), abs(down)) >= _MIN_MOVE_PX:
             at = round(left), round(top)
-            moved.append(Move(text=theirs.text, expected_px=at, right_px=round(right), down_px=round(down)))
+            moved.append(MovedText(text=theirs.text, expected_px=at, right_px=round(right), down_px=round(down)))
         if distance >= _MIN_COLOR:
             colors = [(round(red), round(green), round(blue)) for red, green, blue in (theirs.rgb, page.rgb)]
-            recolored.append((distance, Recoloring(text=theirs.text, expected=colors[0], found=colors[1])))
+            recolored.append((distance, RecoloredText(text=theirs.text, expected=colors[0], found=colors[1])))
         sizes = [(theirs.width * width, theirs.height * height), (page.width * our_width, page.height * our_height)]
         if abs(sizes[1][0] / max(sizes[0][0], 1) - 1) >= _MIN_SIZE:
             whole = [(round(size[0]), round(size[1])) for size in sizes]
-            resized.append(Resizing(text=theirs.text, expected_px=whole[0], found_px=whole[1]))
+            resized.append(ResizedText(text=theirs.text, expected_px=whole[0], found_px=whole[1]))
         if "".join(theirs.text.split()) != "".join(page.text.split()):
             misread.append((theirs.text, page.text))
     moved.sort(key=lambda move: -max(abs(move.right_px), abs(move.down_px)))
     recolored.sort(key=lambda item: -item[0])
-    return Differences(
+    return PageDifferences(
         page=reference.name,
         size_px=((width, height), (our_width, our_height)),
         missing=tuple(_missing(reference, score)),
@@ -134,41 +134,51 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
 def _color_distances(pairs: Sequence[tuple[TextBlock, TextBlock]]) -> list[float]:
     if not pairs:
         return []
-    distances: list[float] = color_distance([one.rgb for one, _ in pairs], [other.rgb for _, other in pairs]).tolist()
+    distances: list[float] = color_distance(
+        [theirs.rgb for theirs, _ in pairs], [ours.rgb for _, ours in pairs]
+    ).tolist()
     return distances
 
 
 def _missing(reference: Reference, score: PageScore) -> Iterator[tuple[str, int, int]]:
     height, width = reference.image.shape[:2]
     for text in score.blocks.unmatched[0]:
-        where = next((block for block in reference.blocks if text.startswith(block.text)), None)
-        yield text, round(where.left * width) if where else 0, round(where.top * height) if where else 0
+        match = next((block for block in reference.blocks if text.startswith(block.text)), None)
+        yield text, round(match.left * width) if match else 0, round(match.top * height) if match else 0
 
 
-def _described(found: Differences) -> Iterator[str]:
-    (width, height), (our_width, our_height) = found.size_px
+def _described(differences: PageDifferences) -> Iterator[str]:
+    (width, height), (our_width, our_height) = differences.size_px
     if our_width != width or abs(our_height - height) > 2:
         yield f"size: the page is {our_width}x{our_height} px, expected {width}x{height}"
-    if found.overflow_px:
-        yield f"overflow: the page is {found.overflow_px} px wider than its window"
-    for text, left, top in found.missing[:MAX_LISTED]:
+    if differences.overflow_px:
+        yield f"overflow: the page is {differences.overflow_px} px wider than its window"
+    for text, left, top in differences.missing[:MAX_LISTED]:
         yield f"missing: the text {_shown(text)} at ({left}, {top})"
-    for text in found.extra[:MAX_LISTED]:
+    for text in differences.extra[:MAX_LISTED]:
         yield f"extra: the text {_shown(text)} is not in the reference"
-    for expected, text in found.misread[:MAX_LISTED]:
+    for expected, text in differences.misread[:MAX_LISTED]:
         yield f"text: {_shown(text)} should read {_shown(expected)}"
-    for move in found.moved[:MAX_LISTED]:
+    for move in differences.moved[:MAX_LISTED]:
         yield f"moved: {_shown(move.text)} belongs at {move.expected_px}; it is {_shift(move)}"
-    for size in found.resized[:MAX_LISTED]:
+    for size in differences.resized[:MAX_LISTED]:
         is_now, wanted = size.found_px, size.expected_px
         yield f"size: {_shown(size.text)} is {is_now[0]}x{is_now[1]} px, expected {wanted[0]}x{wanted[1]}"
-    for color in found.recolored[:MAX_LISTED]:
+    for color in differences.recolored[:MAX_LISTED]:
         yield f"colour: {_shown(color.text)} is {_hex(color.found)}, expected {_hex(color.expected)}"
-    for number, box in enumerate(found.regions, 1):
+    for number, box in enumerate(differences.regions, 1):
         yield f"region {number}: x {box.left} to {box.right}, y {box.top} to {box.bottom} looks different"
-    for problem in found.problems[:MAX_LISTED]:
+    for problem in differences.problems[:MAX_LISTED]:
         yield f"browser: {problem}"
-    lists = (found.missing, found.extra, found.misread, found.moved, found.resized, found.recolored, found.problems)
+    lists = (
+        differences.missing,
+        differences.extra,
+        differences.misread,
+        differences.moved,
+        differences.resized,
+        differences.recolored,
+        differences.problems,
+    )
     left = sum(max(0, len(items) - MAX_LISTED) for items in lists)
     if left:
         yield f"... and {left} more"
@@ -178,7 +188,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-def _shift(move: Move) -> str:
+def _shift(move: MovedText) -> str:
     across = f"{abs(move.right_px)} px too far {'right' if move.right_px > 0 else 'left'}" if move.right_px else ""
     along = f"{abs(move.down_px)} px too {'low' if move.down_px > 0 else 'high'}" if move.down_px else ""
     return " and ".join(part for part in (across, along) if part)
@@ -193,9 +203,13 @@ def _hex(color: tuple[int, int, int]) -> str:
 
 def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the difference of each pixel, (H, W) uint8; pixels that only one of the images has count 255."""
-    height, width = (max(one, other) for one, other in zip(reference.shape[:2], ours.shape[:2], strict=True))
+    height, width = (
+        max(size, other_size) for size, other_size in zip(reference.shape[:2], ours.shape[:2], strict=True)
+    )
     off = np.full((height, width), 255, np.uint8)
-    rows, columns = (min(one, other) for one, other in zip(reference.shape[:2], ours.shape[:2], strict=True))
+    rows, columns = (
+        min(size, other_size) for size, other_size in zip(reference.shape[:2], ours.shape[:2], strict=True)
+    )
     first, second = (image[:rows, :columns].astype(np.int16) for image in (reference, ours))
     off[:rows, :columns] = np.abs(first - second).max(axis=2)
     return off

@@ -19,10 +19,10 @@ MAX_TRIES = 2
 
 async def edit_site(
     site: Path,
-    wish: str,
+    instruction: str,
     folder: BuildFolder,
     author: ModelAuthor,
-    judge: SiteEvaluator,
+    evaluator: SiteEvaluator,
     *,
     viewport_px: tuple[int, int] = VIEWPORT_PX,
     say: Say = print,
@@ -31,10 +31,10 @@ async def edit_site(
 
     Args:
         site: The site's folder; written only when the change is accepted.
-        wish: The requested change, in words.
+        instruction: The requested change, in words.
         folder: Folder for the rounds; not begun yet.
         author: The model.
-        judge: Renders the pages before and after.
+        evaluator: Renders the pages before and after.
         viewport_px: Width and height of the viewport.
         say: Callback for each line of progress.
 
@@ -42,18 +42,22 @@ async def edit_site(
         CuaError: If the site cannot be read, or a page cannot be shown.
     """
     files = read_site(site)
-    order, before = await order_of_site(files, judge, viewport_px, wish)
-    folder.begin(order, {"author": author.name})
-    kept = [folder.keep(await _judged(order, judge, Proposal(files=files, said="the site before"), 0, "kept"), order)]
-    images, question, reason = _shown(folder), _question(order), "the change was taken back"
+    request, before = await request_for_site(files, evaluator, viewport_px, instruction)
+    folder.begin(request, {"author": author.name})
+    kept = [
+        folder.keep(
+            await _score_round(request, evaluator, Proposal(files=files, summary="the site before"), 0, "kept"), request
+        )
+    ]
+    images, question, reason = _shown(folder), _question(request), "the change was taken back"
     for number in range(1, MAX_TRIES + 1):
         started = time.monotonic()
-        proposal = await author.propose(order, files, question, images)
-        tried = await _judged(order, judge, proposal, number, "kept", started)
+        proposal = await author.propose(request, files, question, images)
+        tried = await _score_round(request, evaluator, proposal, number, "kept", started)
         why = _why_refused(files, proposal.files, before, tried.renderings)
         tried = replace(tried, verdict="rolled back") if why else tried
-        kept.append(folder.keep(tried, order))
-        say(f"try {number}: {why or 'kept'}: {proposal.said}")
+        kept.append(folder.keep(tried, request))
+        say(f"try {number}: {why or 'kept'}: {proposal.summary}")
         if not why:
             write_site(proposal.files, site)
             return _made(kept, number, "the change was made", folder)
@@ -64,8 +68,8 @@ async def edit_site(
     return _made(kept, 0, reason, folder)
 
 
-async def order_of_site(
-    files: Files, judge: SiteEvaluator, viewport_px: tuple[int, int], wish: str = ""
+async def request_for_site(
+    files: Files, evaluator: SiteEvaluator, viewport_px: tuple[int, int], instruction: str = ""
 ) -> tuple[BuildRequest, tuple[Rendering, ...]]:
     """Return the pages of a site as an order to preserve, and their renderings.
 
@@ -73,12 +77,12 @@ async def order_of_site(
         CuaError: If a page cannot be shown.
     """
     names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
-    shown = tuple([await judge.render(files, name, viewport_px) for name in names])
+    shown = tuple([await evaluator.render(files, name, viewport_px) for name in names])
     pages = tuple(rendered_reference(page, name) for page, name in zip(shown, names, strict=True))
-    order = BuildRequest(
-        pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, wish=wish, files=tuple(names)
+    request = BuildRequest(
+        pages=pages, viewport_px=viewport_px, goal=1, max_rounds=MAX_TRIES, instruction=instruction, files=tuple(names)
     )
-    return order, shown
+    return request, shown
 
 
 def _made(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: BuildFolder) -> Build:
@@ -89,15 +93,15 @@ def _index_first(name: str) -> tuple[bool, str]:
     return name != "index.html", name
 
 
-async def _judged(
-    order: BuildRequest,
-    judge: SiteEvaluator,
+async def _score_round(
+    request: BuildRequest,
+    evaluator: SiteEvaluator,
     proposal: Proposal,
     number: int,
     verdict: Verdict,
     started: float | None = None,
 ) -> Round:
-    score, findings, renderings = await judge.judge(order, proposal.files)
+    score, findings, renderings = await evaluator.score_site(request, proposal.files)
     return Round(
         number=number,
         base=0,
@@ -129,11 +133,11 @@ def _why_refused(
     return ""
 
 
-def _question(order: BuildRequest) -> str:
-    listed = ", ".join(f"{SITE}/{name}" for name in order.names)
+def _question(request: BuildRequest) -> str:
+    listed = ", ".join(f"{SITE}/{name}" for name in request.names)
     return (
         f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "
-        f"{order.wish}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
+        f"{request.instruction}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
         "site before: nothing but what the wish asks for should. Then say in one sentence what you changed."
     )
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
-from apps.video2web.layout.pieces import read_page
+from apps.video2web.layout.primitives import read_page
 from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.render import MAX_PAGE_PX, OpenPage, Renderer, SiteFiles
-from apps.video2web.rounds import Recorded
+from apps.video2web.rounds import RecordedFacts
 from apps.video2web.score import Reference, read_reference, rendered_reference
 from cua.errors import ConfigError, CuaError
 from cua.tool_agent.inputs import kind_of
@@ -130,7 +130,7 @@ async def _open(opened: OpenPage, address: str) -> "Response | None":
         raise CuaError(f"{address} does not answer within {_LOAD_S:g} s") from error
     except Error as error:
         line = error.message.splitlines()[0]
-        why = next((said for sign, said in _WAYS.items() if sign in line), line)
+        why = next((reason for sign, reason in _WAYS.items() if sign in line), line)
         raise CuaError(f"{address} cannot be opened: {why}") from error
     for state, seconds in (("load", _LOAD_S), ("networkidle", _QUIET_S)):
         with contextlib.suppress(Late):  # a page that never finishes loading is captured as it is
@@ -198,7 +198,7 @@ class SiteInputs:
     pages: tuple[Reference, ...]
     viewport_px: tuple[int, int]
     interactions: tuple[Interaction, ...] = ()
-    recorded: Recorded | None = None
+    recorded: RecordedFacts | None = None
 
 
 async def take_inputs(
@@ -266,12 +266,16 @@ def _read_recording(path: Path) -> SiteInputs:
     pages = tuple(
         read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}") for state in kept
     )
-    found = tuple(one for one in interactions_of(board) if one.page < len(pages) and (one.leads_to or 0) < len(pages))
+    interactions = tuple(
+        interaction
+        for interaction in interactions_of(board)
+        if interaction.page < len(pages) and (interaction.leads_to or 0) < len(pages)
+    )
     return SiteInputs(
         pages=pages,
         viewport_px=board.size_px,
-        interactions=found[:MAX_INTERACTIONS],
-        recorded=Recorded(facts=to_json(board, read_page), sheet=storyboard_image(board)),
+        interactions=interactions[:MAX_INTERACTIONS],
+        recorded=RecordedFacts(facts=to_json(board, read_page), sheet=storyboard_image(board)),
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.recording.types import PageState, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
@@ -20,7 +21,7 @@ Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class PageAction:
     """One action, in pixels of a window that is scrolled down by `scroll_px`.
 
     Attributes:
@@ -60,7 +61,7 @@ class Interaction:
 
     kind: str
     page: int
-    acts: tuple[Act, ...]
+    acts: tuple[PageAction, ...]
     box_px: Box
     before: NDArray[np.uint8] = field(repr=False)
     after: NDArray[np.uint8] = field(repr=False)
@@ -73,7 +74,7 @@ class Interaction:
     end_row_px: int = 0
 
     @property
-    def act(self) -> Act:
+    def act(self) -> PageAction:
         """Act that causes the change."""
         return self.acts[-1]
 
@@ -89,112 +90,113 @@ class Interaction:
                 return f"{trigger} at ({self.act.x_px}, {self.act.y_px + self.act.scroll_px}): {self.kind}"
 
 
-class Board(Protocol):
-    """Part of a storyboard that is read here (`recording.types.Storyboard`)."""
-
-    @property
-    def states(self) -> Sequence[Any]:
-        """States in order of first appearance."""
-        ...
-
-    @property
-    def transitions(self) -> Sequence[Any]:
-        """Transitions in order of time."""
-        ...
-
-
-def pages_of(board: Board) -> list[int]:
+def pages_of(board: Storyboard) -> list[int]:
     """Return the states that are pages: the first one, and the targets of navigations."""
-    led = [one.after for one in board.transitions if one.kind == "navigation" and one.after != one.before]
+    led = [
+        transition.after
+        for transition in board.transitions
+        if transition.kind == "navigation" and transition.after != transition.before
+    ]
     return list(dict.fromkeys([0, *led]))
 
 
-_Ways = dict[int, tuple[int, tuple[Act, ...]]]
+_Ways = dict[int, tuple[int, tuple[PageAction, ...]]]
 
 
-def interactions_of(board: Board) -> list[Interaction]:
+def interactions_of(board: Storyboard) -> list[Interaction]:
     """Return the interactions that a recording shows, each with the acts that lead to it from a page."""
     pages = pages_of(board)
     ways: _Ways = {state: (page, ()) for page, state in enumerate(pages)}
-    found: list[Interaction] = []
-    for one in board.transitions:
-        if one.before not in ways:
+    interactions: list[Interaction] = []
+    for transition in board.transitions:
+        if transition.before not in ways:
             continue
-        match one.trigger:
+        match transition.trigger:
             case "hover" | "click":
-                found += _by_pointer(one, board, ways, pages)
+                interactions += _by_pointer(transition, board, ways, pages)
             case "typing":
-                found += _by_keys(one, board, ways)
+                interactions += _by_keys(transition, board, ways)
             case "scroll":
-                found += _by_scrolling(one, board, ways)
-            case "time" if one.kind == "carousel":
-                found += _by_itself(one, board, ways)
-    return _thinned(found)
+                interactions += _by_scrolling(transition, board, ways)
+            case "time" if transition.kind == "carousel":
+                interactions += _by_itself(transition, board, ways)
+    return _thinned(interactions)
 
 
-def _thinned(found: Sequence[Interaction]) -> list[Interaction]:
+def _thinned(interactions: Sequence[Interaction]) -> list[Interaction]:
     """Limit the number of interactions per trigger; automatic changes and scrolls have lower limits."""
     limits = {"wait": _MAX_BY_ITSELF, "scroll": _MAX_SCROLLS}
     counts: dict[str, int] = {}
     kept = []
-    for one in found:
-        name = one.act.trigger if one.kind != "reveal" else "reveal"
+    for interaction in interactions:
+        name = interaction.act.trigger if interaction.kind != "reveal" else "reveal"
         counts[name] = counts.get(name, 0) + 1
         if counts[name] <= limits.get(name, MAX_INTERACTIONS):
-            kept.append(one)
+            kept.append(interaction)
     return kept
 
 
-def _by_pointer(one: Any, board: Board, ways: _Ways, pages: Sequence[int]) -> list[Interaction]:
-    crops = _crops_of(one, board)
-    if crops is None or (one.pointer_px is None and one.trigger == "hover"):
+def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> list[Interaction]:
+    crops = _crops_of(transition, board)
+    if crops is None or (transition.pointer_px is None and transition.trigger == "hover"):
         return []
     before, after, scroll = crops
-    page, acts = ways[one.before]
-    x, y = one.pointer_px or (round(one.box_px.center[0]), round(one.box_px.center[1]))
-    act = Act(trigger=one.trigger, x_px=x, y_px=y, scroll_px=scroll)
-    is_kept = one.after != one.before
+    page, acts = ways[transition.before]
+    x, y = transition.pointer_px or (round(transition.box_px.center[0]), round(transition.box_px.center[1]))
+    trigger: Trigger = "hover" if transition.trigger == "hover" else "click"
+    act = PageAction(trigger=trigger, x_px=x, y_px=y, scroll_px=scroll)
+    is_kept = transition.after != transition.before
     if is_kept:
-        ways.setdefault(one.after, (page, (*acts, act)))
-    leads_to = pages.index(one.after) if is_kept and one.kind == "navigation" and one.after in pages else None
+        ways.setdefault(transition.after, (page, (*acts, act)))
+    leads_to = (
+        pages.index(transition.after)
+        if is_kept and transition.kind == "navigation" and transition.after in pages
+        else None
+    )
     return [
         Interaction(
-            kind=one.kind,
+            kind=transition.kind,
             page=page,
             acts=(*acts, act),
-            box_px=one.box_px,
+            box_px=transition.box_px,
             before=before,
             after=after,
-            duration_s=one.duration_s,
-            easing=one.easing,
+            duration_s=transition.duration_s,
+            easing=transition.easing,
             leads_to=leads_to,
-            end_page=board.states[one.after].full_page if is_kept else None,
-            end_state=one.after if is_kept else None,
-            end_row_px=max(scroll - board.states[one.after].top_px, 0) if is_kept else 0,
+            end_page=board.states[transition.after].full_page if is_kept else None,
+            end_state=transition.after if is_kept else None,
+            end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
         )
     ]
 
 
-def _by_keys(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
     """Return an interaction that types the recorded text at the recorded position."""
-    crops = _crops_of(one, board)
+    crops = _crops_of(transition, board)
     if crops is None:
         return []
     before, after, scroll = crops
     text = " ".join(line.text for line in read_text(_framed(after)))[:_MAX_TYPED]
     if not text:
         return []
-    page, acts = ways[one.before]
-    box = one.box_px
-    place = one.pointer_px
+    page, acts = ways[transition.before]
+    box = transition.box_px
+    place = transition.pointer_px
     if place is None or not box.padded(12).has_point(*place):
         place = box.left + 3, round(box.center[1])
-    act = Act(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
-    if one.after != one.before:
-        ways.setdefault(one.after, (page, (*acts, act)))
+    act = PageAction(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
+    if transition.after != transition.before:
+        ways.setdefault(transition.after, (page, (*acts, act)))
     return [
         Interaction(
-            kind="typing", page=page, acts=(*acts, act), box_px=box, before=before, after=after, end_state=one.after
+            kind="typing",
+            page=page,
+            acts=(*acts, act),
+            box_px=box,
+            before=before,
+            after=after,
+            end_state=transition.after,
         )
     ]
 
@@ -204,75 +206,75 @@ def _framed(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.pad(image, ((10, 10), (10, 10), (0, 0)), mode="edge")
 
 
-def _by_scrolling(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
     """Return a scroll, or what it reveals, with the window before and after; empty if its rows are unknown."""
-    if one.before_image is None or one.after_image is None:
+    if transition.before_image is None or transition.after_image is None:
         return []
-    page, acts = ways[one.before]
-    state, box = board.states[one.before], one.box_px
-    end = _find_scroll(one.after_image, box, state)
-    if one.kind != "reveal":
-        start = _find_scroll(one.before_image, box, state)
+    page, acts = ways[transition.before]
+    state, box = board.states[transition.before], transition.box_px
+    end = _find_scroll(transition.after_image, box, state)
+    if transition.kind != "reveal":
+        start = _find_scroll(transition.before_image, box, state)
         if abs(end - start) < _MIN_SCROLL_PX:
             return []
         acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
     return [
         Interaction(
-            kind=one.kind,
+            kind=transition.kind,
             page=page,
             acts=(*acts, _scrolled(end, box)),
             box_px=box,
-            before=one.before_image,
-            after=one.after_image,
-            duration_s=one.duration_s,
-            easing=one.easing,
+            before=transition.before_image,
+            after=transition.after_image,
+            duration_s=transition.duration_s,
+            easing=transition.easing,
         )
     ]
 
 
-def _scrolled(row: int, box: Box) -> Act:
-    return Act(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
+def _scrolled(row: int, box: Box) -> PageAction:
+    return PageAction(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
 
 
-def _by_itself(one: Any, board: Board, ways: _Ways) -> list[Interaction]:
+def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
     """Return a change that happens without an act, some time after the page is shown."""
-    crops, state = _crops_of(one, board), board.states[one.before]
-    wait_s = one.start_s - state.first_s
-    page, acts = ways[one.before]
+    crops, state = _crops_of(transition, board), board.states[transition.before]
+    wait_s = transition.start_s - state.first_s
+    page, acts = ways[transition.before]
     if crops is None or acts or not 0 <= wait_s <= _MAX_WAIT_S:
         return []
     before, after, scroll = crops
-    box = one.box_px
-    act = Act(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
+    box = transition.box_px
+    act = PageAction(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
     return [
         Interaction(
-            kind=one.kind,
+            kind=transition.kind,
             page=page,
             acts=(act,),
             box_px=box,
             before=before,
             after=after,
-            duration_s=one.duration_s,
-            easing=one.easing,
+            duration_s=transition.duration_s,
+            easing=transition.easing,
             wait_s=round(wait_s, 2),
         )
     ]
 
 
-def _crops_of(one: Any, board: Board) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
+def _crops_of(transition: Transition, board: Storyboard) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
     """Return the box of a transition before and after, and the scroll offset; None if the offset is unknown."""
-    box, states = one.box_px, (board.states[one.before], board.states[one.after])
-    images = one.before_image, one.after_image
-    if all(image is not None and image.shape[:2] == (box.height, box.width) for image in images):
-        return *images, _find_scroll(images[0], box, states[0])
-    if one.before == one.after:
+    box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
+    before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
+    if before is not None and after is not None and before.shape[:2] == after.shape[:2] == size:
+        return before, after, _find_scroll(before, box, states[0])
+    if transition.before == transition.after:
         return None
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
     before, after = (state.image[box.slices] for state in states)
     return before, after, states[0].top_px
 
 
-def _find_scroll(before: NDArray[np.uint8], box: Box, state: Any) -> int:
+def _find_scroll(before: NDArray[np.uint8], box: Box, state: PageState) -> int:
     """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
     page, stays = state.full_page, state.fixed.get("top", 0)

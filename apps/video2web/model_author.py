@@ -44,8 +44,8 @@ class CompareTool:
     name = "compare_site"
     is_repeatable = True
 
-    def __init__(self, folder: Path, order: BuildRequest, judge: SiteEvaluator) -> None:
-        self._folder, self._order, self._judge = folder, order, judge
+    def __init__(self, folder: Path, request: BuildRequest, evaluator: SiteEvaluator) -> None:
+        self._folder, self._request, self._evaluator = folder, request, evaluator
         self.description = (
             "Render site/ in a browser without network and compare it with the reference: the score and its parts, "
             "what differs with its place in pixels, an image of each page, and the regions that differ most "
@@ -59,10 +59,10 @@ class CompareTool:
             files = await asyncio.to_thread(read_site, self._folder / SITE)
         except CuaError as error:
             return failed(f"The site cannot be read: {error}")
-        score, findings, renderings = await self._judge.judge(self._order, files)
-        lines = [*score.missing(), *(line for found in findings for line in found.lines())]
+        score, findings, renderings = await self._evaluator.score_site(self._request, files)
+        lines = [*score.missing(), *(line for differences in findings for line in differences.lines())]
         parts: list[TextPart | ImagePart] = [TextPart(text=describe_score(score.to_json(), lines))]
-        for page, (reference, rendering) in enumerate(zip(self._order.pages, renderings, strict=True)):
+        for page, (reference, rendering) in enumerate(zip(self._request.pages, renderings, strict=True)):
             if rendering is None:
                 continue
             parts.append(encode_for_model(rendering.image)[0])
@@ -86,7 +86,7 @@ class ModelAuthor:
     """Has a tool-calling model write a site in the sandbox; the rules write its draft.
 
     Args:
-        judge: Scores sites for the model's own comparisons.
+        evaluator: Scores sites for the model's own comparisons.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Creates the kernels (the caller closes it), or the kind of isolation as in the settings.
         watch: Observer of the run.
@@ -96,7 +96,7 @@ class ModelAuthor:
 
     def __init__(
         self,
-        judge: SiteEvaluator,
+        evaluator: SiteEvaluator,
         *,
         model: Model | str | None = None,
         sandbox: KernelMaker | str | None = None,
@@ -105,7 +105,7 @@ class ModelAuthor:
         **settings: Any,
     ) -> None:
         self.name = model if isinstance(model, str) else model.name if model else str(settings.get("model", "model"))
-        self._judge = judge
+        self._evaluator = evaluator
         self._given: dict[str, Any] = {"model": model, "sandbox": sandbox, "watch": watch, "scope": scope, **settings}
         self._settings = settings | ({"model": model} if isinstance(model, str) else {})
         self._rules = LiteralAuthor()
@@ -113,22 +113,22 @@ class ModelAuthor:
         self._placed: Mapping[str, bytes] = {}
         self._result: RunResult | None = None
 
-    async def draft(self, order: BuildRequest) -> Proposal:
+    async def draft(self, request: BuildRequest) -> Proposal:
         """Write the draft by rules, so that the model starts from an existing site."""
-        return await self._rules.draft(order)
+        return await self._rules.draft(request)
 
-    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+    async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Let the model change the best version, given the differences as text and images."""
-        images = _images(folder, order, best, is_first=self._session is None)
-        return await self.propose(order, best.proposal.files, _question(order, best, last, folder), images)
+        images = _images(folder, request, best, is_first=self._session is None)
+        return await self.propose(request, best.proposal.files, _question(request, best, last, folder), images)
 
     async def propose(
-        self, order: BuildRequest, files: Mapping[str, bytes], question: str, images: Sequence[Path]
+        self, request: BuildRequest, files: Mapping[str, bytes], question: str, images: Sequence[Path]
     ) -> Proposal:
         """Ask the model for a change of a site.
 
         Args:
-            order: The pages that `compare_site` compares with.
+            request: The pages that `compare_site` compares with.
             files: The site, placed in the model's working folder.
             question: The task of the model.
             images: Shown before the question.
@@ -136,7 +136,7 @@ class ModelAuthor:
         used = self._used
         if self._session is None:
             self._placed = files
-            self._session = ToolSession(profile=self._profile(order), **self._given)
+            self._session = ToolSession(profile=self._profile(request), **self._given)
         elif self._is_changed(files):
             run_dir = self._run_dir()
             write_site(files, run_dir / FILES / SITE, staging=run_dir)
@@ -173,7 +173,7 @@ class ModelAuthor:
             files: Mapping[str, bytes] = read_site(self._run_dir() / FILES / SITE)
         except CuaError as error:
             files, problem = {}, f"the site is gone: {error}"
-        said = (end.answer or end.reason or "").strip().split("\n")[0][:300]
+        summary = (end.answer or end.reason or "").strip().split("\n")[0][:300]
         if not problem and files == dict(before):
             problem = "nothing was changed"
         usage = result.usage
@@ -185,16 +185,16 @@ class ModelAuthor:
             if usage.cost_usd is None or used.cost_usd is None
             else max(usage.cost_usd - used.cost_usd, 0.0),
         )
-        text = "; ".join(part for part in (problem, said) if part)
-        return Proposal(files=files, said=text, usage=spent, stop=stop, run=str(result.run_dir or ""))
+        text = "; ".join(part for part in (problem, summary) if part)
+        return Proposal(files=files, summary=text, usage=spent, stop=stop, run=str(result.run_dir or ""))
 
-    def _profile(self, order: BuildRequest) -> Profile:
+    def _profile(self, request: BuildRequest) -> Profile:
         settings = load_settings(self._settings).settings
         prompt = resources.files("apps.video2web").joinpath("prompt.md").read_text(encoding="utf-8").strip()
 
         def make_compare(place: Workplace) -> Tool:
             write_site(self._placed, place.kernel.folder / SITE, staging=place.kernel.folder.parent)
-            return CompareTool(place.kernel.folder, order, self._judge)
+            return CompareTool(place.kernel.folder, request, self._evaluator)
 
         return Profile(
             name="web",
@@ -206,43 +206,44 @@ class ModelAuthor:
         )
 
 
-def _question(order: BuildRequest, best: Round, last: Round, folder: Path) -> str:
+def _question(request: BuildRequest, best: Round, last: Round, folder: Path) -> str:
     lines = []
     if last.number != best.number:
         lines.append(
             f"Your last change scored {last.score.score:.4f}, not more than {best.score.score:.4f}: it was taken back."
             + "".join(f" {page.problem}." for page in last.score.pages if page.problem)
         )
-    names = ", ".join(f"{SITE}/{name}" for name in order.names)
+    names = ", ".join(f"{SITE}/{name}" for name in request.names)
     lines.append(
         f"{names} in the working folder hold the best version so far (round {best.number}). The window is "
-        f"{order.viewport_px[0]}x{order.viewport_px[1]} px. The goal is a score of {order.goal:g}."
+        f"{request.viewport_px[0]}x{request.viewport_px[1]} px. The goal is a score of {request.goal:g}."
     )
     lines.append(describe_score(best.score.to_json(), best.lines()))
-    if order.interactions and best.number == 0 and last.number == 0:
+    if request.interactions and best.number == 0 and last.number == 0:
         lines.append("The recording shows these interactions (coordinates of the page):")
-        lines += [f"- {_told(one, order)}" for one in order.interactions]
+        lines += [f"- {_describe_interaction(interaction, request)}" for interaction in request.interactions]
     facts = BuildFolder(folder).recorded_facts() if best.number == 0 and last.number == 0 else None
     if facts is not None:
         lines.append("What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):")
         lines += list(tell_facts(facts))[:_MAX_FACTS]
-    if order.wish:
-        lines.append(f"The user wishes besides: {order.wish}")
+    if request.instruction:
+        lines.append(f"The user wishes besides: {request.instruction}")
     lines.append("Change the files so that less differs, then say in one sentence what you changed.")
     return "\n".join(lines)
 
 
-def _told(one: Interaction, order: BuildRequest) -> str:
-    box, end = one.box_px, f"; it leads to {order.names[one.leads_to]}" if one.leads_to is not None else ""
+def _describe_interaction(interaction: Interaction, request: BuildRequest) -> str:
+    box = interaction.box_px
+    end = f"; it leads to {request.names[interaction.leads_to]}" if interaction.leads_to is not None else ""
     return (
-        f"{order.names[one.page]}: {one.name}; x {box.left} to {box.right}, y {box.top} to {box.bottom} of the window "
-        f"changes within {one.duration_s:.2f} s{end}"
+        f"{request.names[interaction.page]}: {interaction.name}; x {box.left} to {box.right}, "
+        f"y {box.top} to {box.bottom} of the window changes within {interaction.duration_s:.2f} s{end}"
     )
 
 
-def _images(folder: Path, order: BuildRequest, best: Round, *, is_first: bool) -> list[Path]:
+def _images(folder: Path, request: BuildRequest, best: Round, *, is_first: bool) -> list[Path]:
     build = BuildFolder(folder)
-    paths = [build.reference(number) for number in range(1, len(order.pages) + 1)] if is_first else []
+    paths = [build.reference(number) for number in range(1, len(request.pages) + 1)] if is_first else []
     paths += [build.storyboard] if is_first and build.storyboard.is_file() else []
     paths += sorted((folder / "reference").glob("interaction-*-after.png"))[:_MAX_SHOWN] if is_first else []
     shown = sorted(build.round_dir(best.number).glob("*.png"))
@@ -250,7 +251,7 @@ def _images(folder: Path, order: BuildRequest, best: Round, *, is_first: bool) -
 
 
 def make_author(
-    judge: SiteEvaluator,
+    evaluator: SiteEvaluator,
     *,
     model: Model | str | None,
     sandbox: KernelMaker | str | None = None,
@@ -263,4 +264,4 @@ def make_author(
         flags = settings | ({"model": model} if model is not None else {})
         if load_settings(flags).settings.has_embedded_model:
             return LiteralAuthor()
-    return ModelAuthor(judge, model=model, sandbox=sandbox, watch=watch, scope=scope, **settings)
+    return ModelAuthor(evaluator, model=model, sandbox=sandbox, watch=watch, scope=scope, **settings)

@@ -74,13 +74,13 @@ class _Answer(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return
         try:
-            found = self.server.site.read(urlsplit(self.path).path)
+            content = self.server.site.read(urlsplit(self.path).path)
         except (OSError, ValueError):  # a name that no file can have
-            found = None
-        if found is None:
+            content = None
+        if content is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body, kind = found
+        body, kind = content
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
         self.send_header("Content-Length", str(len(body)))

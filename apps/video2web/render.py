@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.paintings import SHIFT, blocks_of_paintings, changed_by_text
+from apps.video2web.ink_attribution import SHIFT, blocks_of_ink, find_text_ink
 from cua.errors import CuaError
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
@@ -136,8 +136,8 @@ class OpenPage:
         asked = {"expression": call, "contextId": self._world, "returnByValue": True, "awaitPromise": True}
         answer = await self.session.send("Runtime.evaluate", asked)
         if "exceptionDetails" in answer:
-            said = answer["exceptionDetails"].get("exception", {}).get("description", "it fails")
-            raise CuaError(f"the page cannot be looked at: {said.splitlines()[0]}")
+            message = answer["exceptionDetails"].get("exception", {}).get("description", "it fails")
+            raise CuaError(f"the page cannot be looked at: {message.splitlines()[0]}")
         return answer["result"].get("value")
 
     async def photograph(self) -> NDArray[np.uint8]:
@@ -167,12 +167,12 @@ class SiteFiles:
     def read(self, path: str) -> tuple[bytes, str] | None:
         """Return a file and its media type by its URL path; None if there is no such file."""
         relative = PurePosixPath(unquote(path).lstrip("/") or "index.html")
-        found = (self._root / relative).resolve()
-        if found.is_dir():
-            found = found / "index.html"
-        if not found.is_relative_to(self._root) or not found.is_file() or found.stat().st_size > MAX_SITE_BYTES:
+        file = (self._root / relative).resolve()
+        if file.is_dir():
+            file = file / "index.html"
+        if not file.is_relative_to(self._root) or not file.is_file() or file.stat().st_size > MAX_SITE_BYTES:
             return None
-        return found.read_bytes(), mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+        return file.read_bytes(), mimetypes.guess_type(file.name)[0] or "application/octet-stream"
 
 
 class SitePages:
@@ -186,8 +186,8 @@ class SitePages:
     def read(self, path: str) -> tuple[bytes, str] | None:
         """Return a file and its media type by its URL path; None if there is no such file."""
         name = unquote(path).lstrip("/") or "index.html"
-        found = self._pages.get(name)
-        return None if found is None else (found, mimetypes.guess_type(name)[0] or "application/octet-stream")
+        content = self._pages.get(name)
+        return None if content is None else (content, mimetypes.guess_type(name)[0] or "application/octet-stream")
 
 
 Site = SiteFiles | SitePages
@@ -306,13 +306,13 @@ async def open_page(context: "BrowserContext", path: str = "/") -> OpenPage:
 
 async def _serve(site: Site, route: "Route") -> None:
     address = urlsplit(route.request.url)
-    found = None
+    content = None
     if f"{address.scheme}://{address.netloc}" == ORIGIN:
-        found = await asyncio.to_thread(site.read, address.path)
-    if found is None:
+        content = await asyncio.to_thread(site.read, address.path)
+    if content is None:
         await route.abort("addressunreachable")
     else:
-        await route.fulfill(status=200, body=found[0], content_type=found[1])
+        await route.fulfill(status=200, body=content[0], content_type=content[1])
 
 
 async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -331,14 +331,12 @@ async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray
     script = _script("blocks.js")
     texts = await opened.look(script, 0)
     first = await opened.photograph()
-    letters = changed_by_text(first, await _photograph_bare(opened, first), min_levels=2)
+    letters = find_text_ink(first, await _photograph_bare(opened, first), min_levels=2)
     await opened.look(script, SHIFT)
     second = await opened.photograph()
     height = min(len(first), len(second), len(image))
-    is_seen = changed_by_text(image, bare)[:height]
-    return blocks_of_paintings(
-        texts, first[:height], second[:height], image[:height], len(image), is_seen, letters[:height]
-    )
+    is_seen = find_text_ink(image, bare)[:height]
+    return blocks_of_ink(texts, first[:height], second[:height], image[:height], len(image), is_seen, letters[:height])
 
 
 def _script(name: str) -> str:

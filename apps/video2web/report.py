@@ -30,7 +30,7 @@ _CHART = (720, 150, 34)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageView:
+class PageReport:
     """Page of a round: images as data URLs, parts of the score as text."""
 
     name: str
@@ -43,7 +43,7 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundView:
+class RoundReport:
     """Round; `lines` are the kinds and texts of its code diff, `replays` state which interactions are missing and why.
 
     `broken` are the axe-core rules that its pages violate.
@@ -55,9 +55,9 @@ class RoundView:
     kind: str
     score: str
     gain: str
-    said: str
+    summary: str
     facts: tuple[tuple[str, str], ...]
-    pages: tuple[PageView, ...]
+    pages: tuple[PageReport, ...]
     findings: tuple[str, ...]
     broken: tuple[str, ...]
     replays: tuple[tuple[bool, str], ...]
@@ -66,7 +66,7 @@ class RoundView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ChartPoint:
     """Point of a round on the chart."""
 
     x: float
@@ -113,34 +113,34 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
 
 def _views(
     folder: BuildFolder, rounds: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], best: int
-) -> Iterator[RoundView]:
+) -> Iterator[RoundReport]:
     references = [_image(folder.reference(number)) for number in range(1, len(facts["names"]) + 1)]
     for each in rounds:
         number, base = int(each["number"]), int(each["base"])
         gain = float(each["score"]["score"]) - float(rounds[base]["score"]["score"])
         usage = each["usage"]
-        told = [("seconds", f"{float(each['seconds']):.1f}"), ("bytes of code", f"{int(each['code_bytes']):,}")]
-        told += [("elements", str(count)) for count in each["elements"] if count is not None]
+        details = [("seconds", f"{float(each['seconds']):.1f}"), ("bytes of code", f"{int(each['code_bytes']):,}")]
+        details += [("elements", str(count)) for count in each["elements"] if count is not None]
         broken = [line for page in each.get("accessibility", ()) for line in page or ()]
         if any(page is not None for page in each.get("accessibility", ())):
-            told += [("rules of axe-core broken", str(len(broken)))]
+            details += [("rules of axe-core broken", str(len(broken)))]
         tokens = int(usage["input_tokens"]) + int(usage["output_tokens"])
-        told += [("tokens", f"{tokens:,}")] if tokens else []
-        yield RoundView(
+        details += [("tokens", f"{tokens:,}")] if tokens else []
+        yield RoundReport(
             number=number,
             title=f"Round {number}" if number else "Draft",
             verdict=each["verdict"],
             kind="good" if each["verdict"] == "kept" else "bad",
             score=f"{float(each['score']['score']):.4f}",
             gain=f"{gain:+.4f}" if number else "",
-            said=_clipped(str(each["said"])),
-            facts=tuple(told),
+            summary=_clipped(str(each["said"])),
+            facts=tuple(details),
             pages=tuple(_pages(folder.round_dir(number), each, facts["names"], references)),
             findings=tuple(_clipped(str(line)) for line in each["findings"][:_MAX_FINDINGS]),
             broken=tuple(_clipped(str(line)) for line in broken[:_MAX_FINDINGS]),
             replays=tuple(
-                (bool(one["is_there"]), _clipped(f"{one['name']}: {one['why'] or 'as recorded'}"))
-                for one in each["score"].get("replays", ())
+                (bool(replay["is_there"]), _clipped(f"{replay['name']}: {replay['why'] or 'as recorded'}"))
+                for replay in each["score"].get("replays", ())
             ),
             lines=tuple(_diff(folder, number, base)) if number else (),
             is_best=number == best,
@@ -156,10 +156,10 @@ def _happenings(folder: BuildFolder) -> Iterator[str]:
 
 def _pages(
     folder: Path, facts: Mapping[str, Any], names: Sequence[str], references: Sequence[str]
-) -> Iterator[PageView]:
+) -> Iterator[PageReport]:
     images = facts["images"] or [{}] * len(names)
     for name, score, image, reference in zip(names, facts["score"]["pages"], images, references, strict=False):
-        yield PageView(
+        yield PageReport(
             name=_clipped(str(name)),
             score=f"{float(score['score']):.4f}",
             parts=tuple(
@@ -183,7 +183,7 @@ def _diff(folder: BuildFolder, number: int, base: int) -> Iterator[tuple[str, st
         yield ("name" if is_name else kinds.get(line[:1], "same")), _clipped(line)
 
 
-def _points(rounds: Sequence[Mapping[str, Any]], best: int) -> list[Point]:
+def _points(rounds: Sequence[Mapping[str, Any]], best: int) -> list[ChartPoint]:
     width, height, margin = _CHART
     scores = [float(each["score"]["score"]) for each in rounds]
     low, high = min(scores), max(scores)
@@ -192,7 +192,7 @@ def _points(rounds: Sequence[Mapping[str, Any]], best: int) -> list[Point]:
     for number, (each, score) in enumerate(zip(rounds, scores, strict=True)):
         kind = "best" if number == best else "good" if each["verdict"] == "kept" else "bad"
         y = height - margin - (score - low) / span * (height - 2 * margin)
-        points.append(Point(x=margin + number * step, y=y, kind=kind, label=f"{score:.4f}"))
+        points.append(ChartPoint(x=margin + number * step, y=y, kind=kind, label=f"{score:.4f}"))
     return points
 
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.compare import Differences, difference_image, side_by_side
-from apps.video2web.interactions import Act, Interaction
+from apps.video2web.compare import PageDifferences, difference_image, side_by_side
+from apps.video2web.interactions import Interaction, PageAction
 from apps.video2web.render import Rendering
 from apps.video2web.score import Reference, SiteScore, read_reference
 from apps.video2web.site_files import Files, code_bytes, read_site, write_site
@@ -32,7 +32,7 @@ Verdict = Literal["kept", "rolled back", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedFacts:
     """Facts found in a recording, for a model and for the report.
 
     Attributes:
@@ -53,7 +53,7 @@ class BuildRequest:
         viewport_px: Width and height of the viewport that the pages are rendered in.
         goal: Score at which the build ends.
         max_rounds: Maximum number of rounds after the draft.
-        wish: Further wishes of the user, in words.
+        instruction: Additional instruction of the user.
         files: File names of the pages, if they differ from the default.
         interactions: Interactions found in a recording.
         recorded: Facts found in the recording; None without one, and when a build is resumed.
@@ -63,10 +63,10 @@ class BuildRequest:
     viewport_px: tuple[int, int]
     goal: float = GOAL
     max_rounds: int = MAX_ROUNDS
-    wish: str = ""
+    instruction: str = ""
     files: tuple[str, ...] = ()
     interactions: tuple[Interaction, ...] = ()
-    recorded: Recorded | None = None
+    recorded: RecordedFacts | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Proposal:
 
     Attributes:
         files: Files of the site.
-        said: Description of the change in one sentence.
+        summary: Description of the change in one sentence.
         usage: Model usage.
         stop: Reason why there will be no further round; "" if there may be one.
         memory: JSON values that the author receives when it continues from this version.
@@ -93,7 +93,7 @@ class Proposal:
     """
 
     files: Files
-    said: str
+    summary: str
     usage: Usage = field(default_factory=Usage)
     stop: str = ""
     memory: Mapping[str, Any] = field(default_factory=dict)
@@ -122,19 +122,19 @@ class Round:
     verdict: Verdict
     score: SiteScore
     proposal: Proposal
-    findings: tuple[Differences, ...]
+    findings: tuple[PageDifferences, ...]
     renderings: tuple[Rendering | None, ...] = ()
     seconds: float = 0.0
     violations: tuple[tuple[str, ...] | None, ...] = ()
 
     def lines(self) -> list[str]:
         """Return the differences as text."""
-        return [*self.score.missing(), *(line for found in self.findings for line in found.lines())]
+        return [*self.score.missing(), *(line for differences in self.findings for line in differences.lines())]
 
 
-def viewport_of(order: BuildRequest, reference: Reference) -> tuple[int, int]:
+def viewport_of(request: BuildRequest, reference: Reference) -> tuple[int, int]:
     """Return the viewport for a page: at most as high as its image, since it fills at least the viewport."""
-    width, height = order.viewport_px
+    width, height = request.viewport_px
     return width, min(height, reference.image.shape[0])
 
 
@@ -153,20 +153,25 @@ class BuildFolder:
         """True if a build was begun in the folder."""
         return (self.path / "build.json").is_file()
 
-    def begin(self, order: BuildRequest, about: Mapping[str, Any]) -> None:
+    def begin(self, request: BuildRequest, about: Mapping[str, Any]) -> None:
         """Write the order into the folder."""
         (self.path / "reference").mkdir(parents=True, exist_ok=True)
         (self.path / "rounds").mkdir(exist_ok=True)
-        for number, page in enumerate(order.pages, 1):
+        for number, page in enumerate(request.pages, 1):
             save_image(page.image, self.reference(number))
-        facts = {"version": 1, "viewport_px": order.viewport_px, "goal": order.goal, "max_rounds": order.max_rounds}
-        facts |= {"wish": order.wish, "names": [page.name for page in order.pages], **about}
+        facts = {
+            "version": 1,
+            "viewport_px": request.viewport_px,
+            "goal": request.goal,
+            "max_rounds": request.max_rounds,
+        }
+        facts |= {"wish": request.instruction, "names": [page.name for page in request.pages], **about}
         facts["interactions"] = [
-            self._keep_interaction(number, one) for number, one in enumerate(order.interactions, 1)
+            self._keep_interaction(number, interaction) for number, interaction in enumerate(request.interactions, 1)
         ]
-        if order.recorded is not None:
-            save_image(order.recorded.sheet, self.storyboard)
-            _write_json(self.path / "reference" / "facts.json", dict(order.recorded.facts))
+        if request.recorded is not None:
+            save_image(request.recorded.sheet, self.storyboard)
+            _write_json(self.path / "reference" / "facts.json", dict(request.recorded.facts))
         _write_json(self.path / "build.json", facts)
 
     @property
@@ -179,16 +184,21 @@ class BuildFolder:
         path = self.path / "reference" / "facts.json"
         return _read_object(path) if path.is_file() else None
 
-    def _keep_interaction(self, number: int, one: Interaction) -> dict[str, Any]:
-        images = {"before": one.before, "after": one.after, "end_page": one.end_page}
+    def _keep_interaction(self, number: int, interaction: Interaction) -> dict[str, Any]:
+        images = {"before": interaction.before, "after": interaction.after, "end_page": interaction.end_page}
         for name, image in images.items():
             if image is not None:
                 save_image(image, self._interaction_image(number, name))
-        facts = {"kind": one.kind, "page": one.page, "acts": [asdict(act) for act in one.acts]}
-        box = one.box_px
-        facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": one.duration_s}
-        facts |= {"easing": one.easing, "wait_s": one.wait_s, "end_state": one.end_state, "end_row_px": one.end_row_px}
-        return {**facts, "leads_to": one.leads_to, "has_end_page": one.end_page is not None}
+        facts = {"kind": interaction.kind, "page": interaction.page, "acts": [asdict(act) for act in interaction.acts]}
+        box = interaction.box_px
+        facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": interaction.duration_s}
+        facts |= {
+            "easing": interaction.easing,
+            "wait_s": interaction.wait_s,
+            "end_state": interaction.end_state,
+            "end_row_px": interaction.end_row_px,
+        }
+        return {**facts, "leads_to": interaction.leads_to, "has_end_page": interaction.end_page is not None}
 
     def _interaction_image(self, number: int, name: str) -> Path:
         return self.path / "reference" / f"interaction-{number}-{name.replace('_', '-')}.png"
@@ -198,7 +208,7 @@ class BuildFolder:
         return Interaction(
             kind=str(facts["kind"]),
             page=int(facts["page"]),
-            acts=tuple(Act(**act) for act in facts["acts"]),
+            acts=tuple(PageAction(**act) for act in facts["acts"]),
             box_px=Box(left, top, right, bottom),
             before=load_image(self._interaction_image(number, "before")),
             after=load_image(self._interaction_image(number, "after")),
@@ -223,7 +233,7 @@ class BuildFolder:
         """
         return _read_object(self.path / "build.json")
 
-    def order(self) -> BuildRequest:
+    def request(self) -> BuildRequest:
         """Read the order of the build.
 
         Raises:
@@ -241,9 +251,10 @@ class BuildFolder:
                 viewport_px=(width, height),
                 goal=float(facts["goal"]),
                 max_rounds=int(facts["max_rounds"]),
-                wish=str(facts["wish"]),
+                instruction=str(facts["wish"]),
                 interactions=tuple(
-                    self._read_interaction(number, one) for number, one in enumerate(facts.get("interactions", ()), 1)
+                    self._read_interaction(number, interaction)
+                    for number, interaction in enumerate(facts.get("interactions", ()), 1)
                 ),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -255,16 +266,16 @@ class BuildFolder:
 
     def rounds(self) -> list[dict[str, Any]]:
         """Return the finished rounds, in order."""
-        found: list[dict[str, Any]] = []
-        while (self.round_dir(len(found)) / "round.json").is_file():
-            found.append(_read_object(self.round_dir(len(found)) / "round.json"))
-        return found
+        rounds: list[dict[str, Any]] = []
+        while (self.round_dir(len(rounds)) / "round.json").is_file():
+            rounds.append(_read_object(self.round_dir(len(rounds)) / "round.json"))
+        return rounds
 
     def site(self, number: int) -> dict[str, bytes]:
         """Return the site of a round."""
         return read_site(self.round_dir(number) / "site")
 
-    def keep(self, done: Round, order: BuildRequest) -> dict[str, Any]:
+    def keep(self, done: Round, request: BuildRequest) -> dict[str, Any]:
         """Write a round; it counts once its folder has its final name."""
         folder = self.round_dir(done.number)
         fresh = folder.with_name(f"{folder.name}.new")
@@ -273,8 +284,8 @@ class BuildFolder:
         if done.proposal.files:
             write_site(done.proposal.files, fresh / "site")
         images = [
-            self._keep_images(fresh, done, page, order.pages[page].image)
-            for page in range(len(order.pages))
+            self._keep_images(fresh, done, page, request.pages[page].image)
+            for page in range(len(request.pages))
             if done.renderings
         ]
         facts = {
@@ -282,7 +293,7 @@ class BuildFolder:
             "base": done.base,
             "verdict": done.verdict,
             "score": done.score.to_json(),
-            "said": done.proposal.said,
+            "said": done.proposal.summary,
             "stop": done.proposal.stop,
             "memory": dict(done.proposal.memory),
             "run": done.proposal.run,

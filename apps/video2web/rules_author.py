@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.markup import Markup, write_markup
-from apps.video2web.layout.pieces import PagePieces, Primitive, find_pieces
+from apps.video2web.layout.primitives import PagePieces, Primitive, find_pieces
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.rounds import BuildRequest, Proposal, Round
 from apps.video2web.rules_interactions import attach, write_interactions
@@ -25,7 +25,7 @@ _STEPS = ("sizes", "places", "colours")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Mend:
+class _TextCorrection:
     """Correction of a text: offset in pixels, factor of its font size, offset of its colour in levels."""
 
     right_px: float = 0.0
@@ -43,69 +43,69 @@ class LiteralAuthor:
         self._pieces: dict[int, PagePieces] = {}
         self._further: tuple[dict[str, bytes], dict[str, str]] | None = None
 
-    async def draft(self, order: BuildRequest) -> Proposal:
+    async def draft(self, request: BuildRequest) -> Proposal:
         """Write the page as parsed by the rules."""
-        files = await asyncio.to_thread(self._files, order, {})
-        return Proposal(files=files, said="written by rules from the image")
+        files = await asyncio.to_thread(self._files, request, {})
+        return Proposal(files=files, summary="written by rules from the image")
 
-    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+    async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Correct the texts that differ, one kind of correction per round."""
         memory = dict(best.proposal.memory)
         done = int(last.proposal.memory.get("step", 0))
         kind = _STEPS[done % len(_STEPS)]
-        mends = await asyncio.to_thread(self._mends, order, best, kind, memory.get("mends", {}))
-        count = sum(len(page) for page in mends.values())
-        files = await asyncio.to_thread(self._files, order, mends, is_full=True)
-        said = f"height of the page and {kind} of texts fitted by rules ({count} corrections in all)"
-        return Proposal(files=files, said=said, memory={"step": done + 1, "mends": mends})
+        corrections = await asyncio.to_thread(self._find_corrections, request, best, kind, memory.get("mends", {}))
+        count = sum(len(page) for page in corrections.values())
+        files = await asyncio.to_thread(self._files, request, corrections, is_full=True)
+        summary = f"height of the page and {kind} of texts fitted by rules ({count} corrections in all)"
+        return Proposal(files=files, summary=summary, memory={"step": done + 1, "mends": corrections})
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _pieces_of(self, order: BuildRequest, page: int) -> PagePieces:
+    def _pieces_of(self, request: BuildRequest, page: int) -> PagePieces:
         if page not in self._pieces:
-            self._pieces[page] = find_pieces(order.pages[page].image, order.pages[page].lines)
+            self._pieces[page] = find_pieces(request.pages[page].image, request.pages[page].lines)
         return self._pieces[page]
 
     def _files(
-        self, order: BuildRequest, mends: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
+        self, request: BuildRequest, corrections: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
     ) -> dict[str, bytes]:
         files: dict[str, bytes] = {}
-        for page, reference in enumerate(order.pages):
-            pieces = _mended(self._pieces_of(order, page), mends.get(str(page), {}))
+        for page, reference in enumerate(request.pages):
+            pieces = _correct_primitives(self._pieces_of(request, page), corrections.get(str(page), {}))
             markup = write_markup(build_tree(pieces), reference.image)
             if is_full:
                 height = _HEIGHT_CSS.format(height=reference.image.shape[0])
                 markup = replace(markup, css=markup.css + height)
             files |= dict(_page_files(markup, f"page-{page + 1}" if page else ""))
         if self._further is None:
-            self._further = write_interactions(order.interactions, order.names, _write_page)
+            self._further = write_interactions(request.interactions, request.names, _write_page)
         further, sections = self._further
         files |= {name: attach(files[name], section) for name, section in sections.items()}
         return files | further
 
-    def _mends(
-        self, order: BuildRequest, best: Round, kind: str, known: Mapping[str, Any]
+    def _find_corrections(
+        self, request: BuildRequest, best: Round, kind: str, known: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
         """Return the corrections by page and piece number: the best round's plus new ones."""
-        mends: dict[str, dict[str, Any]] = {
-            str(page): dict(known.get(str(page), {})) for page in range(len(order.pages))
+        corrections: dict[str, dict[str, Any]] = {
+            str(page): dict(known.get(str(page), {})) for page in range(len(request.pages))
         }
-        for page, (reference, score) in enumerate(zip(order.pages, best.score.pages, strict=True)):
+        for page, (reference, score) in enumerate(zip(request.pages, best.score.pages, strict=True)):
             rendering = best.renderings[page]
             if rendering is None:
                 continue
-            pieces = self._pieces_of(order, page)
+            pieces = self._pieces_of(request, page)
             sizes = _size(reference.image), _size(rendering.image)
             for number, piece in enumerate(pieces.leaves):
                 pair = _pair_of(piece, score.blocks.pairs, sizes[0]) if piece.kind == "text" else None
                 if pair is None:
                     continue
-                old = _read_mend(mends[str(page)].get(str(number)))
+                old = _read_correction(corrections[str(page)].get(str(number)))
                 new = _correction(kind, *pair, sizes)
-                if new != _Mend():
-                    mends[str(page)][str(number)] = _added(old, new)
-        return mends
+                if new != _TextCorrection():
+                    corrections[str(page)][str(number)] = _added(old, new)
+        return corrections
 
 
 def _write_page(image: NDArray[np.uint8], name: str) -> dict[str, bytes]:
@@ -132,21 +132,23 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
     return buffer.getvalue()
 
 
-def _mended(pieces: PagePieces, mends: Mapping[str, Any]) -> PagePieces:
+def _correct_primitives(pieces: PagePieces, corrections: Mapping[str, Any]) -> PagePieces:
     leaves = list(pieces.leaves)
-    for number, value in mends.items():
-        leaves[int(number)] = _mended_piece(leaves[int(number)], _read_mend(value))
+    for number, value in corrections.items():
+        leaves[int(number)] = _correct_primitive(leaves[int(number)], _read_correction(value))
     return replace(pieces, leaves=tuple(leaves))
 
 
-def _mended_piece(piece: Primitive, mend: _Mend) -> Primitive:
+def _correct_primitive(piece: Primitive, correction: _TextCorrection) -> Primitive:
     box, font = piece.box_px, piece.font
-    left, top = round(box.left + mend.right_px), round(box.top + mend.down_px)
-    width, height = max(round(box.width * mend.scale), 1), max(round(box.height * mend.scale), 1)
+    left, top = round(box.left + correction.right_px), round(box.top + correction.down_px)
+    width, height = max(round(box.width * correction.scale), 1), max(round(box.height * correction.scale), 1)
     top += (box.height - height) // 2
     moved = Box(max(left, 0), max(top, 0), max(left, 0) + width, max(top, 0) + height)
-    red, green, blue = (min(max(round(level + off), 0), 255) for level, off in zip(piece.rgb, mend.color, strict=True))
-    fitted = replace(font, size_px=round(font.size_px * mend.scale, 1)) if font is not None else None
+    red, green, blue = (
+        min(max(round(level + off), 0), 255) for level, off in zip(piece.rgb, correction.color, strict=True)
+    )
+    fitted = replace(font, size_px=round(font.size_px * correction.scale, 1)) if font is not None else None
     return replace(piece, box_px=moved, font=fitted, rgb=(red, green, blue))
 
 
@@ -168,30 +170,38 @@ def _pair_of(
     return None
 
 
-def _correction(kind: str, theirs: TextBlock, page: TextBlock, sizes: tuple[tuple[int, int], tuple[int, int]]) -> _Mend:
+def _correction(
+    kind: str, theirs: TextBlock, page: TextBlock, sizes: tuple[tuple[int, int], tuple[int, int]]
+) -> _TextCorrection:
     (width, height), (our_width, our_height) = sizes
     match kind:
         case "sizes":
             scale = theirs.width * width / max(page.width * our_width, 1)
             is_off = 0.01 < abs(scale - 1) < _MAX_STRETCH and theirs.text == page.text
-            return _Mend(scale=scale) if is_off else _Mend()
+            return _TextCorrection(scale=scale) if is_off else _TextCorrection()
         case "places":
             right = theirs.left * width - page.left * our_width
             down = (theirs.top + theirs.height / 2) * height - (page.top + page.height / 2) * our_height
-            return _Mend(right_px=right, down_px=down) if max(abs(right), abs(down)) >= 1 else _Mend()
+            return (
+                _TextCorrection(right_px=right, down_px=down) if max(abs(right), abs(down)) >= 1 else _TextCorrection()
+            )
         case _:
-            red, green, blue = (one - other for one, other in zip(theirs.rgb, page.rgb, strict=True))
-            return _Mend(color=(red, green, blue)) if max(map(abs, (red, green, blue))) >= 2 else _Mend()
+            red, green, blue = (color - ours for color, ours in zip(theirs.rgb, page.rgb, strict=True))
+            return (
+                _TextCorrection(color=(red, green, blue))
+                if max(map(abs, (red, green, blue))) >= 2
+                else _TextCorrection()
+            )
 
 
-def _read_mend(value: Any) -> _Mend:
+def _read_correction(value: Any) -> _TextCorrection:
     if value is None:
-        return _Mend()
+        return _TextCorrection()
     right, down, scale, red, green, blue = (float(number) for number in value)
-    return _Mend(right_px=right, down_px=down, scale=scale, color=(red, green, blue))
+    return _TextCorrection(right_px=right, down_px=down, scale=scale, color=(red, green, blue))
 
 
-def _added(old: _Mend, new: _Mend) -> list[float]:
-    colors = [one + other for one, other in zip(old.color, new.color, strict=True)]
+def _added(old: _TextCorrection, new: _TextCorrection) -> list[float]:
+    colors = [old_color + ours for old_color, ours in zip(old.color, new.color, strict=True)]
     values = [old.right_px + new.right_px, old.down_px + new.down_px, old.scale * new.scale, *colors]
     return [round(value, 3) for value in values]

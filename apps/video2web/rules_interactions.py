@@ -48,13 +48,13 @@ _NOTICE_S = 2.5
 WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
 
 
-def find_hover_style(one: Interaction) -> tuple[dict[str, str], dict[str, str]]:
+def find_hover_style(interaction: Interaction) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hover style of the element under the pointer, and of its contents.
 
     Args:
-        one: A hover; its box contains the whole change, including shadows.
+        interaction: A hover; its box contains the whole change, including shadows.
     """
-    before, after = one.before, one.after
+    before, after = interaction.before, interaction.after
     style: dict[str, str] = {}
     inner: dict[str, str] = {}
     move = find_move(before, after)
@@ -87,7 +87,7 @@ def _ground(image: Pixels) -> list[int]:
 
 
 def _is_other(first: Sequence[int], second: Sequence[int]) -> bool:
-    return max(abs(one - other) for one, other in zip(first, second, strict=True)) >= _MIN_STEP
+    return max(abs(before - after) for before, after in zip(first, second, strict=True)) >= _MIN_STEP
 
 
 def find_move(before: Pixels, after: Pixels) -> str:
@@ -144,8 +144,8 @@ def write_interactions(
         Files by name, and for each page the HTML at the end of its body.
     """
     writer = _Writer(names, write_page)
-    for one in interactions:
-        writer.add(one)
+    for interaction in interactions:
+        writer.add(interaction)
     return writer.finish()
 
 
@@ -159,61 +159,65 @@ class _Writer:
         self._states: dict[tuple[int, int], str] = {(0, 0): ""}
         self._ways: dict[tuple[int, tuple[Any, ...]], str] = {(page, ()): "" for page in range(len(names))}
 
-    def add(self, one: Interaction) -> None:
+    def add(self, interaction: Interaction) -> None:
         """Add an interaction if the rules support it."""
-        before = tuple(act for act in one.acts[:-1] if act.trigger != "scroll")
-        state = self._ways.get((one.page, before))
+        before = tuple(act for act in interaction.acts[:-1] if act.trigger != "scroll")
+        state = self._ways.get((interaction.page, before))
         if state is None:
             return
-        act: dict[str, Any] = {"page": self._names[one.page], "state": state}
-        act |= {"on": one.act.trigger, "x": one.act.x_px, "y": one.act.y_px + one.act.scroll_px}
-        act |= {"seconds": round(one.duration_s, 2), "easing": one.easing or "ease"}
-        way = (one.page, (*before, one.act))
-        match one.act.trigger:
+        act: dict[str, Any] = {"page": self._names[interaction.page], "state": state}
+        act |= {
+            "on": interaction.act.trigger,
+            "x": interaction.act.x_px,
+            "y": interaction.act.y_px + interaction.act.scroll_px,
+        }
+        act |= {"seconds": round(interaction.duration_s, 2), "easing": interaction.easing or "ease"}
+        way = (interaction.page, (*before, interaction.act))
+        match interaction.act.trigger:
             case "click":
-                self._add_click(one, act, way)
+                self._add_click(interaction, act, way)
             case "type":
                 self._ways.setdefault(way, state)
             case "hover":
-                self._add_hover(one, act)
+                self._add_hover(interaction, act)
             case "wait":
-                self._add_wait(one, act, way)
-            case "scroll" if one.kind == "reveal" and not state:
-                self._add_reveal(one, act)
+                self._add_wait(interaction, act, way)
+            case "scroll" if interaction.kind == "reveal" and not state:
+                self._add_reveal(interaction, act)
             case "scroll" if not state:
-                self._add_stays(one, act)
+                self._add_stays(interaction, act)
 
-    def _add_click(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
-        if one.leads_to is not None:
-            if one.end_state is not None:
-                self._states[one.leads_to, one.end_state] = ""
-            self._acts.append({**act, "href": self._names[one.leads_to]})
+    def _add_click(self, interaction: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
+        if interaction.leads_to is not None:
+            if interaction.end_state is not None:
+                self._states[interaction.leads_to, interaction.end_state] = ""
+            self._acts.append({**act, "href": self._names[interaction.leads_to]})
             return
-        if one.end_page is None or one.end_state is None:
-            to = self._add_patch(one)  # reverted later: a menu by the next click, a toast by itself
-            act["back"] = _NOTICE_S if one.kind == "toast" else 0
+        if interaction.end_page is None or interaction.end_state is None:
+            to = self._add_patch(interaction)  # reverted later: a menu by the next click, a toast by itself
+            act["back"] = _NOTICE_S if interaction.kind == "toast" else 0
         else:
-            to = self._state_of(one)
+            to = self._state_of(interaction)
         self._ways.setdefault(way, to)
         self._acts.append({**act, "to": to})
 
-    def _state_of(self, one: Interaction) -> str:
+    def _state_of(self, interaction: Interaction) -> str:
         """Return the name of the state in which an interaction ends; a new state is written."""
-        assert one.end_page is not None and one.end_state is not None
-        key = (one.page, one.end_state)
+        assert interaction.end_page is not None and interaction.end_state is not None
+        key = (interaction.page, interaction.end_state)
         if key not in self._states:
-            height, width = one.end_page.shape[:2]
-            place = (0, one.end_row_px, width, height)
-            self._states[key] = self._add_section(one, one.end_page, place)
+            height, width = interaction.end_page.shape[:2]
+            place = (0, interaction.end_row_px, width, height)
+            self._states[key] = self._add_section(interaction, interaction.end_page, place)
         return self._states[key]
 
-    def _add_patch(self, one: Interaction) -> str:
+    def _add_patch(self, interaction: Interaction) -> str:
         """Overlay only the changed box with its end state, and return the name of the state."""
-        box = one.box_px
-        place = (box.left, box.top + one.act.scroll_px, one.after.shape[1], one.after.shape[0])
-        return self._add_section(one, one.after, place)
+        box = interaction.box_px
+        place = (box.left, box.top + interaction.act.scroll_px, interaction.after.shape[1], interaction.after.shape[0])
+        return self._add_section(interaction, interaction.after, place)
 
-    def _add_section(self, one: Interaction, image: NDArray[np.uint8], place: tuple[int, int, int, int]) -> str:
+    def _add_section(self, interaction: Interaction, image: NDArray[np.uint8], place: tuple[int, int, int, int]) -> str:
         name = f"state-{1 + sum(file.endswith('.css') for file in self._files)}"
         files = dict(self._write_page(image, name))
         html = files.pop(f"{name}.html").decode()
@@ -221,18 +225,18 @@ class _Writer:
         files[f"{name}.css"] = files[f"{name}.css"].replace(b"\nbody {", b"\n.page {")
         self._files |= files
         left, top, width, height = place
-        self._sections[self._names[one.page]] += _SECTION.format(
+        self._sections[self._names[interaction.page]] += _SECTION.format(
             name=name, left=left, top=top, width=width, height=height, style=STYLE, body=body.strip("\n")
         )
         return name
 
-    def _add_hover(self, one: Interaction, act: dict[str, Any]) -> None:
-        box, down = one.box_px, one.act.scroll_px
-        if one.kind in _PATCHED:
-            self._acts.append({**act, "patch": self._add_patch(one)})
+    def _add_hover(self, interaction: Interaction, act: dict[str, Any]) -> None:
+        box, down = interaction.box_px, interaction.act.scroll_px
+        if interaction.kind in _PATCHED:
+            self._acts.append({**act, "patch": self._add_patch(interaction)})
             return
         name = f"hover-{len(self._acts) + 1}"
-        style, inner = find_hover_style(one)
+        style, inner = find_hover_style(interaction)
         if not style.keys() and not inner:
             return
         place = [box.left, box.top + down, box.width, box.height]
@@ -245,25 +249,25 @@ class _Writer:
         if inner:
             self._css.append(_rule(f".{name}.is-over *, .{name}-in.is-over *", inner))
 
-    def _add_wait(self, one: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
+    def _add_wait(self, interaction: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
         if any(each["on"] == "wait" and each["state"] == act["state"] for each in self._acts):
             return
-        to = self._add_patch(one)
+        to = self._add_patch(interaction)
         self._ways.setdefault(way, to)
-        self._acts.append({**act, "wait": one.wait_s, "to": to})
+        self._acts.append({**act, "wait": interaction.wait_s, "to": to})
 
-    def _add_reveal(self, one: Interaction, act: dict[str, Any]) -> None:
-        name, box = f"reveal-{len(self._acts) + 1}", one.box_px
-        place = [box.left, box.top + one.act.scroll_px, box.width, box.height]
+    def _add_reveal(self, interaction: Interaction, act: dict[str, Any]) -> None:
+        name, box = f"reveal-{len(self._acts) + 1}", interaction.box_px
+        place = [box.left, box.top + interaction.act.scroll_px, box.width, box.height]
         self._acts.append({**act, "on": "reveal", "name": name, "box": place})
         self._css.append(_REVEAL_CSS.format(name=name, rise=_RISE_PX, time=f"{act['seconds']}s {act['easing']}"))
 
-    def _add_stays(self, one: Interaction, act: dict[str, Any]) -> None:
+    def _add_stays(self, interaction: Interaction, act: dict[str, Any]) -> None:
         """Add a header that stays while the page scrolls."""
-        depth = find_header(one.before, one.after)
+        depth = find_header(interaction.before, interaction.after)
         if depth < _MIN_HEADER_PX or any(each["on"] == "stays" and each["page"] == act["page"] for each in self._acts):
             return
-        place = [0, 0, one.before.shape[1], depth]
+        place = [0, 0, interaction.before.shape[1], depth]
         self._acts.append({**act, "on": "stays", "x": 2, "y": depth // 2, "box": place, "name": "stays"})
         self._css.append(".stays { position: sticky; top: 0; z-index: 5 }")
 

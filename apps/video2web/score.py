@@ -17,26 +17,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.layout.pieces import read_page
-from apps.video2web.paintings import changed_by_text
+from apps.video2web.ink_attribution import find_text_ink
+from apps.video2web.layout.primitives import read_page
 from apps.video2web.render import PageBox, Rendering
-from apps.video2web.replaying import Replay, score_replays
+from apps.video2web.replay import Replay, score_replays
 from visual_tools.errors import require
 from visual_tools.ocr import TextLine
 from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
 
-INTERACTIONS_SHARE = 0.2
+INTERACTIONS_SHARE = 0.2  # weight of the interactions in the score; documented in docs/web.md, "The score"
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")
 """Parts of the score of a page, named as in `PageScore.to_json`."""
 
-_MIN_COVERED, _MIN_WRITTEN, _MIN_RUN = 0.5, 0.6, 3
-_MIN_HEIGHT = 0.3  # of the box in which a line is read: the box of small text is higher than its ink
-_MIN_TEXTURE = 0.01
-_AROUND_PX, _READ_PX, _MIN_SAME = 24, 120, 0.8
-"""Distance and similarity at which words of a picture count as the source of a text."""
+# These limits decide whether text on our page is real text or part of a picture. Higher values reject more text that
+# the OCR misread or cropped, lower ones accept text placed over a picture of it. They are checked by the pages of
+# tests/apps/video2web/test_score.py (a page whose image is its background scores below 0.25).
+_MIN_COVERED = 0.5  # share of the smaller box that two boxes must share to be at the same position
+_MIN_WRITTEN = 0.6  # share of a line's characters that the page's elements must contain
+_MIN_RUN = 3  # characters; shorter common runs occur by chance
+_MIN_HEIGHT = 0.3  # share of a read line that ink must cover in height: boxes of small text are higher
+_MIN_TEXTURE = 0.01  # share of edge pixels around a block below which there is no picture to read; saves OCR time
+_AROUND_PX, _READ_PX = 24, 120  # search distance around a block, and margin that is read with it for context
+_MIN_SAME = 0.8  # like _MIN_WRITTEN, for words near the block instead of at its position: stricter, as they may differ
 
-_MIN_LINE_PX = 32
-_MIN_THICK_PX = 8.0
+_MIN_LINE_PX = 32  # straight edges of this length are borders and not strokes of letters
+_MIN_THICK_PX = 8.0  # thickness to which a line is widened for its IoU, so that a shift of a pixel still overlaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,7 @@ class SiteScore:
 
     def missing(self) -> list[str]:
         """Return the missing interactions as text."""
-        return [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_there]
+        return [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_present]
 
     @property
     def score(self) -> float:
@@ -155,7 +160,7 @@ class SiteScore:
             "replays": [
                 {
                     "name": each.interaction.name,
-                    "is_there": each.is_there,
+                    "is_there": each.is_present,
                     "why": each.why,
                     "score": round(each.score, 3),
                     "duration_s": [each.interaction.duration_s, each.duration_s],
@@ -174,12 +179,12 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
         reference: Expected page.
         ours: Our page, rendered with its blocks.
     """
-    found = own_blocks(ours) if reference.is_html else written_blocks(ours)
+    page_blocks = own_blocks(ours) if reference.is_html else written_blocks(ours)
     return PageScore(
-        blocks=match_blocks(reference.blocks, found),
+        blocks=match_blocks(reference.blocks, page_blocks),
         visual=visual_similarity(reference.image, ours.image),
         layout=None if reference.boxes is None else match_boxes(reference.boxes, ours.boxes),
-        page_blocks=found,
+        page_blocks=page_blocks,
     )
 
 
@@ -250,15 +255,15 @@ def _is_in_image(block: TextBlock, lines: Sequence[TextBlock], shape: tuple[int,
 
 def _share_said(text: str, other: str) -> float:
     """Return the share of a text that occurs in another one, in runs of some characters; spaces are ignored."""
-    one, two = "".join(text.split()), "".join(other.split())
-    runs = SequenceMatcher(None, one, two, autojunk=False).get_matching_blocks()
-    known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(one)))
-    return known / max(len(one), 1)
+    chars, other_chars = "".join(text.split()), "".join(other.split())
+    runs = SequenceMatcher(None, chars, other_chars, autojunk=False).get_matching_blocks()
+    known = sum(run.size for run in runs if run.size >= min(_MIN_RUN, len(chars)))
+    return known / max(len(chars), 1)
 
 
 def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     """Return the lines read from the image of a page that its elements contain; text in pictures is omitted."""
-    changed = None if page.bare is None else changed_by_text(page.image, page.bare)
+    changed = None if page.bare is None else find_text_ink(page.image, page.bare)
     lines = read_blocks(page.image, read_page(page.image))
     own = own_blocks(page)
     return tuple(line for line in lines if _is_written(line, page, own, changed))
@@ -289,9 +294,9 @@ def _is_inked(line: TextBlock, changed: NDArray[np.bool_]) -> bool:
     return bool(is_wide and np.ptp(along) + 1 >= _MIN_HEIGHT * part.shape[0])
 
 
-def _common_area(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:
-    width = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
-    height = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
+def _common_area(box: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> float:
+    width = min(box[0] + box[2], other[0] + other[2]) - max(box[0], other[0])
+    height = min(box[1] + box[3], other[1] + other[3]) - max(box[1], other[1])
     return max(width, 0.0) * max(height, 0.0)
 
 
@@ -346,18 +351,18 @@ def _join_along(boxes: Sequence[PageBox], is_across: bool) -> list[PageBox]:
     return kept
 
 
-def _do_adjoin(one: PageBox, other: PageBox, is_across: bool) -> bool:
-    gap = other.left - one.left - one.width if is_across else other.top - one.top - one.height
+def _do_adjoin(box: PageBox, other: PageBox, is_across: bool) -> bool:
+    gap = other.left - box.left - box.width if is_across else other.top - box.top - box.height
     return abs(gap) <= 1
 
 
-def _joined(one: PageBox, other: PageBox) -> PageBox:
-    left, top = min(one.left, other.left), min(one.top, other.top)
+def _joined(box: PageBox, other: PageBox) -> PageBox:
+    left, top = min(box.left, other.left), min(box.top, other.top)
     right, bottom = (
-        max(one.left + one.width, other.left + other.width),
-        max(one.top + one.height, other.top + other.height),
+        max(box.left + box.width, other.left + other.width),
+        max(box.top + box.height, other.top + other.height),
     )
-    return replace(one, left=left, top=top, width=right - left, height=bottom - top)
+    return replace(box, left=left, top=top, width=right - left, height=bottom - top)
 
 
 def _edges(boxes: Sequence[PageBox]) -> NDArray[np.float64]:

@@ -50,8 +50,8 @@ def read_site(folder: Path, *, page: str = "index.html") -> dict[str, bytes]:
 
 def _walk(folder: Path, below: str, depth: int = 0) -> Iterator[str]:
     with os.scandir(folder / below) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
+        ordered = sorted(entries, key=lambda entry: entry.name)
+    for entry in ordered:
         name = f"{below}/{entry.name}" if below else entry.name
         if entry.is_dir(follow_symlinks=False) and depth < 8:
             yield from _walk(folder, name, depth + 1)
@@ -98,8 +98,8 @@ def diff_code(before: Files, after: Files) -> str:
         if old == new:
             continue
         if not name.endswith(_CODE):
-            what = "added" if old is None else "removed" if new is None else "changed"
-            lines.append(f"{what}: {name}")
+            change = "added" if old is None else "removed" if new is None else "changed"
+            lines.append(f"{change}: {name}")
             continue
         texts = [(content or b"").decode("utf-8", "replace").splitlines() for content in (old, new)]
         lines += difflib.unified_diff(texts[0], texts[1], f"a/{name}", f"b/{name}", n=2, lineterm="")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from apps.video2web.build import Author, Build, SiteEvaluator, build
 from apps.video2web.inputs import find_demo, read_inputs
-from apps.video2web.layout.pieces import read_page
+from apps.video2web.layout.primitives import read_page
 from apps.video2web.model_author import make_author
 from apps.video2web.render import Renderer, Rendering, SiteFiles
 from apps.video2web.report import write_build_report
@@ -95,14 +95,14 @@ async def _begin_page(
 async def _begin_recording(path: Path, renderer: Renderer) -> tuple[BuildRequest, None]:
     """Return an order for a recording, whose acts are replayed."""
     given = await asyncio.to_thread(read_inputs, [path], None)
-    order = BuildRequest(
+    request = BuildRequest(
         pages=given.pages,
         viewport_px=given.viewport_px,
         goal=1,
         max_rounds=ROUNDS,
         interactions=given.interactions,
     )
-    return order, None
+    return request, None
 
 
 class SiteTask(Task):
@@ -113,7 +113,7 @@ class SiteTask(Task):
         begin: Function that renders or reads the original.
 
     Attributes:
-        order: Order of the site; available after `setup`.
+        request: Order of the site; available after `setup`.
         site: Built site; the player sets it before `evaluate`.
     """
 
@@ -121,7 +121,7 @@ class SiteTask(Task):
 
     def __init__(self, spec: TaskSpec, begin: Begin) -> None:
         self.spec = spec
-        self.order: BuildRequest | None = None
+        self.request: BuildRequest | None = None
         self.site: Files = {}
         self._begin = begin
         self._truth: Rendering | None = None
@@ -132,17 +132,17 @@ class SiteTask(Task):
         Raises:
             CuaError: If the original cannot be shown.
         """
-        self.order, self._truth = await self._begin(env.renderer)
+        self.request, self._truth = await self._begin(env.renderer)
 
     async def evaluate(self, env: SiteEvaluator) -> TaskVerdict:
         """Return the score of `site` and its parts: against the HTML of the page, or the recording."""
-        assert self.order is not None, "setup comes first"
+        assert self.request is not None, "setup comes first"
         if self._truth is None:
-            score, _, _ = await env.judge(self.order, self.site)
+            score, _, _ = await env.score_site(self.request, self.site)
         else:
             reference = await asyncio.to_thread(rendered_reference, self._truth, "page")
             try:
-                ours = await env.render(self.site, self.order.names[0], viewport_of(self.order, reference))
+                ours = await env.render(self.site, self.request.names[0], viewport_of(self.request, reference))
             except CuaError as error:
                 page = no_page(reference, str(error))
             else:
@@ -180,16 +180,16 @@ def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
     if packages and not Path(packages).is_dir():
         raise ValueError(f"packages is {packages!r}, which is no folder; fill one with: python -m benchmarks.video2web "
                          f"fetch {packages}")  # fmt: skip
-    found = dict(_find_pages(Path(packages) if packages else None))
-    missing = [page for page in known_pages() if page.name not in found]
+    package_pages = dict(_find_pages(Path(packages) if packages else None))
+    missing = [page for page in known_pages() if page.name not in package_pages]
     drawn = [f"drawn/{kind}-{seed}" for kind in KINDS for seed in DRAWN_SEEDS]
-    brought = [f"packages/{name}" for name in found]
+    brought = [f"packages/{name}" for name in package_pages]
     recorded = [f"recordings/{name}" for name in RECORDINGS] if recordings == "yes" else []
     return Suite(
         name="video2web",
         about=f"Sites from images: {len(drawn)} pages drawn, {len(brought)} of packages, {len(recorded)} recordings",
         task_ids=(*drawn, *brought, *recorded),
-        make_task=functools.partial(_make_task, found),
+        make_task=functools.partial(_make_task, package_pages),
         revision=REVISION,
         max_steps=ROUNDS,
         max_time_s=EPISODE_S,
@@ -201,23 +201,23 @@ def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
     )
 
 
-def _make_task(found: dict[str, tuple[Path, str]], task_id: str, seed: int | None) -> SiteTask:
+def _make_task(package_pages: dict[str, tuple[Path, str]], task_id: str, seed: int | None) -> SiteTask:
     family, _, name = task_id.partition("/")
     kind, _, number = name.rpartition("-")
     begin: Begin
     if family == "drawn" and kind in KINDS and number in map(str, DRAWN_SEEDS):
         window = _PHONE_PX if kind == "phone" else _VIEWPORT_PX
         begin = functools.partial(_begin_page, _data("pages"), f"/{name}.html", window)
-    elif family == "packages" and name in found:
-        root, path = found[name]
+    elif family == "packages" and name in package_pages:
+        root, path = package_pages[name]
         begin, kind = functools.partial(_begin_page, root, f"/{path}", _VIEWPORT_PX), name
     elif family == "recordings" and name in RECORDINGS:
         film = find_demo() if name == "demo" else _data(f"{name}.webm")
         begin, kind = functools.partial(_begin_recording, film), name
     else:
         raise ValueError(f"the suite video2web has no task {task_id!r} here; expected one such as 'drawn/landing-100'")
-    told = {FAMILY: family, LABELS: {"kind": kind}} if family == "drawn" else {FAMILY: family}
-    return SiteTask(TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=told), begin)
+    metadata = {FAMILY: family, LABELS: {"kind": kind}} if family == "drawn" else {FAMILY: family}
+    return SiteTask(TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="browser"), metadata=metadata), begin)
 
 
 def known_pages() -> tuple[KnownPage, ...]:
@@ -295,17 +295,17 @@ class BaselineAuthor:
         self.name = f"baseline:{kind}"
         self._write = WRITERS[kind]
 
-    async def draft(self, order: BuildRequest) -> Proposal:
+    async def draft(self, request: BuildRequest) -> Proposal:
         """Write the pages."""
         files = {
             name: (await asyncio.to_thread(self._write, page.image)).encode()
-            for name, page in zip(order.names, order.pages, strict=True)
+            for name, page in zip(request.names, request.pages, strict=True)
         }
-        return Proposal(files=files, said=f"written by {self.name}", stop=_DONE)
+        return Proposal(files=files, summary=f"written by {self.name}", stop=_DONE)
 
-    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+    async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Return the draft again, without any gain."""
-        return Proposal(files=best.proposal.files, said=_DONE, stop=_DONE)
+        return Proposal(files=best.proposal.files, summary=_DONE, stop=_DONE)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -361,39 +361,39 @@ class SitePlayer:
         return replace(result, run_dir=str(folder.path))
 
     async def _play(self, task: SiteTask, folder: BuildFolder, run: RunScope, rounds: list[Build]) -> End:
-        async with SiteEvaluator() as judge:
+        async with SiteEvaluator() as evaluator:
             try:
-                await task.setup(judge)
+                await task.setup(evaluator)
             except CuaError as error:
                 raise TaskError(f"the task cannot be set up: {error}") from error
             try:
-                made = await self._build(folder, task, judge, run)
-                rounds.append(made)
-                task.site = await asyncio.to_thread(folder.site, made.best)
-                verdict = await task.evaluate(judge)
+                result = await self._build(folder, task, evaluator, run)
+                rounds.append(result)
+                task.site = await asyncio.to_thread(folder.site, result.best)
+                verdict = await task.evaluate(evaluator)
             finally:
-                await task.teardown(judge)
+                await task.teardown(evaluator)
         with contextlib.suppress(CuaError):
-            await asyncio.to_thread(write_build_report, folder, made.reason)
+            await asyncio.to_thread(write_build_report, folder, result.reason)
         return End(
             status="succeeded" if verdict.score == 1 else "failed",
             score=verdict.score,
-            reason=made.reason,
+            reason=result.reason,
             other_scores=verdict.other_scores,
         )
 
-    async def _build(self, folder: BuildFolder, task: SiteTask, judge: SiteEvaluator, run: RunScope) -> Build:
-        assert task.order is not None
-        rounds = task.order.max_rounds if self._rounds is None else self._rounds
-        order = replace(task.order, max_rounds=rounds)
-        await asyncio.to_thread(folder.begin, order, {"author": self._model})
+    async def _build(self, folder: BuildFolder, task: SiteTask, evaluator: SiteEvaluator, run: RunScope) -> Build:
+        assert task.request is not None
+        rounds = task.request.max_rounds if self._rounds is None else self._rounds
+        request = replace(task.request, max_rounds=rounds)
+        await asyncio.to_thread(folder.begin, request, {"author": self._model})
         author: Author
         if self._model.startswith(_BASELINE):
             author = BaselineAuthor(self._model.removeprefix(_BASELINE))
         else:
             runs_dir = folder.path / "runs"
-            author = make_author(judge, model=self._model, scope=run, runs_dir=runs_dir, **self._settings)
+            author = make_author(evaluator, model=self._model, scope=run, runs_dir=runs_dir, **self._settings)
         try:
-            return await build(folder, order, author, judge, lambda line: None)
+            return await build(folder, request, author, evaluator, lambda line: None)
         finally:
             await author.close()

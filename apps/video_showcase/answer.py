@@ -2,63 +2,63 @@
 
 from collections.abc import Sequence
 
-from apps.video_showcase.events import Event, clock, count_kinds, plain
-from apps.video_showcase.wish import VideoRequest
+from apps.video_showcase.events import VideoEvent, count_kinds, format_clock, normalize_text
+from apps.video_showcase.request import VideoRequest
 
 MAX_LINES = 60
 
 
-def wanted_events(events: Sequence[Event], wish: VideoRequest) -> list[Event]:
+def matching_events(events: Sequence[VideoEvent], request: VideoRequest) -> list[VideoEvent]:
     """Return the events that the question is about."""
-    kinds = set(wish.kinds)
+    kinds = set(request.kinds)
     chosen = [event for event in events if not kinds or event.kind in kinds]
-    chosen = [event for event in chosen if event.kind != "flash" or wish.color in event.text]
-    quoted = plain(wish.quoted)
-    return [event for event in chosen if quoted in plain(event.text)] if quoted else chosen
+    chosen = [event for event in chosen if event.kind != "flash" or request.color in event.text]
+    quoted = normalize_text(request.quoted)
+    return [event for event in chosen if quoted in normalize_text(event.text)] if quoted else chosen
 
 
 def answer(
-    events: Sequence[Event], wish: VideoRequest, *, seconds: float, num_files: int, missing: Sequence[str] = ()
+    events: Sequence[VideoEvent], request: VideoRequest, *, seconds: float, num_files: int, missing: Sequence[str] = ()
 ) -> str:
     """Answer a question from the events.
 
     Args:
         events: All events found.
-        wish: Parsed question.
+        request: Parsed question.
         seconds: Total duration of all files.
         num_files: Number of files.
         missing: Descriptions of the spans that could not be watched.
     """
-    chosen = wanted_events(events, wish)
-    where = f"in {num_files} file{'s' if num_files != 1 else ''} of {clock(seconds)} together"
-    lines = [_first_line(chosen, wish, where), *map(_line, _shown(chosen, wish))]
-    left = len(chosen) - MAX_LINES if wish.ask in ("list", "count") else 0
+    chosen = matching_events(events, request)
+    scope = f"in {num_files} file{'s' if num_files != 1 else ''} of {format_clock(seconds)} together"
+    lines = [_first_line(chosen, request, scope), *map(_line, _shown(chosen, request))]
+    left = len(chosen) - MAX_LINES if request.ask in ("list", "count") else 0
     if left > 0:
         lines.append(f"... and {left} more; events.json has all of them.")
     if missing:
-        lines += ["Not watched, so that what happens there is not known:", *(f"- {line}" for line in missing)]
+        lines += ["Not watched:", *(f"- {line}" for line in missing)]
     return "\n".join(lines)
 
 
-def _first_line(chosen: Sequence[Event], wish: VideoRequest, where: str) -> str:
-    what = f' with "{wish.quoted}"' if wish.quoted else ""
+def _first_line(chosen: Sequence[VideoEvent], request: VideoRequest, scope: str) -> str:
+    condition = f' with "{request.quoted}"' if request.quoted else ""
     if not chosen:
-        looked = ", ".join(wish.kinds or wish.detectors)
-        return f"Nothing was found{what} {where} (looked for: {looked})."
+        looked = ", ".join(request.kinds or request.detectors)
+        return f"Nothing was found{condition} {scope} (looked for: {looked})."
     counted = ", ".join(f"{count} {kind}" for kind, count in count_kinds(chosen).items())
-    match wish.ask:
+    match request.ask:
         case "count":
-            return f"{len(chosen)}{what}, {where}: {counted}."
+            return f"{len(chosen)}{condition}, {scope}: {counted}."
         case "first" | "last" | "longest":
-            return f"The {wish.ask} of {len(chosen)}{what} {where}:"
+            return f"The {request.ask} of {len(chosen)}{condition} {scope}:"
         case _:
-            return f"{len(chosen)} event{'s' if len(chosen) != 1 else ''}{what} {where}: {counted}."
+            return f"{len(chosen)} event{'s' if len(chosen) != 1 else ''}{condition} {scope}: {counted}."
 
 
-def _shown(chosen: Sequence[Event], wish: VideoRequest) -> Sequence[Event]:
+def _shown(chosen: Sequence[VideoEvent], request: VideoRequest) -> Sequence[VideoEvent]:
     if not chosen:
         return ()
-    match wish.ask:
+    match request.ask:
         case "first":
             return chosen[:1]
         case "last":
@@ -69,6 +69,6 @@ def _shown(chosen: Sequence[Event], wish: VideoRequest) -> Sequence[Event]:
             return chosen[:MAX_LINES]
 
 
-def _line(event: Event) -> str:
+def _line(event: VideoEvent) -> str:
     length = f" ({event.duration_s:.0f} s)" if event.duration_s >= 1.5 else ""
     return f"- {event.citation} {event.kind}: {event.text}{length}"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video_showcase.detectors.sound import iter_waves
-from apps.video_showcase.events import Event
-from apps.video_showcase.sources import Source
+from apps.video_showcase.events import VideoEvent
+from apps.video_showcase.sources import VideoSource
 from visual_tools.errors import VideoError, require
 from visual_tools.video import iter_frames
 
@@ -37,14 +37,14 @@ class ClipSpan:
     end_s: float
 
 
-def clip_span(event: Event, source: Source) -> ClipSpan:
+def clip_span(event: VideoEvent, source: VideoSource) -> ClipSpan:
     """Return the clip span of an event: from slightly before it to its end or the maximum length."""
     start_s = max(event.start_s - BEFORE_S, 0.0)
     end_s = min(max(event.end_s, event.start_s + 0.5) + AFTER_S, start_s + MAX_S, source.duration_s)
     return ClipSpan(start_s=start_s, end_s=max(end_s, min(start_s + 0.2, source.duration_s)))
 
 
-def choose_clips(events: Sequence[Event], most: int) -> list[int]:
+def choose_clips(events: Sequence[VideoEvent], most: int) -> list[int]:
     """Return the positions of the events that get a clip: kinds in turn, highest confidence first."""
     queues: dict[str, list[int]] = {}
     for position, event in sorted(enumerate(events), key=lambda item: -item[1].confidence):
@@ -57,7 +57,7 @@ def choose_clips(events: Sequence[Event], most: int) -> list[int]:
     return chosen
 
 
-def write_clip(source: Source, span: ClipSpan, target: Path) -> int:
+def write_clip(source: VideoSource, span: ClipSpan, target: Path) -> int:
     """Write a clip as WebM (VP8 and Opus, playable in every browser) and return its size in bytes.
 
     Frames are upright, at most 480 px wide and at most 20 per second, each at its original time.
@@ -74,11 +74,11 @@ def write_clip(source: Source, span: ClipSpan, target: Path) -> int:
         raise VideoError(f"the clip {target.name} cannot be written: {error}") from error
     if not num_frames:
         target.unlink(missing_ok=True)
-        raise VideoError(f"no frame of {source.name} can be decoded there")
+        raise VideoError(f"no frame of {source.name} can be decoded in this span")
     return target.stat().st_size
 
 
-def _write(source: Source, span: ClipSpan, out: Any) -> int:
+def _write(source: VideoSource, span: ClipSpan, out: Any) -> int:
     av = require("av", "visual")
     fps = min(source.fps or _FPS, _FPS)
     frames = iter_frames(source.path, fps=fps, start_s=span.start_s, end_s=span.end_s, max_side_px=SIDE_PX, threads=1)
@@ -127,7 +127,7 @@ def _add_sound(out: Any) -> Any:
     return sound
 
 
-def _sound_frames(source: Source, span: ClipSpan) -> Iterator[Any]:
+def _sound_frames(source: VideoSource, span: ClipSpan) -> Iterator[Any]:
     """Yield the sound of a clip in frames of 20 ms from its start."""
     av = require("av", "visual")
     left, written = np.zeros(0, np.float32), 0

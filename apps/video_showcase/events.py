@@ -14,7 +14,7 @@ _SHORT_CLOCK = r"(\d{1,3}):([0-5]\d)(?![\d:])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class VideoEvent:
     """Event in one file.
 
     Attributes:
@@ -49,9 +49,9 @@ class Event:
     @property
     def citation(self) -> str:
         """Citation in an answer: `FILE@HH:MM:SS`."""
-        return f"{self.file}@{clock(self.start_s)}"
+        return f"{self.file}@{format_clock(self.start_s)}"
 
-    def moved(self, shift_s: float) -> "Event":
+    def moved(self, shift_s: float) -> "VideoEvent":
         """Return the event shifted by some seconds: from times of a span to times of its file."""
         return replace(
             self,
@@ -66,25 +66,25 @@ class Event:
         return {**asdict(self), **times, "evidence_s": [round(time_s, 3) for time_s in self.evidence_s]}
 
 
-def event_of(data: Mapping[str, Any]) -> Event:
+def event_from_json(data: Mapping[str, Any]) -> VideoEvent:
     """Return an event from its JSON values.
 
     Raises:
         ValueError: If the values do not describe an event.
     """
     try:
-        given = {name: data[name] for name in Event.__dataclass_fields__ if name in data}
+        given = {name: data[name] for name in VideoEvent.__dataclass_fields__ if name in data}
         given["evidence_s"] = tuple(float(time_s) for time_s in data.get("evidence_s", ()))
-        event = Event(**given)
+        event = VideoEvent(**given)
         times = (float(event.start_s), float(event.end_s), float(event.confidence), *event.evidence_s)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"no event: {error}") from error
+        raise ValueError(f"invalid event: {error}") from error
     if not all(map(math.isfinite, times)) or event.end_s < event.start_s or event.start_s < 0:
-        raise ValueError(f"no event: its times are {event.start_s} to {event.end_s} s")
+        raise ValueError(f"invalid event: its times are {event.start_s} to {event.end_s} s")
     return replace(event, text=str(event.text)[:MAX_TEXT_CHARS], kind=str(event.kind)[:40])
 
 
-def clock(time_s: float) -> str:
+def format_clock(time_s: float) -> str:
     """Format a time as HH:MM:SS, rounded down to whole seconds."""
     seconds = int(time_s + 1e-6)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -97,15 +97,15 @@ def parse_clock(text: str) -> float:
         ValueError: If it has another form.
     """
     stripped = text.strip()
-    if found := re.fullmatch(_CLOCK, stripped):
-        return float(int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]))
-    if found := re.fullmatch(_SHORT_CLOCK, stripped):
-        return float(int(found[1]) * 60 + int(found[2]))
+    if match := re.fullmatch(_CLOCK, stripped):
+        return float(int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]))
+    if match := re.fullmatch(_SHORT_CLOCK, stripped):
+        return float(int(match[1]) * 60 + int(match[2]))
     return float(stripped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Citation:
+class EventCitation:
     """Citation of a moment in a text.
 
     Attributes:
@@ -123,19 +123,19 @@ class Citation:
     event: int | None
 
 
-def find_citations(text: str, names: Sequence[str], events: Sequence[Event]) -> list[Citation]:
+def find_citations(text: str, names: Sequence[str], events: Sequence[VideoEvent]) -> list[EventCitation]:
     """Return the citations in a text, each with the nearest event at that time (tolerance 2 s around its start)."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    found = re.finditer(rf"({known})@(?:{_CLOCK}|{_SHORT_CLOCK})", text) if known else ()
+    matches = re.finditer(rf"({known})@(?:{_CLOCK}|{_SHORT_CLOCK})", text) if known else ()
     citations = []
-    for match in found:
+    for match in matches:
         time_s = parse_clock(match[0][len(match[1]) + 1 :])
         event = _nearest(match[1], time_s, events)
-        citations.append(Citation(start=match.start(), end=match.end(), file=match[1], time_s=time_s, event=event))
+        citations.append(EventCitation(start=match.start(), end=match.end(), file=match[1], time_s=time_s, event=event))
     return citations
 
 
-def _nearest(file: str, time_s: float, events: Sequence[Event]) -> int | None:
+def _nearest(file: str, time_s: float, events: Sequence[VideoEvent]) -> int | None:
     def distance(position: int) -> float:
         return abs(events[position].start_s - time_s)
 
@@ -147,24 +147,24 @@ def _nearest(file: str, time_s: float, events: Sequence[Event]) -> int | None:
     return min(near, key=distance, default=None)
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Normalize a text for comparison: only letters and digits, lower case, with O and l next to digits as digits."""
     folded = "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
     folded = re.sub(r"(?<=\d)o|o(?=\d)", "0", folded)
     return re.sub(r"(?<=\d)[il]|[il](?=\d)", "1", folded)
 
 
-def alike(one: str, other: str) -> float:
+def text_similarity(text: str, other: str) -> float:
     """Return the similarity of two texts, 0 to 1, after normalization."""
     from difflib import SequenceMatcher
 
-    left, right = plain(one), plain(other)
+    left, right = normalize_text(text), normalize_text(other)
     if left == right:
         return 1.0
     return SequenceMatcher(None, left, right, autojunk=False).ratio() if left and right else 0.0
 
 
-def count_kinds(events: Iterable[Event]) -> dict[str, int]:
+def count_kinds(events: Iterable[VideoEvent]) -> dict[str, int]:
     """Count the events of each kind, most frequent first."""
     counts: dict[str, int] = {}
     for event in events:

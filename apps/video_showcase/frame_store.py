@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from apps.video_showcase.sources import Source
+from apps.video_showcase.sources import VideoSource
 from cua.trajectory.images import write_atomically
 from visual_tools.errors import VideoError
 from visual_tools.video import Frame, iter_frames
@@ -40,7 +40,7 @@ class FrameStore:
         """Use this folder from now on."""
         self._folder, self._num_bytes = folder, None
 
-    async def get(self, source: Source, times_s: Sequence[float], *, side_px: int = SIDE_PX) -> list[Frame]:
+    async def get(self, source: VideoSource, times_s: Sequence[float], *, side_px: int = SIDE_PX) -> list[Frame]:
         """Return the frames shown at the given times, in that order; frames that cannot be decoded are omitted.
 
         Raises:
@@ -51,7 +51,7 @@ class FrameStore:
         async with self._locks[source.path]:
             return await asyncio.to_thread(self._get, source, wanted, side_px)
 
-    def _get(self, source: Source, wanted: list[int], side_px: int) -> list[Frame]:
+    def _get(self, source: VideoSource, wanted: list[int], side_px: int) -> list[Frame]:
         held: dict[int, Frame] = {}
         missing = []
         for tick in dict.fromkeys(wanted):
@@ -64,23 +64,23 @@ class FrameStore:
             source.check_unchanged()
             held |= self._decode(source, sorted(missing), side_px)
         if not held:
-            raise VideoError(f"no frame of {source.name} can be decoded there")
+            raise VideoError(f"no frame of {source.name} can be decoded in this span")
         return [held[tick] for tick in wanted if tick in held]
 
-    def _decode(self, source: Source, ticks: list[int], side_px: int) -> dict[int, Frame]:
+    def _decode(self, source: VideoSource, ticks: list[int], side_px: int) -> dict[int, Frame]:
         last_s = source.duration_s
         asked = {tick: min(tick * _SPACING_S, last_s) for tick in ticks}
         decoded = list(iter_frames(source.path, timestamps_s=list(asked.values()), max_side_px=side_px, threads=1))
         self.num_decoded += len(decoded)
         shown_s = np.array([frame.timestamp_s for frame in decoded])
-        found = {}
+        frames = {}
         for tick, time_s in asked.items():
             if not decoded:
                 break
             frame = decoded[max(int(np.searchsorted(shown_s, time_s + 6e-4, side="right")) - 1, 0)]
-            found[tick] = frame
+            frames[tick] = frame
             self._keep(self._path(source, tick, side_px), frame.image)
-        return found
+        return frames
 
     def _keep(self, path: Path, image: NDArray[np.uint8]) -> None:
         if self._num_bytes is None:
@@ -91,7 +91,7 @@ class FrameStore:
             write_atomically(path, data, is_durable=False)
             self._num_bytes += len(data)
 
-    def _path(self, source: Source, tick: int, side_px: int) -> Path:
+    def _path(self, source: VideoSource, tick: int, side_px: int) -> Path:
         return self._folder / f"{source.digest[:16]}-{tick:07}-{side_px}.webp"
 
 

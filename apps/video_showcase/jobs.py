@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from apps.video_showcase.spans import Span
+from apps.video_showcase.spans import VideoSpan
 from cua.errors import CuaError
 from cua.models.gate import told_wait
 from visual_tools.video.timeline import save_timeline
@@ -32,7 +32,7 @@ def count_cores() -> int:
 
 
 @dataclass(slots=True)
-class Progress:
+class WatchProgress:
     """Progress of all spans together.
 
     Attributes:
@@ -85,7 +85,11 @@ class Watchers:
     """
 
     def __init__(
-        self, progress: Progress, *, num_parallel: int | None = None, listener: Callable[[Progress], None] | None = None
+        self,
+        progress: WatchProgress,
+        *,
+        num_parallel: int | None = None,
+        listener: Callable[[WatchProgress], None] | None = None,
     ) -> None:
         self.progress = progress
         self._places = asyncio.Semaphore(num_parallel or count_cores())
@@ -93,44 +97,46 @@ class Watchers:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.folder: Path | None = None
 
-    async def watch(self, span: Span, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
+    async def watch(self, span: VideoSpan, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
         """Return what the detectors find in a span; an existing result in the folder is read instead of recomputed.
 
         Args:
             span: Span to watch.
             detectors: Names of the detectors.
             template: File of an image to find, or "".
-            folder: Folder for order and result.
+            folder: Folder for the job and its result.
 
         Raises:
             WatchError: If the process died, or took far longer than the span.
             VideoInputError: If the file is missing or was changed.
         """
         timeline = await self._timeline(span)
-        order = {"span": span.to_json(), "detectors": list(detectors), "template": template, "timeline": timeline}
+        job = {"span": span.to_json(), "detectors": list(detectors), "template": template, "timeline": timeline}
         stem = f"{span.name}-{'-'.join(detectors)}"
-        order_file, result_file = folder / f"{stem}.order.json", folder / f"{stem}.json"
-        if _is_done(order_file, result_file, order):
+        job_file, result_file = folder / f"{stem}.order.json", folder / f"{stem}.json"
+        if _is_done(job_file, result_file, job):
             self._done(span)
             return _read(result_file)
         async with told_wait():
             await self._places.acquire()
         try:
             self.progress.begin()
-            order_file.write_text(json.dumps(order), "utf-8")
-            code, said = await self._run(span, order_file, result_file)
+            job_file.write_text(json.dumps(job), "utf-8")
+            code, message = await self._run(span, job_file, result_file)
             if code < 0:  # a signal, for example out of memory: a retry may succeed
-                code, said = await self._run(span, order_file, result_file)
+                code, message = await self._run(span, job_file, result_file)
             if code != 0:
                 await asyncio.to_thread(span.source.check_unchanged)
-                raise WatchError(f"{span.describe()} cannot be watched (exit code {code}): {said or 'no word'}")
+                raise WatchError(
+                    f"{span.describe()} cannot be watched (exit code {code}): {message or 'no error message'}"
+                )
         finally:
             self.progress.open_s.pop(span.number, None)
             self._places.release()
         self._done(span)
         return _read(result_file)
 
-    async def _timeline(self, span: Span) -> str:
+    async def _timeline(self, span: VideoSpan) -> str:
         """Return the file with the frame times of the span's file, computed once for all of its spans."""
         await asyncio.to_thread(span.source.check_unchanged)
         if self.folder is None or not span.source.has_video:
@@ -141,10 +147,10 @@ class Watchers:
                 await asyncio.to_thread(_save, span.source.path, target)
         return str(target)
 
-    async def _run(self, span: Span, order_file: Path, result_file: Path) -> tuple[int, str]:
+    async def _run(self, span: VideoSpan, job_file: Path, result_file: Path) -> tuple[int, str]:
         """Run one attempt and return its exit code and error message."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "apps.video_showcase.watch", str(order_file), str(result_file)),
+            *(sys.executable, "-m", "apps.video_showcase.watch", str(job_file), str(result_file)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -159,15 +165,17 @@ class Watchers:
                     await self._follow(span, process)
                     code = await process.wait()
             except TimeoutError:
-                raise WatchError(f"{span.describe()} was not watched within {limit_s:.0f} s: given up") from None
-            said = await errors
+                raise WatchError(
+                    f"{span.describe()} was not watched within {limit_s:.0f} s; the process was stopped"
+                ) from None
+            message = await errors
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        return code, said
+        return code, message
 
-    async def _follow(self, span: Span, process: asyncio.subprocess.Process) -> None:
+    async def _follow(self, span: VideoSpan, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         async for line in process.stdout:
             with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -175,7 +183,7 @@ class Watchers:
                 self.progress.open_s[span.number] = min(max(reached_s - span.start_s, 0.0), span.end_s - span.start_s)
                 self._listener(self.progress)
 
-    def _done(self, span: Span) -> None:
+    def _done(self, span: VideoSpan) -> None:
         self.progress.open_s.pop(span.number, None)
         self.progress.done_s[span.number] = span.end_s - span.start_s
         self._listener(self.progress)
@@ -188,22 +196,22 @@ def _save(path: str, target: Path) -> None:
     partial.replace(target)
 
 
-def _is_done(order_file: Path, result_file: Path, order: dict[str, Any]) -> bool:
+def _is_done(job_file: Path, result_file: Path, job: dict[str, Any]) -> bool:
     try:
-        return result_file.is_file() and json.loads(order_file.read_text("utf-8")) == json.loads(json.dumps(order))
+        return result_file.is_file() and json.loads(job_file.read_text("utf-8")) == json.loads(json.dumps(job))
     except (OSError, ValueError):
         return False
 
 
 def _read(result_file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result_file.read_text("utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(result_file.read_text("utf-8"))
+    return result
 
 
 def _environment() -> dict[str, str]:
     """Return an environment with one thread per library, since the processes share the processors."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT"), "1")
-    return {**os.environ, **one, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    single_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_THREAD_LIMIT"), "1")
+    return {**os.environ, **single_thread, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 async def _tail(stream: asyncio.StreamReader | None) -> str:

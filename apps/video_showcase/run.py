@@ -9,13 +9,13 @@ from typing import Any
 
 from apps.literal import LiteralModel
 from apps.video_showcase.answer import answer
-from apps.video_showcase.events import Event, clock, event_of
+from apps.video_showcase.events import VideoEvent, event_from_json, format_clock
 from apps.video_showcase.frame_store import FrameStore
-from apps.video_showcase.jobs import Progress, Watchers, count_cores
+from apps.video_showcase.jobs import Watchers, WatchProgress, count_cores
+from apps.video_showcase.request import VideoRequest, request_from_json
 from apps.video_showcase.sources import Inventory, take_inventory
-from apps.video_showcase.spans import MAX_SPANS, Span, span_of, split
+from apps.video_showcase.spans import MAX_SPANS, VideoSpan, span_from_json, split
 from apps.video_showcase.tools import DETECT, MERGE, MERGED, NOTE, VideoContext, make_tools, noted_name, task_name
-from apps.video_showcase.wish import VideoRequest, wish_of
 from cua import Watch
 from cua.config import load_settings
 from cua.errors import ConfigError
@@ -60,29 +60,29 @@ FRAMES, TIMELINES = "frames", "timelines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class VideoPlan:
     """Plan of a run, stored in its folder.
 
     Attributes:
-        wish: Parsed question.
+        request: Parsed question.
         inventory: The files.
         spans: Spans that the files are split into.
     """
 
-    wish: VideoRequest
+    request: VideoRequest
     inventory: Inventory
-    spans: tuple[Span, ...]
+    spans: tuple[VideoSpan, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "wish": self.wish.to_json(),
+            "wish": self.request.to_json(),
             "left_out": list(self.inventory.left_out),
             "spans": [span.to_json() for span in self.spans],
         }
 
 
-def load_plan(run_dir: Path) -> Plan:
+def load_plan(run_dir: Path) -> VideoPlan:
     """Load the plan of a run.
 
     Raises:
@@ -90,26 +90,26 @@ def load_plan(run_dir: Path) -> Plan:
     """
     try:
         data = json.loads((run_dir / PLAN).read_text("utf-8"))
-        spans = tuple(span_of(each) for each in data["spans"])
+        spans = tuple(span_from_json(each) for each in data["spans"])
         sources = tuple(dict.fromkeys(span.source for span in spans))
         inventory = Inventory(sources=sources, left_out=tuple(data["left_out"]))
-        return Plan(wish=wish_of(data["wish"]), inventory=inventory, spans=spans)
+        return VideoPlan(request=request_from_json(data["wish"]), inventory=inventory, spans=spans)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{run_dir} is no run of `cua video`, or its plan is damaged ({error})") from error
+        raise ConfigError(f"{run_dir} is not a run of `cua video`, or its plan is damaged ({error})") from error
 
 
 def make_plan(
-    files: Sequence[Path], wish: VideoRequest, *, num_parallel: int | None = None, span_s: float | None = None
-) -> Plan:
+    files: Sequence[Path], request: VideoRequest, *, num_parallel: int | None = None, span_s: float | None = None
+) -> VideoPlan:
     """Take an inventory of the files and split them into spans.
 
     Raises:
         VideoInputError: If none of the files can be watched.
     """
-    inventory = take_inventory(files, with_sound=wish.wants_sound)
+    inventory = take_inventory(files, with_sound=request.wants_sound)
     workers = num_parallel or count_cores()
     spans = split(inventory.sources, num_workers=workers, max_spans=MAX_SPANS, span_s=span_s)
-    return Plan(wish=wish, inventory=inventory, spans=spans)
+    return VideoPlan(request=request, inventory=inventory, spans=spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class VideoOptions:
 
     swarm: SwarmOptions = field(default_factory=SwarmOptions)
     num_parallel: int | None = None
-    on_progress: Callable[[Progress], None] | None = None
+    on_progress: Callable[[WatchProgress], None] | None = None
     on_swarm: OnSwarm | None = None
     watch: Watch | None = None
     sandbox: KernelMaker | str | None = None
@@ -148,8 +148,8 @@ class VideoResult:
 
     run: RunResult
     swarm: Mapping[str, Any]
-    plan: Plan
-    events: tuple[Event, ...]
+    plan: VideoPlan
+    events: tuple[VideoEvent, ...]
     missing: tuple[str, ...]
     num_decoded: int = 0
 
@@ -180,7 +180,7 @@ def load_result(run_dir: Path) -> VideoResult | None:
 
 
 async def run_video(
-    plan: Plan, *, model: Model | str | None = None, options: VideoOptions, **settings: Any
+    plan: VideoPlan, *, model: Model | str | None = None, options: VideoOptions, **settings: Any
 ) -> VideoResult:
     """Watch the files of a plan and answer its question.
 
@@ -194,7 +194,7 @@ async def run_video(
     Raises:
         ConfigError: If a setting is wrong; nothing was started.
     """
-    return await _Session(plan, model, options, settings).play()
+    return await _VideoRun(plan, model, options, settings).play()
 
 
 async def resume_video(
@@ -215,16 +215,18 @@ async def resume_video(
     plan = load_plan(run_dir)
     for source in plan.inventory.sources:
         source.check_unchanged()
-    return await _Session(plan, model, options, settings).play(run_dir)
+    return await _VideoRun(plan, model, options, settings).play(run_dir)
 
 
-class _Session:
-    def __init__(self, plan: Plan, model: Model | str | None, options: VideoOptions, settings: dict[str, Any]) -> None:
+class _VideoRun:
+    def __init__(
+        self, plan: VideoPlan, model: Model | str | None, options: VideoOptions, settings: dict[str, Any]
+    ) -> None:
         self._plan, self._options, self._settings = plan, options, settings
         self._model = _model_of(model, settings)
         self._is_by_rule = isinstance(self._model, LiteralModel)
         whole_s = sum(span.end_s - span.start_s for span in plan.spans)
-        self._progress = Progress(whole_s=whole_s, num_spans=len(plan.spans))
+        self._progress = WatchProgress(whole_s=whole_s, num_spans=len(plan.spans))
         self._watchers = Watchers(self._progress, num_parallel=options.num_parallel, listener=options.on_progress)
         self._run_dir = Path()
         self._children: list[Child] = []
@@ -233,7 +235,7 @@ class _Session:
     async def play(self, run_dir: Path | None = None) -> VideoResult:
         """Watch all spans and answer; `run_dir` is the folder of an earlier run to resume."""
         result = await run_plan(
-            self._plan.wish.question,
+            self._plan.request.question,
             [self._assignment(span) for span in self._plan.spans],
             Then(call=MERGE, answer=self._answer if self._is_by_rule else None, note=_ORCHESTRATOR_NOTE),
             resume=run_dir,
@@ -256,7 +258,9 @@ class _Session:
 
     def _swarm_options(self) -> SwarmOptions:
         tools = make_tools(
-            VideoContext(spans=self._plan.spans, wish=self._plan.wish, watchers=self._watchers, frames=self._frames)
+            VideoContext(
+                spans=self._plan.spans, request=self._plan.request, watchers=self._watchers, frames=self._frames
+            )
         )
         given, count = self._options.swarm, len(self._plan.spans)
         run = replace(given.limits.run, max_calls=max(given.limits.run.max_calls or 0, _CALLS_A_SPAN * count))
@@ -272,12 +276,13 @@ class _Session:
             preset=replace(given.preset, orchestrator_calls=calls),
         )
 
-    def _assignment(self, span: Span) -> Assignment:
+    def _assignment(self, span: VideoSpan) -> Assignment:
         kind = DETECTORS_ALONE if self._is_by_rule else TOOLS
+        start, end = format_clock(span.start_s), format_clock(span.end_s)
         words = (
-            f"{span.name}: {span.source.name} from {clock(span.start_s)} to {clock(span.end_s)}, your seconds 0 to "
-            f"{span.end_s - span.start_s:.1f}. {_describe(span)} The user asks: {self._plan.wish.question}\n"
-            f"Detectors that fit: {', '.join(self._plan.wish.detectors)}."
+            f"{span.name}: {span.source.name} from {start} to {end}, your seconds 0 to "
+            f"{span.end_s - span.start_s:.1f}. {_describe(span)} The user asks: {self._plan.request.question}\n"
+            f"Detectors that fit: {', '.join(self._plan.request.detectors)}."
         )
         return Assignment(
             config=SubagentConfig(name=WATCHER, system_prompt=WATCHER_PROMPT, kind=kind),
@@ -288,11 +293,11 @@ class _Session:
 
     async def _watch_by_rule(self, task: ChildTask) -> str:
         """Run a sub-agent without a model, which notes what the detectors find."""
-        detectors = json.dumps({"detectors": list(self._plan.wish.detectors)})
+        detectors = json.dumps({"detectors": list(self._plan.request.detectors)})
         await task.say()
-        (found,) = await task.call(ToolCall(id=DETECT, name=DETECT, arguments=detectors))
-        if found.is_error:
-            return found.text
+        (detected,) = await task.call(ToolCall(id=DETECT, name=DETECT, arguments=detectors))
+        if detected.is_error:
+            return detected.text
         await task.say()
         (noted,) = await task.call(ToolCall(id=NOTE, name=NOTE, arguments="{}"))
         await task.say(noted.text)
@@ -319,7 +324,7 @@ class _Session:
         if self._options.on_swarm:
             self._options.on_swarm(swarm)
 
-    def _child_of(self, span: Span) -> Child | None:
+    def _child_of(self, span: VideoSpan) -> Child | None:
         return next((child for child in self._children if task_name(span) in child.assignment.files), None)
 
     def _answer(self, outcomes: Sequence[CallOutcome]) -> str:
@@ -327,33 +332,33 @@ class _Session:
         events, missing = load_events(self._run_dir, self._plan)
         text = answer(
             events,
-            self._plan.wish,
+            self._plan.request,
             seconds=self._plan.inventory.duration_s,
             num_files=len(self._plan.inventory.sources),
             missing=[*map(self._describe_missing, missing), *self._plan.inventory.left_out],
         )
         first, *rest = text.split("\n", 1)
-        return "\n".join((" ".join((first, *(f"[^{one.number}^]" for one in outcomes))), *rest))
+        return "\n".join((" ".join((first, *(f"[^{outcome.number}^]" for outcome in outcomes))), *rest))
 
-    def _describe_missing(self, span: Span) -> str:
+    def _describe_missing(self, span: VideoSpan) -> str:
         """Describe a span that was not watched, with the reason given by its sub-agent or its end."""
         child = self._child_of(span)
-        said = (child.answer or child.reason) if child is not None else ""
-        reason = re.sub(r"\[\^[\w.]+\^\]", "", said).strip().partition("\n")[0].removeprefix(f"{span.describe()} ")
+        words = (child.answer or child.reason) if child is not None else ""
+        reason = re.sub(r"\[\^[\w.]+\^\]", "", words).strip().partition("\n")[0].removeprefix(f"{span.describe()} ")
         return f"{span.describe()}: {reason[:_REASON_CHARS]}" if reason else span.describe()
 
 
-def _describe(span: Span) -> str:
+def _describe(span: VideoSpan) -> str:
     source = span.source
-    what = f"{source.width_px}x{source.height_px} px at {source.fps:.3g} fps" if source.has_video else "sound only"
-    return f"It is {what}{', with sound' if source.has_video and source.has_audio else ''}."
+    format = f"{source.width_px}x{source.height_px} px at {source.fps:.3g} fps" if source.has_video else "sound only"
+    return f"It is {format}{', with sound' if source.has_video and source.has_audio else ''}."
 
 
-def load_events(run_dir: Path, plan: Plan) -> tuple[list[Event], list[Span]]:
+def load_events(run_dir: Path, plan: VideoPlan) -> tuple[list[VideoEvent], list[VideoSpan]]:
     """Load the merged events of a run and the missing spans; all spans are missing if nothing was merged."""
     try:
         data = json.loads((run_dir / FILES / MERGED).read_text("utf-8"))
-        events, numbers = [event_of(each) for each in data["events"]], set(data["missing"])
+        events, numbers = [event_from_json(each) for each in data["events"]], set(data["missing"])
     except (OSError, ValueError, KeyError, TypeError):
         return [], list(plan.spans)
     return events, [span for span in plan.spans if span.number in numbers]

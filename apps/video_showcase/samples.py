@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.spans import Span
+from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import require
 from visual_tools.video import iter_frames
 
@@ -35,7 +35,7 @@ class Sample:
     thumbnail: NDArray[np.uint8] = field(repr=False)
 
 
-def iter_samples(span: Span, *, side_px: int = SIDE_PX) -> Iterator[Sample]:
+def iter_samples(span: VideoSpan, *, side_px: int = SIDE_PX) -> Iterator[Sample]:
     """Yield the frames of a span and its margins.
 
     Args:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apps.video_showcase.clips import choose_clips, clip_span, write_clip
-from apps.video_showcase.events import Event, clock, count_kinds, find_citations
+from apps.video_showcase.events import VideoEvent, count_kinds, find_citations, format_clock
 from apps.video_showcase.frame_store import FrameStore, encode_webp
-from apps.video_showcase.sources import Source, VideoInputError
+from apps.video_showcase.sources import VideoInputError, VideoSource
 from cua.errors import ConfigError
 from cua.trajectory.describe import printable
 from cua.trajectory.disk import translate_os_errors
@@ -50,7 +50,7 @@ _THUMBNAIL_PX, _QUALITY = 320, 72
 _PAGE_BYTES = 4 * 2**20
 _BATCH = 12
 _TOLD_CLIPS = 20
-Say = Callable[[str], None]
+OnLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class TimeMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TimelineRow:
     """Timeline row of one file."""
 
     name: str
@@ -98,7 +98,7 @@ class TimeBar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
+class VideoChapter:
     """Chapter of a file."""
 
     file: str
@@ -110,10 +110,10 @@ class Chapter:
     @property
     def time(self) -> str:
         """Start time as text."""
-        return clock(self.start_s)
+        return format_clock(self.start_s)
 
 
-def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequence[str]) -> list[Row]:
+def make_rows(events: Sequence[VideoEvent], sources: Sequence[VideoSource], kinds: Sequence[str]) -> list[TimelineRow]:
     """Return the timeline: a row for each file, all to the same scale."""
     longest_s = max((source.duration_s for source in sources), default=1.0) or 1.0
     step_s = _nice_step(longest_s)
@@ -125,10 +125,10 @@ def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequenc
             if event.file == source.name
         ]
         rows.append(
-            Row(
+            TimelineRow(
                 name=source.name,
                 width=WIDTH * source.duration_s / longest_s,
-                length=clock(source.duration_s),
+                length=format_clock(source.duration_s),
                 marks=tuple(sorted(marks, key=lambda mark: -mark.width)),
                 ticks=tuple(WIDTH * step_s * at / longest_s for at in range(1, math.ceil(longest_s / step_s))),
             )
@@ -136,7 +136,7 @@ def make_rows(events: Sequence[Event], sources: Sequence[Source], kinds: Sequenc
     return rows
 
 
-def _mark(position: int, event: Event, longest_s: float, kinds: Sequence[str]) -> TimeMark:
+def _mark(position: int, event: VideoEvent, longest_s: float, kinds: Sequence[str]) -> TimeMark:
     is_long = event.kind == "scene" or event.duration_s > 0.08 * longest_s  # drawn below the events in it
     return TimeMark(
         number=position + 1,
@@ -145,7 +145,7 @@ def _mark(position: int, event: Event, longest_s: float, kinds: Sequence[str]) -
         lane=1 if is_long else 0,
         color=kinds.index(event.kind) % _NUM_COLORS,
         kind=event.kind,
-        label=f"{clock(event.start_s)} {event.kind}: {event.text}",
+        label=f"{format_clock(event.start_s)} {event.kind}: {event.text}",
     )
 
 
@@ -155,7 +155,7 @@ def _nice_step(longest_s: float) -> float:
     return float(next((step for step in steps if longest_s / step <= 12), 28800))
 
 
-def bar_rows(events: Sequence[Event], kinds: Sequence[str]) -> list[KindBar]:
+def bar_rows(events: Sequence[VideoEvent], kinds: Sequence[str]) -> list[KindBar]:
     """Return the number of events of each kind, most frequent first."""
     counts = count_kinds(events)
     most = max(counts.values(), default=1)
@@ -165,7 +165,7 @@ def bar_rows(events: Sequence[Event], kinds: Sequence[str]) -> list[KindBar]:
     ]
 
 
-def time_bars(events: Sequence[Event], sources: Sequence[Source], kinds: Sequence[str]) -> list[TimeBar]:
+def time_bars(events: Sequence[VideoEvent], sources: Sequence[VideoSource], kinds: Sequence[str]) -> list[TimeBar]:
     """Return a histogram of events over the time of all files, one after another."""
     begins: dict[str, float] = {}
     whole_s = 0.0
@@ -191,11 +191,11 @@ def _time_bar(at: int, row: Sequence[int], most: int, step_s: float, num_bars: i
         if count:
             top -= height
             pieces.append((top, height, kind % _NUM_COLORS))
-    label = f"{clock(at * step_s)} to {clock((at + 1) * step_s)}: {sum(row)}"
+    label = f"{format_clock(at * step_s)} to {format_clock((at + 1) * step_s)}: {sum(row)}"
     return TimeBar(x=at * width, width=max(width - 1.5, 1.0), label=label, pieces=tuple(pieces))
 
 
-def make_chapters(events: Sequence[Event], sources: Sequence[Source]) -> list[Chapter]:
+def make_chapters(events: Sequence[VideoEvent], sources: Sequence[VideoSource]) -> list[VideoChapter]:
     """Split each file into chapters: from scene to scene if there are scenes, else of ten minutes."""
     chapters = []
     for source in sources:
@@ -204,7 +204,7 @@ def make_chapters(events: Sequence[Event], sources: Sequence[Source]) -> list[Ch
         for start_s, end_s in zip(borders, [*borders[1:], source.duration_s], strict=True):
             inside = [(position, event) for position, event in own if start_s <= event.start_s < end_s]
             chapters.append(
-                Chapter(
+                VideoChapter(
                     file=source.name,
                     start_s=start_s,
                     end_s=end_s,
@@ -215,7 +215,7 @@ def make_chapters(events: Sequence[Event], sources: Sequence[Source]) -> list[Ch
     return chapters
 
 
-def _borders(own: Sequence[tuple[int, Event]], source: Source) -> list[float]:
+def _borders(own: Sequence[tuple[int, VideoEvent]], source: VideoSource) -> list[float]:
     least_s = max(source.duration_s / MAX_CHAPTERS, 10.0)
     borders = [0.0]
     for _, event in own:
@@ -228,7 +228,7 @@ def _borders(own: Sequence[tuple[int, Event]], source: Source) -> list[float]:
     return borders
 
 
-def _title(events: Sequence[Event]) -> str:
+def _title(events: Sequence[VideoEvent]) -> str:
     """Return the title of a chapter: its text with the highest confidence, and its other contents."""
     spoken = [
         event for event in events if event.kind not in ("scene", "motion", "flash", "beep", "sound") and event.text
@@ -236,7 +236,7 @@ def _title(events: Sequence[Event]) -> str:
     counts = count_kinds(event for event in events if event.kind != "scene")
     counted = ", ".join(f"{count} {kind}" for kind, count in list(counts.items())[:4])
     if not spoken:
-        return counted or "nothing noted"
+        return counted or "no events"
     return f"{max(spoken, key=lambda event: event.confidence).text} ({counted})"
 
 
@@ -245,7 +245,7 @@ class Card:
     """Event on the page."""
 
     number: int
-    event: Event
+    event: VideoEvent
     time: str
     end: str
     length: str
@@ -282,8 +282,8 @@ class Showcase:
 
     question: str
     answer: str
-    events: tuple[Event, ...]
-    sources: tuple[Source, ...]
+    events: tuple[VideoEvent, ...]
+    sources: tuple[VideoSource, ...]
     remarks: tuple[str, ...] = ()
     model: str = "literal"
     facts: tuple[tuple[str, str], ...] = ()
@@ -298,10 +298,10 @@ def check_target(folder: Path) -> None:
         ConfigError: If the folder contains something else.
     """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).is_file())):
-        raise ConfigError(f"{folder} is there already and is no showcase; name another folder with -o")
+        raise ConfigError(f"{folder} already exists and is not a showcase; name another folder with -o")
 
 
-async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: Say) -> Path:
+async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: OnLine) -> Path:
     """Write the folder of a showcase and return its page.
 
     Args:
@@ -333,20 +333,20 @@ async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: 
 
 
 async def _write_thumbnails(
-    show: Showcase, by_name: dict[str, Source], folder: Path, frames: FrameStore, media: _Media
+    show: Showcase, by_name: dict[str, VideoSource], folder: Path, frames: FrameStore, media: _Media
 ) -> None:
-    order = sorted(
+    positions = sorted(
         choose_clips(show.events, MAX_THUMBNAILS), key=lambda at: (show.events[at].file, _look_s(show.events[at]))
     )
-    order = [position for position in order if by_name[show.events[position].file].has_video]
-    for begin in range(0, len(order), _BATCH):
-        for file in dict.fromkeys(show.events[position].file for position in order[begin : begin + _BATCH]):
-            batch = [position for position in order[begin : begin + _BATCH] if show.events[position].file == file]
+    positions = [position for position in positions if by_name[show.events[position].file].has_video]
+    for begin in range(0, len(positions), _BATCH):
+        for file in dict.fromkeys(show.events[position].file for position in positions[begin : begin + _BATCH]):
+            batch = [position for position in positions[begin : begin + _BATCH] if show.events[position].file == file]
             times_s = [_look_s(show.events[position]) for position in batch]
             try:
                 shown = await frames.get(by_name[file], times_s, side_px=_THUMBNAIL_PX)
             except (VideoError, VideoInputError) as error:
-                media.problems.append(f"no thumbnails there: {error}")
+                media.problems.append(f"no thumbnails of {file}: {error}")
                 continue
             for position, frame in zip(batch, shown, strict=False):
                 name = f"thumbnails/{position + 1:05}.webp"
@@ -356,11 +356,13 @@ async def _write_thumbnails(
                 media.num_bytes += len(data)
 
 
-def _look_s(event: Event) -> float:
+def _look_s(event: VideoEvent) -> float:
     return event.evidence_s[0] if event.evidence_s else event.start_s
 
 
-async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path, media: _Media, say: Say) -> None:
+async def _write_clips(
+    show: Showcase, by_name: dict[str, VideoSource], folder: Path, media: _Media, say: OnLine
+) -> None:
     chosen = choose_clips(show.events, show.max_clips)
     for done, position in enumerate(chosen):
         if done and done % _TOLD_CLIPS == 0:
@@ -371,7 +373,7 @@ async def _write_clips(show: Showcase, by_name: dict[str, Source], folder: Path,
             continue
         if media.num_bytes >= show.max_bytes:
             media.problems.append(
-                f"{len(chosen) - done} clips are left out: the folder may have {show.max_bytes / 1e6:.0f} MB"
+                f"{len(chosen) - done} clips were left out: the folder is limited to {show.max_bytes / 1e6:.0f} MB"
             )
             return
         name = f"clips/{position + 1:05}.webm"
@@ -399,8 +401,8 @@ def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str
     """
     kinds = list(count_kinds(show.events))
     cards = [_card(position, event, kinds, thumbnails, clips) for position, event in enumerate(show.events)]
-    rows: list[Row] = make_rows(show.events, show.sources, kinds)
-    chapters: list[Chapter] = make_chapters(show.events, show.sources)
+    rows: list[TimelineRow] = make_rows(show.events, show.sources, kinds)
+    chapters: list[VideoChapter] = make_chapters(show.events, show.sources)
     whole_s = sum(source.duration_s for source in show.sources)
     return _PAGE.render(
         question=printable(show.question),
@@ -408,7 +410,7 @@ def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str
         model=printable(show.model),
         facts=[
             ("files", str(len(show.sources))),
-            ("together", clock(whole_s)),
+            ("together", format_clock(whole_s)),
             ("events", f"{len(show.events):,}"),
             *show.facts,
         ],
@@ -416,24 +418,31 @@ def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str
         rows=rows,
         bars=time_bars(show.events, show.sources, kinds),
         files=[
-            (printable(source.name), _facts_of(source), [one for one in chapters if one.file == source.name], own)
+            (
+                printable(source.name),
+                _facts_of(source),
+                [chapter for chapter in chapters if chapter.file == source.name],
+                own,
+            )
             for source in show.sources
             for own in [[card for card in cards[:MAX_CARDS] if card.event.file == source.name]]
         ],
         num_left=max(len(cards) - MAX_CARDS, 0),
         num_clips=len(clips),
         remarks=[printable(remark) for remark in (*show.remarks, *problems)],
-        clock=clock,
+        format_clock=format_clock,
     )
 
 
-def _card(position: int, event: Event, kinds: Sequence[str], thumbnails: dict[int, str], clips: dict[int, str]) -> Card:
+def _card(
+    position: int, event: VideoEvent, kinds: Sequence[str], thumbnails: dict[int, str], clips: dict[int, str]
+) -> Card:
     return Card(
         number=position + 1,
         event=event,
-        time=clock(event.start_s),
-        end=clock(event.end_s),
-        length=f"{event.duration_s:.1f} s" if event.duration_s < 100 else clock(event.duration_s),
+        time=format_clock(event.start_s),
+        end=format_clock(event.end_s),
+        length=f"{event.duration_s:.1f} s" if event.duration_s < 100 else format_clock(event.duration_s),
         color=kinds.index(event.kind) % 8,
         thumbnail=thumbnails.get(position, ""),
         clip=clips.get(position, ""),
@@ -456,7 +465,7 @@ def _answer_pieces(show: Showcase) -> list[tuple[str, int | None, bool]]:
     return [piece for piece in pieces if piece[0]]
 
 
-def _facts_of(source: Source) -> str:
+def _facts_of(source: VideoSource) -> str:
     size = f"{source.width_px} x {source.height_px} px, {source.fps:.3g} fps" if source.has_video else "sound only"
-    told = [clock(source.duration_s), size, *source.warnings]
-    return "; ".join(told)
+    facts = [format_clock(source.duration_s), size, *source.warnings]
+    return "; ".join(facts)

@@ -21,7 +21,7 @@ class VideoInputError(CuaError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class VideoSource:
     """Input file.
 
     Attributes:
@@ -68,18 +68,20 @@ class Source:
         try:
             status = Path(self.path).stat()
         except OSError as error:
-            raise VideoInputError(f"{self.path} is gone since the work began ({error.strerror})") from error
+            raise VideoInputError(
+                f"{self.path} no longer exists; it did when the run started ({error.strerror})"
+            ) from error
         if (status.st_size, status.st_mtime_ns) != (self.size_bytes, self.mtime_ns):
-            raise VideoInputError(f"{self.path} was changed since the work began: start anew")
+            raise VideoInputError(f"{self.path} was changed since the run started; start a new run")
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
         return asdict(self)
 
 
-def source_of(data: dict[str, Any]) -> Source:
+def source_from_json(data: dict[str, Any]) -> VideoSource:
     """Return a source from its JSON values."""
-    return Source(**{**data, "warnings": tuple(data["warnings"])})
+    return VideoSource(**{**data, "warnings": tuple(data["warnings"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Inventory:
         repeated: Files that were named twice, one line each.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[VideoSource, ...]
     left_out: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
 
@@ -112,23 +114,23 @@ def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Invent
     Raises:
         VideoInputError: If none of the files can be watched.
     """
-    sources: list[Source] = []
+    sources: list[VideoSource] = []
     left_out: list[str] = []
     repeated: list[str] = []
     for path in paths:
         try:
-            source = _look_at(path, {one.name for one in sources}, with_sound=with_sound)
+            source = _inspect(path, {known.name for known in sources}, with_sound=with_sound)
         except (VideoError, OSError) as error:
             left_out.append(_one_line(error, path))
             continue
-        twin = next((one for one in sources if _is_same(one, source)), None)
+        twin = next((known for known in sources if _is_same(known, source)), None)
         if twin is not None:
             repeated.append(f"{path} is the same file as {twin.path}: it is watched once")
         else:
             sources.append(source)
     if not sources:
-        told = "\n  ".join(left_out) or "no file was named"
-        raise VideoInputError(f"there is no video to watch:\n  {told}")
+        reasons = "\n  ".join(left_out) or "no file was given"
+        raise VideoInputError(f"none of the files can be watched:\n  {reasons}")
     return Inventory(sources=tuple(sources), left_out=tuple(left_out), repeated=tuple(repeated))
 
 
@@ -137,11 +139,11 @@ def _one_line(error: Exception, path: Path) -> str:
     return text.replace("\n", " ")
 
 
-def _is_same(one: Source, other: Source) -> bool:
-    return one.path == other.path or (one.size_bytes, one.digest) == (other.size_bytes, other.digest)
+def _is_same(source: VideoSource, other: VideoSource) -> bool:
+    return source.path == other.path or (source.size_bytes, source.digest) == (other.size_bytes, other.digest)
 
 
-def _look_at(path: Path, taken: set[str], *, with_sound: bool) -> Source:
+def _inspect(path: Path, taken: set[str], *, with_sound: bool) -> VideoSource:
     file = check_file(path).resolve()
     status = file.stat()
     given: dict[str, Any] = {
@@ -157,9 +159,9 @@ def _look_at(path: Path, taken: set[str], *, with_sound: bool) -> Source:
         sound_s = _sound_s(file) if with_sound else 0.0
         if not sound_s:
             raise
-        told = ("it holds no frames, only sound",)
-        return Source(**given, duration_s=sound_s, has_audio=True, warnings=told)
-    return Source(
+        warnings = ("the file contains no frames, only sound",)
+        return VideoSource(**given, duration_s=sound_s, has_audio=True, warnings=warnings)
+    return VideoSource(
         **given,
         duration_s=info.duration_s,
         width_px=info.width_px,
@@ -190,17 +192,17 @@ def _sound_s(file: Path) -> float:
 def _free_name(name: str, taken: set[str]) -> str:
     """Return the file's name as text that is valid in a page and a record, with a number if it is taken."""
     whole = os.fsencode(name).decode("utf-8", "replace")
-    plain = Path("".join(char if char.isprintable() else "\ufffd" for char in whole))
-    free, number = plain.name, 2
+    normalize_text = Path("".join(char if char.isprintable() else "\ufffd" for char in whole))
+    free, number = normalize_text.name, 2
     while free in taken:
-        free, number = f"{plain.stem}-{number}{plain.suffix}", number + 1
+        free, number = f"{normalize_text.stem}-{number}{normalize_text.suffix}", number + 1
     return free
 
 
 def _digest(file: Path, size_bytes: int) -> str:
-    found = hashlib.sha256(str(size_bytes).encode())
+    digest = hashlib.sha256(str(size_bytes).encode())
     with file.open("rb") as stream:
         for start in (0, size_bytes // 2, max(size_bytes - _HASHED_BYTES, 0)):
             stream.seek(start)
-            found.update(stream.read(_HASHED_BYTES))
-    return found.hexdigest()
+            digest.update(stream.read(_HASHED_BYTES))
+    return digest.hexdigest()

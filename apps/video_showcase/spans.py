@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from apps.video_showcase.events import clock
-from apps.video_showcase.sources import Source
+from apps.video_showcase.events import format_clock
+from apps.video_showcase.sources import VideoSource
 
 BEFORE_S, AFTER_S = 10.0, 15.0
 """Margins before and after a span that are also watched, to see earlier contents and the end of its events."""
 
 MIN_SPAN_S, MAX_SPAN_S = 60.0, 900.0
-MAX_SPANS, MAX_WISHED_SPANS = 96, 1000
+MAX_SPANS, MAX_REQUESTED_SPANS = 96, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class VideoSpan:
     """Part of one file.
 
     Attributes:
@@ -28,7 +28,7 @@ class Span:
     """
 
     number: int
-    source: Source
+    source: VideoSource
     start_s: float
     end_s: float
 
@@ -59,23 +59,23 @@ class Span:
 
     def describe(self) -> str:
         """Return a description of the span for the user and for a model."""
-        return f"{self.source.name}, {clock(self.start_s)} to {clock(self.end_s)}"
+        return f"{self.source.name}, {format_clock(self.start_s)} to {format_clock(self.end_s)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the span as JSON values."""
         return asdict(self)
 
 
-def span_of(data: dict[str, Any]) -> Span:
+def span_from_json(data: dict[str, Any]) -> VideoSpan:
     """Return a span from its JSON values."""
-    from apps.video_showcase.sources import source_of
+    from apps.video_showcase.sources import source_from_json
 
-    return Span(**{**data, "source": source_of(data["source"])})
+    return VideoSpan(**{**data, "source": source_from_json(data["source"])})
 
 
 def split(
-    sources: Sequence[Source], *, num_workers: int, max_spans: int = MAX_SPANS, span_s: float | None = None
-) -> tuple[Span, ...]:
+    sources: Sequence[VideoSource], *, num_workers: int, max_spans: int = MAX_SPANS, span_s: float | None = None
+) -> tuple[VideoSpan, ...]:
     """Split all files into spans, in order.
 
     Files are cut into equal pieces. Without `span_s` the pieces are short enough to keep all workers busy and a loss
@@ -85,21 +85,21 @@ def split(
         sources: The files.
         num_workers: Number of spans watched at the same time.
         max_spans: Maximum number of spans.
-        span_s: Maximum length if the user sets it; the limit is then `MAX_WISHED_SPANS` spans.
+        span_s: Maximum length if the user sets it; the limit is then `MAX_REQUESTED_SPANS` spans.
     """
     whole_s = sum(source.duration_s for source in sources)
-    wished_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)
-    most = max(MAX_WISHED_SPANS if span_s else max_spans, len(sources))
-    while sum(_num_pieces(source, wished_s) for source in sources) > most:
-        wished_s *= 1.05
-    spans: list[Span] = []
+    target_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)
+    most = max(MAX_REQUESTED_SPANS if span_s else max_spans, len(sources))
+    while sum(_num_pieces(source, target_s) for source in sources) > most:
+        target_s *= 1.05
+    spans: list[VideoSpan] = []
     for source in sources:
-        count = _num_pieces(source, wished_s)
+        count = _num_pieces(source, target_s)
         borders = [source.duration_s * position / count for position in range(count)] + [source.duration_s]
         for start_s, end_s in pairwise(borders):
-            spans.append(Span(number=len(spans) + 1, source=source, start_s=start_s, end_s=end_s))
+            spans.append(VideoSpan(number=len(spans) + 1, source=source, start_s=start_s, end_s=end_s))
     return tuple(spans)
 
 
-def _num_pieces(source: Source, span_s: float) -> int:
+def _num_pieces(source: VideoSource, span_s: float) -> int:
     return max(math.ceil(source.duration_s / span_s - 1e-9), 1)

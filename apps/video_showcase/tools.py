@@ -14,12 +14,19 @@ import numpy as np
 from pydantic import Field
 
 from apps.video_showcase.detectors.sound import WINDOW_S, read_loudness
-from apps.video_showcase.events import MAX_TEXT_CHARS, Event, alike, clock, count_kinds, event_of
+from apps.video_showcase.events import (
+    MAX_TEXT_CHARS,
+    VideoEvent,
+    count_kinds,
+    event_from_json,
+    format_clock,
+    text_similarity,
+)
 from apps.video_showcase.frame_store import FrameStore, encode_webp
 from apps.video_showcase.jobs import WatchError, Watchers
-from apps.video_showcase.sources import Source, VideoInputError
-from apps.video_showcase.spans import Span
-from apps.video_showcase.wish import DETECTORS, VideoRequest
+from apps.video_showcase.request import DETECTORS, VideoRequest
+from apps.video_showcase.sources import VideoInputError, VideoSource
+from apps.video_showcase.spans import VideoSpan
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
 from cua.model import Tool
@@ -34,7 +41,7 @@ from visual_tools.video import contact_sheet
 _SAME_TEXT = 0.8
 _NEAR_S = 2.0
 _MIN_IOU = 0.5
-_STANDING_S = 20.0
+_PART_OF_PICTURE_S = 20.0
 """Minimum duration of text present from the start of a file to count as part of the picture: a logo, a board."""
 
 MERGED = "events.json"
@@ -49,36 +56,38 @@ _QUALITY = 90
 _MAX_LISTED = 400
 
 
-def merge(found: Mapping[int, Sequence[Event]], spans: Sequence[Span]) -> list[Event]:
+def merge(events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[VideoSpan]) -> list[VideoEvent]:
     """Merge the events of all spans into one list.
 
     An event belongs to the span in which it begins; a later span only provides its end. The same event
     noted twice at a border, or by a detector and a model, is one event.
 
     Args:
-        found: Events by the number of the span, times in seconds of the file.
+        events_by_span: Events by the number of the span, times in seconds of the file.
         spans: All spans.
     """
-    events: list[Event] = []
+    events: list[VideoEvent] = []
     for source in dict.fromkeys(span.source for span in spans):
         own = [span for span in spans if span.source == source]
-        events += _merge_file(found, own, source)
+        events += _merge_file(events_by_span, own, source)
     return events
 
 
-def _merge_file(found: Mapping[int, Sequence[Event]], spans: Sequence[Span], source: Source) -> list[Event]:
-    kept: list[tuple[int, Event]] = []
+def _merge_file(
+    events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[VideoSpan], source: VideoSource
+) -> list[VideoEvent]:
+    kept: list[tuple[int, VideoEvent]] = []
     for span in spans:
-        for event in sorted(found.get(span.number, ()), key=lambda one: one.start_s):
+        for event in sorted(events_by_span.get(span.number, ()), key=lambda event: event.start_s):
             if event.began_before and not span.is_first:
                 _continue(kept, event)
-            elif not _is_standing(event, source):
+            elif not _is_part_of_picture(event, source):
                 _add(kept, span.number, event)
-    events = sorted((event for _, event in kept), key=lambda one: (one.start_s, one.kind, one.text))
+    events = sorted((event for _, event in kept), key=lambda event: (event.start_s, event.kind, event.text))
     return [_bounded(event, source) for event in _end_scenes(events, source)]
 
 
-def _continue(kept: list[tuple[int, Event]], event: Event) -> None:
+def _continue(kept: list[tuple[int, VideoEvent]], event: VideoEvent) -> None:
     """Extend an event that was open at the end of its span to the end seen by the next span."""
     for position in range(len(kept) - 1, -1, -1):
         number, earlier = kept[position]
@@ -88,7 +97,7 @@ def _continue(kept: list[tuple[int, Event]], event: Event) -> None:
             return
 
 
-def _add(kept: list[tuple[int, Event]], number: int, event: Event) -> None:
+def _add(kept: list[tuple[int, VideoEvent]], number: int, event: VideoEvent) -> None:
     for position, (other_number, other) in enumerate(kept):
         is_elsewhere = other_number != number or other.source != event.source
         if is_elsewhere and _is_same_thing(other, event) and _is_same_time(other, event):
@@ -97,41 +106,43 @@ def _add(kept: list[tuple[int, Event]], number: int, event: Event) -> None:
     kept.append((number, event))
 
 
-def _is_same_thing(one: Event, other: Event) -> bool:
-    return one.kind == other.kind and (not (one.text and other.text) or alike(one.text, other.text) >= _SAME_TEXT)
-
-
-def _is_same_time(one: Event, other: Event) -> bool:
-    shared_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
-    whole_s = max(one.end_s, other.end_s) - min(one.start_s, other.start_s)
-    return abs(one.start_s - other.start_s) <= _NEAR_S or (shared_s > 0 and shared_s >= _MIN_IOU * whole_s)
-
-
-def _joined(one: Event, other: Event) -> Event:
-    """Return the event with the higher confidence, over the time of both."""
-    best = max(one, other, key=lambda event: event.confidence)
-    return replace(
-        best,
-        start_s=min(one.start_s, other.start_s),
-        end_s=max(one.end_s, other.end_s),
-        evidence_s=tuple(sorted({*one.evidence_s, *other.evidence_s})),
-        is_open=one.is_open and other.is_open,
+def _is_same_thing(event: VideoEvent, other: VideoEvent) -> bool:
+    return event.kind == other.kind and (
+        not (event.text and other.text) or text_similarity(event.text, other.text) >= _SAME_TEXT
     )
 
 
-def _is_standing(event: Event, source: Source) -> bool:
+def _is_same_time(event: VideoEvent, other: VideoEvent) -> bool:
+    shared_s = min(event.end_s, other.end_s) - max(event.start_s, other.start_s)
+    whole_s = max(event.end_s, other.end_s) - min(event.start_s, other.start_s)
+    return abs(event.start_s - other.start_s) <= _NEAR_S or (shared_s > 0 and shared_s >= _MIN_IOU * whole_s)
+
+
+def _joined(event: VideoEvent, other: VideoEvent) -> VideoEvent:
+    """Return the event with the higher confidence, over the time of both."""
+    best = max(event, other, key=lambda candidate: candidate.confidence)
+    return replace(
+        best,
+        start_s=min(event.start_s, other.start_s),
+        end_s=max(event.end_s, other.end_s),
+        evidence_s=tuple(sorted({*event.evidence_s, *other.evidence_s})),
+        is_open=event.is_open and other.is_open,
+    )
+
+
+def _is_part_of_picture(event: VideoEvent, source: VideoSource) -> bool:
     is_text = event.kind == "text" and event.source == "text" and event.began_before
-    return is_text and (event.duration_s > _STANDING_S or event.duration_s > 0.9 * source.duration_s)
+    return is_text and (event.duration_s > _PART_OF_PICTURE_S or event.duration_s > 0.9 * source.duration_s)
 
 
-def _end_scenes(events: Sequence[Event], source: Source) -> list[Event]:
+def _end_scenes(events: Sequence[VideoEvent], source: VideoSource) -> list[VideoEvent]:
     """Extend each detected scene to the start of the next one."""
     starts = [event.start_s for event in events if event.source == "scene"]
     ends = dict(zip(starts, [*starts[1:], source.duration_s], strict=False))
-    return [replace(one, end_s=ends[one.start_s]) if one.source == "scene" else one for one in events]
+    return [replace(event, end_s=ends[event.start_s]) if event.source == "scene" else event for event in events]
 
 
-def _bounded(event: Event, source: Source) -> Event:
+def _bounded(event: VideoEvent, source: VideoSource) -> VideoEvent:
     """Clip an event to the duration of its file."""
     end_s = min(event.end_s, source.duration_s)
     return replace(event, start_s=min(event.start_s, end_s), end_s=end_s)
@@ -143,17 +154,17 @@ class VideoContext:
 
     Attributes:
         spans: All spans.
-        wish: Parsed question.
+        request: Parsed question.
         watchers: Processes that run the detectors.
         frames: Store of decoded frames.
     """
 
-    spans: tuple[Span, ...]
-    wish: VideoRequest
+    spans: tuple[VideoSpan, ...]
+    request: VideoRequest
     watchers: Watchers
     frames: FrameStore
 
-    def span_of(self, place: Workplace) -> Span | None:
+    def span_of(self, place: Workplace) -> VideoSpan | None:
         """Return the span that an agent watches, from its input file; None for the orchestrator."""
         if place.agent_id == MAIN:
             return None
@@ -161,16 +172,16 @@ class VideoContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _TimeRange:
     """Part of a file that a call refers to; the agent's times are `zero_s` less than the file's."""
 
-    span: Span
+    span: VideoSpan
     zero_s: float
     start_s: float
     end_s: float
 
 
-class PlaceArguments(Arguments):
+class RangeArguments(Arguments):
     """Common arguments of tools that take a part of a file."""
 
     start_s: float = Field(0.0, ge=0, description="Where it begins, in seconds")
@@ -178,7 +189,7 @@ class PlaceArguments(Arguments):
     file: str | None = Field(None, description="The file; left out by who watches a span")
 
 
-class SheetArguments(PlaceArguments):
+class SheetArguments(RangeArguments):
     """Arguments of `show_sheet`."""
 
     num_frames: int = Field(_SHEET_FRAMES, ge=1, le=64, description="Frames on the sheet, evenly")
@@ -238,13 +249,13 @@ class _VideoTool:
         """Run the tool; errors are returned to the model."""
         try:
             return await self._call(self.arguments.model_validate(arguments))
-        except (VisualError, WatchError, VideoInputError, _WrongPlaceError) as error:
+        except (VisualError, WatchError, VideoInputError, _InvalidRangeError) as error:
             return failed(str(error))
 
     async def _call(self, asked: Any) -> ToolResult:
         raise NotImplementedError
 
-    def _place(self, file: str | None, start_s: float, end_s: float | None) -> _Place:
+    def _place(self, file: str | None, start_s: float, end_s: float | None) -> _TimeRange:
         own = self._context.span_of(self._workplace)
         if own is None:
             span, zero_s, length_s = self._whole_file(file), 0.0, 0.0
@@ -253,17 +264,17 @@ class _VideoTool:
             span, zero_s, length_s = own, own.start_s, own.end_s - own.start_s
         until_s = length_s if end_s is None else min(end_s, length_s)
         if not 0 <= start_s < until_s:
-            raise _WrongPlaceError(f"From {start_s:g} to {until_s:g} s is no stretch of 0 to {length_s:.1f} s.")
-        return _Place(span=span, zero_s=zero_s, start_s=start_s + zero_s, end_s=until_s + zero_s)
+            raise _InvalidRangeError(f"From {start_s:g} to {until_s:g} s is not within 0 to {length_s:.1f} s.")
+        return _TimeRange(span=span, zero_s=zero_s, start_s=start_s + zero_s, end_s=until_s + zero_s)
 
-    def _whole_file(self, file: str | None) -> Span:
+    def _whole_file(self, file: str | None) -> VideoSpan:
         known = {span.source.name: span.source for span in self._context.spans}
         if file not in known:
-            raise _WrongPlaceError(f"There is no file {file!r}; name one.{name_choices(file or '', known)}")
-        return Span(number=0, source=known[file], start_s=0.0, end_s=known[file].duration_s)
+            raise _InvalidRangeError(f"There is no file {file!r}; name one.{name_choices(file or '', known)}")
+        return VideoSpan(number=0, source=known[file], start_s=0.0, end_s=known[file].duration_s)
 
 
-class _WrongPlaceError(Exception):
+class _InvalidRangeError(Exception):
     """Error for a call with a file or a time that does not exist; returned to the model."""
 
 
@@ -280,8 +291,8 @@ class ShowSheetTool(_VideoTool):
         frames = await self._context.frames.get(place.span.source, times_s, side_px=_TILE_PX)
         shown = [replace(frame, timestamp_s=max(frame.timestamp_s - place.zero_s, 0.0)) for frame in frames]
         sheet = await asyncio.to_thread(contact_sheet, shown, tile_px=_TILE_PX)
-        told = f"{len(shown)} frames, {shown[0].timestamp_s:.1f} to {shown[-1].timestamp_s:.1f} s:"
-        return ToolResult(parts=(TextPart(text=told), encode_for_model(sheet.image)[0]))
+        caption = f"{len(shown)} frames, {shown[0].timestamp_s:.1f} to {shown[-1].timestamp_s:.1f} s:"
+        return ToolResult(parts=(TextPart(text=caption), encode_for_model(sheet.image)[0]))
 
 
 class ShowFramesTool(_VideoTool):
@@ -295,7 +306,7 @@ class ShowFramesTool(_VideoTool):
         place = self._place(asked.file, 0.0, None)
         wrong = [time_s for time_s in asked.times_s if not 0 <= time_s <= place.end_s - place.zero_s]
         if wrong:
-            raise _WrongPlaceError(f"{wrong[0]:g} s lies outside of 0 to {place.end_s - place.zero_s:.1f} s.")
+            raise _InvalidRangeError(f"{wrong[0]:g} s is outside 0 to {place.end_s - place.zero_s:.1f} s.")
         frames = await self._context.frames.get(place.span.source, [time_s + place.zero_s for time_s in asked.times_s])
         parts: list[TextPart | ImagePart] = []
         for frame in frames:
@@ -312,12 +323,12 @@ class SoundLevelTool(_VideoTool):
 
     name = "sound_level"
     description = "How loud each second of a stretch is, in dB of full scale, and which tone stands out."
-    arguments = PlaceArguments
+    arguments = RangeArguments
 
-    async def _call(self, asked: PlaceArguments) -> ToolResult:
+    async def _call(self, asked: RangeArguments) -> ToolResult:
         place = self._place(asked.file, asked.start_s, asked.end_s)
         if not place.span.source.has_audio:
-            raise _WrongPlaceError(f"{place.span.source.name} has no sound.")
+            raise _InvalidRangeError(f"{place.span.source.name} has no sound.")
         stretch = replace(place.span, start_s=place.start_s, end_s=place.end_s)
         heard = await asyncio.to_thread(read_loudness, stretch)
         a_second = round(1 / WINDOW_S)
@@ -331,7 +342,7 @@ class SoundLevelTool(_VideoTool):
             tone = f" tone {np.median(tones[tones > 0]):.0f} Hz" if (tones > 0).mean() > 0.2 else ""
             time_s = place.start_s - place.zero_s + (begin - first) * WINDOW_S
             lines.append(f"{time_s:.0f} s {heard.level_db[begin : begin + step].max():.0f} dB{tone}")
-        return _said("\n".join(lines) or "There is no sound there.")
+        return _text_result("\n".join(lines) or "There is no sound there.")
 
 
 class DetectEventsTool(_VideoTool):
@@ -348,18 +359,18 @@ class DetectEventsTool(_VideoTool):
     async def _call(self, asked: DetectArguments) -> ToolResult:
         span = self._context.span_of(self._workplace)
         if span is None:
-            raise _WrongPlaceError("Only a sub-agent watches a span; call merge_events for what they have noted.")
+            raise _InvalidRangeError("Only a sub-agent watches a span; call merge_events for what they have noted.")
         for name in asked.detectors:
-            if name not in DETECTORS or (name == "template" and not self._context.wish.template):
-                raise _WrongPlaceError(f"There is no detector {name!r}.{name_choices(name, DETECTORS)}")
+            if name not in DETECTORS or (name == "template" and not self._context.request.template):
+                raise _InvalidRangeError(f"There is no detector {name!r}.{name_choices(name, DETECTORS)}")
         chosen = tuple(name for name in DETECTORS if name in asked.detectors)
-        found = await self._context.watchers.watch(span, chosen, self._context.wish.template, self._folder)
-        events = [event_of(data) for data in found["events"]]
+        result = await self._context.watchers.watch(span, chosen, self._context.request.template, self._folder)
+        events = [event_from_json(data) for data in result["events"]]
         _save(self._folder / "detected.json", [event.to_json() for event in events])
         lines = [_line(event.moved(-span.start_s)) for event in events[:_MAX_LISTED]]
         if len(events) > len(lines):
             lines.append(f"... and {len(events) - len(lines)} more")
-        return _said("\n".join([_counted(events), *found["problems"], *lines]))
+        return _text_result("\n".join([_counted(events), *result["problems"], *lines]))
 
 
 class NoteEventsTool(_VideoTool):
@@ -375,19 +386,19 @@ class NoteEventsTool(_VideoTool):
     async def _call(self, asked: NoteArguments) -> ToolResult:
         span = self._context.span_of(self._workplace)
         if span is None:
-            raise _WrongPlaceError("Only a sub-agent notes events.")
+            raise _InvalidRangeError("Only a sub-agent notes events.")
         length_s = span.end_s - span.start_s
         for each in asked.events:
             if not each.start_s <= each.end_s <= length_s + 60 or each.start_s > length_s:
                 return failed(f"{each.kind} at {each.start_s:g} to {each.end_s:g} s is not in 0 to {length_s:.1f} s.")
             outside = [time_s for time_s in each.evidence_s if not 0 <= time_s <= length_s + 60]
             if outside:
-                return failed(f"The evidence at {outside[0]:g} s of {each.kind} lies outside of 0 to {length_s:.1f} s.")
+                return failed(f"The evidence at {outside[0]:g} s of {each.kind} is outside 0 to {length_s:.1f} s.")
         own = [_own_event(each, span) for each in asked.events]
         detected = _load(self._folder / "detected.json") if asked.take_detected else []
         noted = {"span": span.number, "events": [*detected, *(event.to_json() for event in own)]}
         _save(self._folder / noted_name(span), noted)
-        return _said(f"{len(detected) + len(own)} events are noted.")
+        return _text_result(f"{len(detected) + len(own)} events are noted.")
 
 
 class MergeEventsTool(_VideoTool):
@@ -402,36 +413,38 @@ class MergeEventsTool(_VideoTool):
 
     async def _call(self, asked: MergeArguments) -> ToolResult:
         if self._context.span_of(self._workplace) is not None:
-            raise _WrongPlaceError("Only the orchestrator merges; note your own events with note_events.")
+            raise _InvalidRangeError("Only the orchestrator merges; note your own events with note_events.")
         events, missing = await asyncio.to_thread(merge_noted, self._folder, self._context.spans)
         data = {"events": [event.to_json() for event in events], "missing": [span.number for span in missing]}
         _save(self._folder / MERGED, data)
         chosen = [event for event in events if asked.kind in (None, event.kind)][asked.offset :]
-        lines = [f"{event.citation} {clock(event.end_s)} {event.kind}: {event.text}" for event in chosen[:_MAX_LISTED]]
+        lines = [
+            f"{event.citation} {format_clock(event.end_s)} {event.kind}: {event.text}" for event in chosen[:_MAX_LISTED]
+        ]
         if len(chosen) > len(lines):
             lines.append(f"... and {len(chosen) - len(lines)} more, from offset {asked.offset + len(lines)} on")
         lost = [f"Not watched: {span.describe()}." for span in missing]
-        return _said("\n".join([_counted(events), *lost, *lines]))
+        return _text_result("\n".join([_counted(events), *lost, *lines]))
 
 
-def task_name(span: Span) -> str:
+def task_name(span: VideoSpan) -> str:
     """Return the name of the file that assigns a span to a sub-agent."""
     return f"{span.name}-task.json"
 
 
-def noted_name(span: Span) -> str:
+def noted_name(span: VideoSpan) -> str:
     """Return the name of the file in which the sub-agent of a span stores its events."""
     return f"{span.name}-noted.json"
 
 
-def merge_noted(folder: Path, spans: Sequence[Span]) -> tuple[list[Event], list[Span]]:
+def merge_noted(folder: Path, spans: Sequence[VideoSpan]) -> tuple[list[VideoEvent], list[VideoSpan]]:
     """Merge all sub-agents' notes in the orchestrator's folder; also return the spans without notes."""
-    found: dict[int, list[Event]] = {}
+    events_by_span: dict[int, list[VideoEvent]] = {}
     for span in spans:
         for noted in sorted(folder.glob(f"*/{noted_name(span)}")):
             data = json.loads(noted.read_text("utf-8"))
-            found[int(data["span"])] = [event_of(each) for each in data["events"]]
-    return merge(found, spans), [span for span in spans if span.number not in found]
+            events_by_span[int(data["span"])] = [event_from_json(each) for each in data["events"]]
+    return merge(events_by_span, spans), [span for span in spans if span.number not in events_by_span]
 
 
 def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
@@ -447,8 +460,8 @@ def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
     return tuple(maker(kind) for kind in kinds)
 
 
-def _own_event(noted: NotedEvent, span: Span) -> Event:
-    event = Event(
+def _own_event(noted: NotedEvent, span: VideoSpan) -> VideoEvent:
+    event = VideoEvent(
         file=span.source.name,
         start_s=noted.start_s,
         end_s=noted.end_s,
@@ -461,16 +474,16 @@ def _own_event(noted: NotedEvent, span: Span) -> Event:
     return event.moved(span.start_s)
 
 
-def _line(event: Event) -> str:
+def _line(event: VideoEvent) -> str:
     return f"{event.start_s:.1f} to {event.end_s:.1f} s {event.kind}: {event.text}"
 
 
-def _counted(events: Sequence[Event]) -> str:
+def _counted(events: Sequence[VideoEvent]) -> str:
     counted = ", ".join(f"{count} {kind}" for kind, count in count_kinds(events).items())
     return f"{len(events)} events" + (f": {counted}" if counted else "")
 
 
-def _said(text: str) -> ToolResult:
+def _text_result(text: str) -> ToolResult:
     return ToolResult(parts=(TextPart(text=text),))
 
 

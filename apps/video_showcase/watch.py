@@ -1,6 +1,6 @@
 """Watch one span with detectors in a separate process, which releases its memory and isolates decoder crashes.
 
-    python -m apps.video_showcase.watch ORDER.json RESULT.json
+    python -m apps.video_showcase.watch JOB.json RESULT.json
 
 Progress goes to stdout, one JSON object per line. The process ends when its stdin is closed, that is, with its parent.
 """
@@ -18,11 +18,11 @@ from apps.video_showcase.detectors.jumps import JumpDetector
 from apps.video_showcase.detectors.motion import MotionDetector
 from apps.video_showcase.detectors.sound import find_sounds, read_loudness
 from apps.video_showcase.detectors.template import TemplateDetector
-from apps.video_showcase.detectors.text import TextDetector
-from apps.video_showcase.events import Event
+from apps.video_showcase.detectors.text import OnScreenTextDetector
+from apps.video_showcase.events import VideoEvent
+from apps.video_showcase.request import KINDS
 from apps.video_showcase.samples import RATE, Sample, iter_samples
-from apps.video_showcase.spans import Span, span_of
-from apps.video_showcase.wish import KINDS
+from apps.video_showcase.spans import VideoSpan, span_from_json
 from visual_tools.errors import VisualError
 from visual_tools.images import load_image
 from visual_tools.ocr import shared_engine
@@ -31,7 +31,7 @@ from visual_tools.video.timeline import remember_timeline
 _TELL_S = 1.0
 _SMALL_PX = 320
 
-Tell = Callable[[float], None]
+OnTime = Callable[[float], None]
 
 
 class Detector(Protocol):
@@ -41,29 +41,31 @@ class Detector(Protocol):
         """Process the next frame."""
         ...
 
-    def finish(self, file: str) -> list[Event]:
+    def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames, with times in seconds from the file's first frame."""
         ...
 
 
-def watch(span: Span, detectors: tuple[str, ...], template: str = "", tell: Tell | None = None) -> dict[str, Any]:
+def watch(
+    span: VideoSpan, detectors: tuple[str, ...], template: str = "", on_time: OnTime | None = None
+) -> dict[str, Any]:
     """Return what the detectors find in a span.
 
     Args:
         span: Span to watch.
         detectors: Names of the detectors.
         template: File of the image for the detector `template`.
-        tell: Callback for the time reached, called periodically.
+        on_time: Callback for the time reached, called periodically.
 
     Returns:
         `events` that begin in the span or continue into it; `problems`; and the elapsed `seconds`.
     """
     started = time.monotonic()
-    events: list[Event] = []
+    events: list[VideoEvent] = []
     problems: list[str] = []
     if span.source.has_video and set(detectors) - {"sound"}:
         try:
-            events += _look(span, detectors, template, tell or (lambda _: None))
+            events += _look(span, detectors, template, on_time or (lambda _: None))
         except VisualError as error:
             problems.append(f"{span.describe()}: {error}")
     if "sound" in detectors and span.source.has_audio:
@@ -74,13 +76,13 @@ def watch(span: Span, detectors: tuple[str, ...], template: str = "", tell: Tell
     wanted = {kind for name in detectors for kind in KINDS[name]}
     kept = [event for event in events if event.kind in wanted and _belongs(event, span)]
     return {
-        "events": [event.to_json() for event in sorted(kept, key=lambda one: one.start_s)],
+        "events": [event.to_json() for event in sorted(kept, key=lambda event: event.start_s)],
         "problems": problems,
         "seconds": round(time.monotonic() - started, 3),
     }
 
 
-def _look(span: Span, names: tuple[str, ...], template: str, tell: Tell) -> list[Event]:
+def _look(span: VideoSpan, names: tuple[str, ...], template: str, on_time: OnTime) -> list[VideoEvent]:
     detectors = _make(names, template, span)
     told_at = 0.0
     side_px = 640 if {"text", "template"} & set(names) else _SMALL_PX
@@ -89,24 +91,24 @@ def _look(span: Span, names: tuple[str, ...], template: str, tell: Tell) -> list
             detector.feed(sample)
         if time.monotonic() - told_at >= _TELL_S:
             told_at = time.monotonic()
-            tell(sample.time_s)
+            on_time(sample.time_s)
     return [event for detector in detectors for event in detector.finish(span.source.name)]
 
 
-def _make(names: tuple[str, ...], template: str, span: Span) -> list[Detector]:
-    made: list[Detector] = []
+def _make(names: tuple[str, ...], template: str, span: VideoSpan) -> list[Detector]:
+    detectors: list[Detector] = []
     if {"scene", "flash"} & set(names):
-        made.append(JumpDetector(RATE))
+        detectors.append(JumpDetector(RATE))
     if "motion" in names:
-        made.append(MotionDetector(RATE))
+        detectors.append(MotionDetector(RATE))
     if "text" in names:
-        made.append(TextDetector(RATE, shared_engine().read_text))
+        detectors.append(OnScreenTextDetector(RATE, shared_engine().read_text))
     if "template" in names:
-        made.append(TemplateDetector(load_image(template), span.source.width_px))
-    return made
+        detectors.append(TemplateDetector(load_image(template), span.source.width_px))
+    return detectors
 
 
-def _belongs(event: Event, span: Span) -> bool:
+def _belongs(event: VideoEvent, span: VideoSpan) -> bool:
     """Return whether an event begins in the span, or continues into it from an earlier span to provide its end."""
     is_inside = span.start_s <= event.start_s < span.end_s or (span.is_last and event.start_s >= span.start_s)
     if event.began_before and not span.is_first:
@@ -114,19 +116,19 @@ def _belongs(event: Event, span: Span) -> bool:
     return is_inside
 
 
-def main(order_file: str, result_file: str) -> int:
-    """Execute an order and write its result atomically."""
+def main(job_file: str, result_file: str) -> int:
+    """Run a job and write its result atomically."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    order = json.loads(Path(order_file).read_text("utf-8"))
-    span = span_of(order["span"])
-    if order["timeline"]:
-        remember_timeline(span.source.path, Path(order["timeline"]))
+    job = json.loads(Path(job_file).read_text("utf-8"))
+    span = span_from_json(job["span"])
+    if job["timeline"]:
+        remember_timeline(span.source.path, Path(job["timeline"]))
 
-    def tell(time_s: float) -> None:
+    def on_time(time_s: float) -> None:
         sys.stdout.buffer.write(json.dumps({"time_s": round(time_s, 2)}).encode() + b"\n")  # the parent reads it
         sys.stdout.buffer.flush()
 
-    result = watch(span, tuple(order["detectors"]), order["template"], tell)
+    result = watch(span, tuple(job["detectors"]), job["template"], on_time)
     target = Path(result_file)
     partial = target.with_suffix(".part")
     partial.write_text(json.dumps(result), "utf-8")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from benchmarks.web_recordings.drawn_clicks import CLICKED
 from benchmarks.web_recordings.drawn_widgets import HOVERED, LAST, Look, Play, Widget
 from benchmarks.web_recordings.filming import Take, VideoForm
-from benchmarks.web_recordings.hand import POINTERS, Hand
+from benchmarks.web_recordings.pointer_script import POINTERS, PointerScript
 
 _SIZES = ((1280, 720), (1024, 768), (800, 600), (1366, 768), (1100, 820))
 _PHONE_PX = (390, 844)
@@ -119,12 +119,12 @@ def _page(widgets: Sequence[Widget], facts: dict[str, str], look: Look, *, is_ph
     )
 
 
-async def _rest(hand: Hand) -> None:
+async def _rest(hand: PointerScript) -> None:
     await hand.wait(0.2)
 
 
 def _play_all(widgets: Sequence[Widget]) -> Play:
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         for one in widgets:
             await one.play(hand)
 

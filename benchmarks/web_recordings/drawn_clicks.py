@@ -1,7 +1,7 @@
 """Parts of pages that a click or keys change, drawn from a seed: menus, windows, tabs, fields."""
 
 from benchmarks.web_recordings.drawn_widgets import Look, Widget, fill, name_curve
-from benchmarks.web_recordings.hand import Hand
+from benchmarks.web_recordings.pointer_script import PointerScript
 
 
 def make_menu(look: Look) -> Widget:
@@ -23,7 +23,7 @@ def make_menu(look: Look) -> Widget:
     shown = 0.0 if effect == "once" else seconds
     easing = "" if effect == "once" else name_curve(curve)
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         if by_hover:
             await hand.hover("#choices", "menu", "#items", shown, easing, away=(12, 420))
             return
@@ -64,7 +64,7 @@ def make_window(look: Look) -> Widget:
     if effect == "drawer":
         css = css.replace("position: relative; box-sizing", "position: absolute; box-sizing")
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#ask", "modal", "#pane", seconds, name_curve(curve))
         await hand.click("#done", "modal", "#pane", seconds, name_curve(curve), is_gone=True)
 
@@ -92,7 +92,7 @@ def make_questions(look: Look) -> Widget:
     first, second = look.rng.sample(range(3), 2)
     easing = name_curve(curve) if seconds else ""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click(f"#ask{first}", "accordion", "#asks", seconds, easing)
         await hand.click(f"#ask{second}", "accordion", "#asks", seconds, easing)
 
@@ -126,7 +126,7 @@ def make_tabs(look: Look) -> Widget:
         for number in range(3)
     )
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         for label in ("#label1", "#label2"):
             await hand.click(label, "tabs", "#book", seconds, name_curve(curve) if seconds else "")
 
@@ -149,10 +149,10 @@ def make_slides(look: Look) -> Widget:
     css = """#stage { position: relative; height: 170px; overflow: hidden; border-radius: $radius; background: $line; direction: ltr }
     .slide { position: absolute; inset: 0; padding: 30px 60px; box-sizing: border-box; color: #fff; transition: all ${seconds}s $curve }
     #prev, #next { display: inline-block; padding: 8px 18px; background: $ink; color: $ground; cursor: pointer; margin-top: 10px }"""
-    shades = ("#7a3b69", "#23614d", "#28427e", "#80521b")
+    gradients = ("#7a3b69", "#23614d", "#28427e", "#80521b")
     moves = "opacity: {far}" if is_fading else "transform: translateX({way}%)"
     slides = "".join(
-        f'<div class="slide" style="background: {shades[number]}; {moves.format(far=int(not number), way=100 * number)}">'
+        f'<div class="slide" style="background: {gradients[number]}; {moves.format(far=int(not number), way=100 * number)}">'
         f"<h2>{look.text(2)}</h2>{look.text(7)}</div>"
         for number in range(4)
     )
@@ -165,7 +165,7 @@ def make_slides(look: Look) -> Widget:
       document.querySelectorAll('.slide').forEach((one, n) => {{ {change} }}) }};
     document.getElementById('prev').onclick = () => turn(-1); document.getElementById('next').onclick = () => turn(1)"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         for arrow in ("#next", "#next", "#prev"):
             await hand.click(arrow, "carousel", "#stage", seconds, name_curve(curve))
 
@@ -190,7 +190,7 @@ def make_switch(look: Look) -> Widget:
         #flip.on { background: $accent } #flip.on::after { content: '✓'; color: $ground; font: bold 22px/26px 'DejaVu Sans'; padding-left: 3px }"""
     shown, easing = (seconds, name_curve(curve)) if is_switch else (0.0, "")
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#flip", "toggle", "#flip", shown, easing)
 
     return Widget(
@@ -211,7 +211,7 @@ def make_notice(look: Look) -> Widget:
       transition: opacity ${seconds}s $curve; z-index: 9 } #note.on { opacity: 1 }
     #save { background: $accent; color: $ground; padding: 11px 26px; display: inline-block; cursor: pointer }"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#save", "toast", "#note", seconds, name_curve(curve))
         await hand.wait(1.5)
 
@@ -230,7 +230,7 @@ def make_theme(look: Look) -> Widget:
     css = """html { background: #fff; transition: filter ${seconds}s $curve } html.flipped { filter: invert(1) hue-rotate(180deg) }
     #shade { cursor: pointer; padding: 6px }"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#shade", "theme", "body", seconds, name_curve(curve) if seconds else "")
 
     return Widget(
@@ -247,7 +247,7 @@ def make_field(look: Look) -> Widget:
     css = """#wish { font: inherit; padding: 11px 14px; width: 70%; max-width: 380px; border: 2px solid $line; border-radius: $radius;
       background: $panel; color: $ink } #wish:focus { outline: 0; border-color: $accent }"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#wish")
         await hand.type(look.text(3), "#wish")
 

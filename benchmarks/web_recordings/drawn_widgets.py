@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from string import Template
 
-from benchmarks.web_recordings.hand import Hand
+from benchmarks.web_recordings.pointer_script import PointerScript
 
-Play = Callable[[Hand], Awaitable[None]]
+Play = Callable[[PointerScript], Awaitable[None]]
 CURVES = (
     "linear",
     "ease",
@@ -89,7 +89,7 @@ def fill(text: str, look: Look, **more: object) -> str:
     return Template(text).substitute(values | {"radius": f"{look.radius_px}px"} | more)
 
 
-async def find_margin(hand: Hand, on: str) -> tuple[float, float]:
+async def find_margin(hand: PointerScript, on: str) -> tuple[float, float]:
     """A place in the nearer margin, on the height of an element."""
     left, top, right, bottom = await hand.find(on)
     width = (hand.page.viewport_size or {"width": 960})["width"]
@@ -120,7 +120,7 @@ def make_tiles(look: Look) -> Widget:
     chosen = [f"#tile{number}" for number in (0, count - 1)]
     box = [f"{one} i" if effect == "zoom" else one for one in chosen]
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         for on, changed in zip(chosen, box, strict=True):
             await hand.hover(on, "hover", changed, seconds, name_curve(curve), away=await find_margin(hand, on))
 
@@ -142,7 +142,7 @@ def make_button(look: Look) -> Widget:
         "glow": "#push:hover { box-shadow: 0 0 14px 4px $accent; letter-spacing: 1px }",
     }[effect]
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.hover("#push", "hover", "#push", seconds, name_curve(curve), away=await find_margin(hand, "#push"))
 
     html = f'<section><p>{look.text(9)}</p><button id="push">{look.text(2)}</button></section>'
@@ -158,7 +158,7 @@ def make_tip(look: Look) -> Widget:
       white-space: nowrap; opacity: 0; transition: opacity ${seconds}s $curve; z-index: 2; pointer-events: none }
     #term:hover #tip { opacity: 1 }"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         left, _, right, bottom = await hand.find("#term")
         away = (left + right) / 2, bottom + 90
         await hand.hover("#term", "tooltip", "#tip", seconds, name_curve(curve), away=away)
@@ -183,7 +183,7 @@ def make_risers(look: Look) -> Widget:
     new IntersectionObserver((seen) => seen.forEach((one) => { if (one.isIntersecting && !one.target.at) {
       one.target.at = Date.now(); one.target.classList.add('on') } }), { threshold: .3 }).observe(rise1)"""
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         for number in range(2):
             began = time.time()
             await hand.bring(f"#rise{number}")
@@ -201,7 +201,7 @@ def make_link(look: Look) -> Widget:
     """A link to another page."""
     css = "#go { color: $accent; font-size: 20px; cursor: pointer }"
 
-    async def play(hand: Hand) -> None:
+    async def play(hand: PointerScript) -> None:
         await hand.click("#go", "navigation", "body")
         await hand.wait(0.7)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from apps.video2web.render import Renderer, SitePages, open_page
-from benchmarks.web_recordings.hand import Hand, Happening, pointer_script
+from benchmarks.web_recordings.pointer_script import Happening, PointerScript, pointer_script
 from cua.errors import CuaError
 from visual_tools.errors import require
 
@@ -99,7 +99,7 @@ class Take:
     name: str
     pages: Mapping[str, str]
     first: str
-    play: "Callable[[Hand], Awaitable[None]]"
+    play: "Callable[[PointerScript], Awaitable[None]]"
     viewport_px: tuple[int, int] = VIEWPORT_PX
     pointer: str = "arrow"
     px_per_s: float = 900.0
@@ -157,7 +157,7 @@ async def record_take(renderer: Renderer, take: Take, folder: Path) -> Recording
         await asyncio.sleep(0.4)
         if not frames.times:
             raise CuaError("the browser sends no frames of its screen")
-        hand = Hand(page, time.time(), at=at, px_per_s=take.px_per_s)
+        hand = PointerScript(page, time.time(), at=at, px_per_s=take.px_per_s)
         frames.times[:], frames.images[:] = [time.time()], frames.images[-1:]
         await hand.wait(0.5)
         await take.play(hand)

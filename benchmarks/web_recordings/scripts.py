@@ -6,7 +6,7 @@ from pathlib import Path
 
 from apps.video2web.render import Renderer
 from benchmarks.web_recordings.filming import VIEWPORT_PX, Recording, Take, record_take
-from benchmarks.web_recordings.hand import Hand
+from benchmarks.web_recordings.pointer_script import PointerScript
 from cua.errors import CuaError
 
 _PAGES = Path(__file__).with_name("pages")
@@ -24,7 +24,7 @@ class Script:
         viewport_px: Size of the video.
     """
 
-    play: Callable[[Hand], Awaitable[None]]
+    play: Callable[[PointerScript], Awaitable[None]]
     page: str
     fixed: tuple[str, ...] = ()
     is_dark_pointer: bool = False
@@ -57,45 +57,45 @@ async def record(renderer: Renderer, name: str, folder: Path) -> Recording:
     return await record_take(renderer, take, folder)
 
 
-async def _cards(hand: Hand) -> None:
+async def _cards(hand: PointerScript) -> None:
     await hand.hover("#card1", "hover", "#card1", 0.3, "ease", away=(160, 520))
     await hand.hover("#card2", "hover", "#card2", 0.5, "ease-out", away=(480, 520))
     await hand.hover("#more", "hover", "#more", 0.2, "ease", away=(700, 560))
     await hand.hover("#buy", "hover", "#buy", 0.3, "linear", away=(480, 500))
 
 
-async def _dialog(hand: Hand) -> None:
+async def _dialog(hand: PointerScript) -> None:
     await hand.click("#open", "modal", "#dialog", 0.4, "ease-out")
     await hand.click("#close", "modal", "#dialog", 0.4, "ease-out", is_gone=True)
     await hand.click("#open", "modal", "#dialog", 0.4, "ease-out")
 
 
-async def _menus(hand: Hand) -> None:
+async def _menus(hand: PointerScript) -> None:
     await hand.hover("#hovering", "menu", "#maps", 0.25, "ease-out", away=(480, 480))
     await hand.click("#account", "menu", "#list", 0.25, "ease-out")
     await hand.click("#account", "menu", "#list", 0.25, "ease-out")
     await hand.hover("#word", "tooltip", "#tip", 0.2, "linear", away=(300, 520))
 
 
-async def _accordion(hand: Hand) -> None:
+async def _accordion(hand: PointerScript) -> None:
     await hand.click("#h1", "accordion", "main", 0.4, "ease-in-out")
     await hand.click("#h2", "accordion", "main", 0.4, "ease-in-out")
     await hand.click("#h1", "accordion", "main", 0.4, "ease-in-out")
 
 
-async def _tabs(hand: Hand) -> None:
+async def _tabs(hand: PointerScript) -> None:
     await hand.click("#t1", "tabs", "main")
     await hand.click("#t2", "tabs", "main")
     await hand.click("#yearly", "toggle", "#yearly", 0.2, "ease")
 
 
-async def _carousel(hand: Hand) -> None:
+async def _carousel(hand: PointerScript) -> None:
     await hand.click("#next", "carousel", "#frame", 0.6, "ease-in-out")
     await hand.click("#next", "carousel", "#frame", 0.6, "ease-in-out")
     await hand.click("#back", "carousel", "#frame", 0.6, "ease-in-out")
 
 
-async def _autoplay(hand: Hand) -> None:
+async def _autoplay(hand: PointerScript) -> None:
     box = await hand.find("#frame")
     await hand.page.evaluate(
         "window.turned = []; belt.addEventListener('transitionrun', () => window.turned.push(Date.now()))"
@@ -106,7 +106,7 @@ async def _autoplay(hand: Hand) -> None:
         hand.note("carousel", "time", box, at / 1000 - hand.started_s, 0.6, "ease-in-out")
 
 
-async def _reveal(hand: Hand) -> None:
+async def _reveal(hand: PointerScript) -> None:
     for selector, down_px in (("#shy1", 200), ("#shy2", 320)):
         await hand.page.evaluate(
             "(s) => document.querySelector(s).addEventListener('transitionrun', () => "
@@ -124,7 +124,7 @@ async def _reveal(hand: Hand) -> None:
     await hand.scroll(-700)
 
 
-async def _sidebar(hand: Hand) -> None:
+async def _sidebar(hand: PointerScript) -> None:
     await hand.scroll(380)
     await hand.wait(0.4)
     await hand.scroll(340, in_s=0.5)
@@ -132,7 +132,7 @@ async def _sidebar(hand: Hand) -> None:
     await hand.scroll(-500, in_s=1.0)
 
 
-async def _form(hand: Hand) -> None:
+async def _form(hand: PointerScript) -> None:
     await hand.click("#name")
     await hand.type("Ada Lovelace", "#name")
     await hand.click("#town")
@@ -141,20 +141,20 @@ async def _form(hand: Hand) -> None:
     await hand.wait(2.6)
 
 
-async def _night(hand: Hand) -> None:
+async def _night(hand: PointerScript) -> None:
     await hand.click("#dark", "theme", "body", 0.4, "ease")
     await hand.wait(0.4)
     await hand.click("#dark", "theme", "body", 0.4, "ease")
 
 
-async def _shop(hand: Hand) -> None:
+async def _shop(hand: PointerScript) -> None:
     await hand.click("#about", "navigation", "main")
     await hand.wait(0.6)
     await hand.click("#back", "navigation", "main")
     await hand.wait(0.4)
 
 
-async def _demo(hand: Hand) -> None:
+async def _demo(hand: PointerScript) -> None:
     await hand.scroll(330)
     await hand.hover("#c2", "hover", "#c2", 0.3, "ease", away=(880, 560))
     await hand.scroll(-330)

@@ -90,7 +90,7 @@ def typed(clause: ParsedClause, name: str = "text") -> str:
     """
     text = bare(clause[name], clause.quotes)
     if not clause.quotes.marks(clause[name]) and (_DESCRIBED.fullmatch(f" {text}") or re.search(r'["“”„«»]', text)):
-        raise NotUnderstoodError(text, "quote what shall be typed letter by letter")
+        raise NotUnderstoodError(text, "put the text to type in quotes")
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
@@ -113,5 +113,5 @@ def bare(masked: str, quotes: Quotes) -> str:
         rest = phrase
         for mark in marks:
             rest = rest.replace(mark, " ")
-        raise NotUnderstoodError(rest.strip(" ,.:"), "quote one text, and say nothing else about it")
+        raise NotUnderstoodError(rest.strip(" ,.:"), "quote one text, without other words")
     return phrase

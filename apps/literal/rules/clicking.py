@@ -56,7 +56,7 @@ def _take_times(words: str) -> tuple[str, int]:
         return words, 1
     count = number(tail["count"] or tail["word"])
     if count != int(count) or not 1 <= count <= _MAX_TIMES:
-        raise NotUnderstoodError(tail["times"], f"a whole number up to {_MAX_TIMES}")
+        raise NotUnderstoodError(tail["times"], f"expected a whole number up to {_MAX_TIMES}")
     return tail["target"], int(count)
 
 

@@ -33,7 +33,7 @@ def _type_into(clause: ParsedClause) -> Sequence[PlainStep] | PlainStep:
 
 def _field(clause: ParsedClause) -> ElementTarget:
     if _COLLECTION.fullmatch(f" {clause['field']}") is not None:
-        raise NotUnderstoodError(clause.quotes.unmask(clause["field"]), "say what to click for that")
+        raise NotUnderstoodError(clause.quotes.unmask(clause["field"]), "say which element to click")
     return target(clause, "field")
 
 
@@ -48,7 +48,7 @@ def _type_case(clause: ParsedClause) -> PlainStep:
 
 def _search(clause: ParsedClause) -> PlainStep:
     if not clause.quotes.marks(clause["text"]) and _FILTER.search(clause["text"]) is not None:
-        raise NotUnderstoodError(clause["text"], "quote what shall be typed letter by letter")
+        raise NotUnderstoodError(clause["text"], "put the text to type in quotes")
     return TypeInto(text=typed(clause), field=ElementTarget(text="Search", role="field"), enter=True)
 
 
@@ -240,10 +240,10 @@ def _suggestion(clause: ParsedClause) -> PlainStep | None:
         if not kind:
             return None
         if kind in parts:
-            raise NotUnderstoodError(clause.quotes.unmask(phrase), "say once how it begins, once how it ends")
+            raise NotUnderstoodError(clause.quotes.unmask(phrase), "give each condition only once")
         parts[kind] = clause.quotes.unmask(clause.quotes.marks(phrase)[0], quoted=False)
     if not any(parts.values()):
-        raise NotUnderstoodError(clause.quotes.unmask(clause["conditions"]), "say how it begins or ends")
+        raise NotUnderstoodError(clause.quotes.unmask(clause["conditions"]), "say what the text starts or ends with")
     return PickSuggestion(**parts, field=target(clause, "field") if clause["field"] else None)
 
 

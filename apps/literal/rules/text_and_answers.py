@@ -67,7 +67,7 @@ def _ordinal(clause: ParsedClause, noun: str) -> int | None:
     digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)", word.lower())
     ordinal = int(digits[1]) if digits is not None else ORDINALS.get(word.lower())
     if word and not ordinal:
-        raise NotUnderstoodError(word, f"say which {noun} by its number")
+        raise NotUnderstoodError(word, f"give the number of the {noun}")
     return ordinal
 
 
@@ -95,7 +95,7 @@ def _word(clause: ParsedClause) -> PlainStep:
 def _slide(clause: ParsedClause) -> PlainStep:
     value = clause.unquoted("value")
     if re.fullmatch(KINDS["DECIMAL"], value) is None:
-        raise NotUnderstoodError(value, "a number")
+        raise NotUnderstoodError(value, "expected a number")
     is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", clause["widget"], re.I) is not None
     return SetSlider(value=_decimal(value), number=_ordinal(clause, "one"), is_spinner=is_spinner)
 

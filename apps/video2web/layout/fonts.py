@@ -62,7 +62,7 @@ _WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Face:
+class FontFace:
     """Font file.
 
     Attributes:
@@ -82,7 +82,7 @@ class Face:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class FontMetrics:
     """Measurements of a text in a face, for a font size of 1.
 
     Attributes:
@@ -120,7 +120,7 @@ class Ink:
     box_px: Box
     cover: float
     rgb: tuple[int, int, int]
-    shade: NDArray[np.float32]
+    gradient: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +133,13 @@ class FontFit:
         error: Error of the fit; 0 is perfect.
     """
 
-    face: Face
+    face: FontFace
     size_px: float
     error: float
 
 
 @functools.cache
-def find_faces() -> tuple[Face, ...]:
+def find_faces() -> tuple[FontFace, ...]:
     """Return the free faces that are installed, plain and bold; empty without fontconfig."""
     program = shutil.which("fc-list")
     if program is None:
@@ -151,14 +151,14 @@ def find_faces() -> tuple[Face, ...]:
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ()
-    found: dict[tuple[str, int], Face] = {}
+    faces: dict[tuple[str, int], FontFace] = {}
     for line in sorted(listed.splitlines()):
         family, weight, slant, width, path = line.split("\t")
         kind = _WEIGHTS.get(weight)
         is_plain = slant == "0" and width == "100" and path.endswith((".ttf", ".otf", ".ttc"))
         if family in FAMILIES and kind is not None and is_plain:
-            found.setdefault((family, kind), Face(family=family, weight=kind, path=path))
-    return tuple(found[key] for key in sorted(found, key=lambda key: (list(FAMILIES).index(key[0]), key[1])))
+            faces.setdefault((family, kind), FontFace(family=family, weight=kind, path=path))
+    return tuple(faces[key] for key in sorted(faces, key=lambda key: (list(FAMILIES).index(key[0]), key[1])))
 
 
 @functools.lru_cache(maxsize=64)
@@ -167,7 +167,7 @@ def _load(path: str) -> Any:
 
 
 @functools.lru_cache(maxsize=8_000)
-def measure(face: Face, text: str) -> Metrics:
+def measure(face: FontFace, text: str) -> FontMetrics:
     """Measure a text in a face, for a font size of 1."""
     font = _load(face.path)
     left, top, right, bottom = font.getbbox(text, anchor="ls")
@@ -177,7 +177,7 @@ def measure(face: Face, text: str) -> Metrics:
     ImageDraw.Draw(drawn).text((-left, -top), text, fill=255, font=font, anchor="ls")
     cover = float(np.asarray(drawn, np.float64).sum() / 255)
     small = drawn.resize((max(round(width * _SHAPE_PX / height), 4), _SHAPE_PX), Image.Resampling.BOX)
-    return Metrics(
+    return FontMetrics(
         left=left / _EM,
         top=top / _EM,
         right=max(right, left + 1) / _EM,
@@ -217,12 +217,12 @@ def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> 
     strongest = float(np.percentile(difference, 99.5))
     if strongest < 20:
         return None
-    shade = np.clip(difference / strongest, 0, 1)
-    marked = shade > 0.3
+    gradient = np.clip(difference / strongest, 0, 1)
+    marked = gradient > 0.3
     rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
     if not rows.size:
         return None
-    core = crop[shade > 0.85]
+    core = crop[gradient > 0.85]
     red, green, blue = (int(level) for level in np.median(core, axis=0)) if core.size else (0, 0, 0)
     return Ink(
         box_px=Box(
@@ -231,31 +231,31 @@ def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> 
             area.left + int(columns[-1]) + 1,
             area.top + int(rows[-1]) + 1,
         ),
-        cover=float(shade.sum()),
+        cover=float(gradient.sum()),
         rgb=(red, green, blue),
-        shade=shade[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1],
+        gradient=gradient[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1],
     )
 
 
-def fit_face(face: Face, text: str, ink: Ink) -> FontFit:
+def fit_face(face: FontFace, text: str, ink: Ink) -> FontFit:
     """Fit a face to a line: the width gives the size; height, weight and shapes give the error."""
     of = measure(face, text)
     size = ink.box_px.width / (of.right - of.left)
     height = ink.box_px.height / (of.bottom - of.top)
     error = abs(math.log(size / height)) + _COVER_WEIGHT * abs(math.log(ink.cover / (of.cover * size * size)))
     if error < _MAX_ERROR:
-        error += _SHAPE_WEIGHT * (1 - _likeness(of.shape, ink.shade))
+        error += _SHAPE_WEIGHT * (1 - _likeness(of.shape, ink.gradient))
     return FontFit(face=face, size_px=size, error=error)
 
 
-def _likeness(shape: NDArray[np.uint8], shade: NDArray[np.float32]) -> float:
+def _likeness(shape: NDArray[np.uint8], gradient: NDArray[np.float32]) -> float:
     """Return the correlation of a line drawn in a face, (24, W) uint8, with the image scaled to that size: -1 to 1."""
     height, width = shape.shape
-    seen = Image.fromarray((shade * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)
-    one, other = shape.astype(np.float32), np.asarray(seen, np.float32)
-    one, other = one - one.mean(), other - other.mean()
-    norm = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float((one * other).sum()) / norm if norm else 0.0
+    seen = Image.fromarray((gradient * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)
+    first, second = shape.astype(np.float32), np.asarray(seen, np.float32)
+    first, second = first - first.mean(), second - second.mean()
+    norm = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float((first * second).sum()) / norm if norm else 0.0
 
 
 def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
@@ -265,7 +265,7 @@ def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
         texts: Texts of the lines.
         inks: Measurements of the lines.
     """
-    faces = find_faces() or (Face(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
+    faces = find_faces() or (FontFace(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
     if not texts:
         return []
     telling = sorted(range(len(texts)), key=lambda index: abs(len(texts[index]) - _TELLING_CHARS))[:_NUM_TELLING]
@@ -305,11 +305,11 @@ def _choose_families(errors: Mapping[str, NDArray[np.float64]], weights: NDArray
 def _even_sizes(texts: Sequence[str], fits: Sequence[FontFit]) -> list[FontFit]:
     """Unify sizes of one face that differ by measurement error, rounded to a whole number where near."""
     evened: list[FontFit | None] = [None] * len(fits)
-    order = sorted(
+    ordered = sorted(
         range(len(fits)), key=lambda index: (fits[index].face.family, fits[index].face.weight, fits[index].size_px)
     )
     group: list[int] = []
-    for index in [*order, None]:
+    for index in [*ordered, None]:
         known = fits[group[0]] if group else None
         fit = fits[index] if index is not None else None
         if known and (fit is None or fit.face != known.face or fit.size_px > known.size_px * _SAME_SIZE):

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
-from apps.video2web.layout.pieces import PLAIN, Primitive
+from apps.video2web.layout.primitives import PLAIN, Primitive
 from apps.video2web.layout.roles import (
     MAX_LINK_CHARS,
     heading_key,
@@ -24,17 +25,16 @@ from apps.video2web.layout.roles import (
     usual_text,
     walk,
 )
-from apps.video2web.layout.shades import Rgb
 from apps.video2web.layout.styles import (
     Style,
     StyleSheet,
     add_margin,
+    box_style,
     css_background,
     css_color,
     css_px,
     font_style,
     indent,
-    look_style,
 )
 from apps.video2web.layout.tree import flow_width
 from visual_tools.images import save_image
@@ -74,7 +74,7 @@ def write_table(node: Node, sheet: StyleSheet, body: Primitive | None, margins: 
         painted: Style = {"background": css_color(row.fill)} if row.fill is not None else {}
         lines.append(sheet.tag("tr", "line", painted, "\n".join(cells)))
     style: Style = {"width": css_px(box.width), "border-collapse": "separate", "border-spacing": "0"}
-    style |= look_style(node.look) | margins
+    style |= box_style(node.look) | margins
     add_margin(style, "margin-top", rows[0].start - box.top)
     return sheet.tag("table", "table", style, f"<colgroup>{columns}</colgroup>\n" + "\n".join(lines))
 
@@ -91,7 +91,7 @@ def _rows_of(node: Node) -> Iterator[_Row]:
     start = max(above, default=boxes[0].top)
     for number, (row, box) in enumerate(zip(rows, boxes, strict=True)):
         next_top = boxes[number + 1].top if number + 1 < len(rows) else max(node.box_px.bottom, box.bottom)
-        rule = next((one for one in lines if box.bottom - 4 <= one.box_px.top <= next_top), None)
+        rule = next((line for line in lines if box.bottom - 4 <= line.box_px.top <= next_top), None)
         if node.row_fills:
             fill, start, end = node.row_fills[number]
             yield _Row(cells=row, start=start, end=end, fill=fill, rule=rule)
@@ -119,7 +119,7 @@ def _write_cell(
     else:
         style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
     tag = "th" if is_head and is_bold(line) else "td"
-    return sheet.tag(tag, "cell", style, "".join(escape(one.text) for one in cell.lines), inline=True)
+    return sheet.tag(tag, "cell", style, "".join(escape(text_line.text) for text_line in cell.lines), inline=True)
 
 
 def write_cells(
@@ -131,7 +131,7 @@ def write_cells(
     for start in range(0, len(node.children), count):
         cells = []
         for cell in node.children[start : start + count]:
-            style: Style = look_style(cell.look) | {"height": css_px(cell.box_px.height - cell.look.border_px)}
+            style: Style = box_style(cell.look) | {"height": css_px(cell.box_px.height - cell.look.border_px)}
             text = only_text(cell)
             inner = "\n".join(write(cell))
             if cell.children:
@@ -210,7 +210,7 @@ class _Writer:
 
     def write(self) -> Markup:
         tree = self._tree
-        background = css_background(tree.look.fill or (255, 255, 255), tree.look.shade)
+        background = css_background(tree.look.fill or (255, 255, 255), tree.look.gradient)
         body: Style = {"margin": "0", "background": background}
         body |= {"min-height": css_px(tree.box_px.height), "display": "flow-root"}
         if self._body is not None and self._body.font is not None:
@@ -266,7 +266,7 @@ class _Writer:
         )
 
     def _box_style(self, node: Node) -> Style:
-        style = look_style(node.look)
+        style = box_style(node.look)
         style["width"] = css_px(node.box_px.width)
         if node.children:
             inner, outer, border = union(node.children), node.box_px, node.look.border_px
@@ -458,7 +458,7 @@ class _Writer:
         )
 
     def _field(self, node: Node, place: _Place) -> str:
-        style = look_style(node.look) | {"width": css_px(node.box_px.width), "height": css_px(node.box_px.height)}
+        style = box_style(node.look) | {"width": css_px(node.box_px.width), "height": css_px(node.box_px.height)}
         text = only_text(node)
         attributes = 'input type="text" aria-label="field"'
         if text is not None:
@@ -470,7 +470,7 @@ class _Writer:
     def _button(self, node: Node, place: _Place) -> str:
         text = only_text(node)
         assert text is not None
-        style = _block(place) | look_style(node.look)
+        style = _block(place) | box_style(node.look)
         style |= {"width": css_px(node.box_px.width), "height": css_px(node.box_px.height)}
         style |= {"padding": "0", "background": style.get("background", "transparent")}
         style |= font_style(text.lines[0], self._body)

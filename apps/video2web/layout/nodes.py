@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from apps.video2web.layout.pieces import PLAIN, BoxStyle, Primitive
-from apps.video2web.layout.shades import Rgb
+from apps.video2web.layout.gradients import Rgb
+from apps.video2web.layout.primitives import PLAIN, BoxStyle, Primitive
 from visual_tools.box import Box
 
 NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "image", "rule", "toggle"]

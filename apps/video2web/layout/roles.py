@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from apps.video2web.layout.nodes import Node
-from apps.video2web.layout.pieces import PLAIN, Primitive
+from apps.video2web.layout.primitives import PLAIN, Primitive
 
 MAX_LINK_CHARS = 28
 _HEADING_RATIOS = (1.18, 1.05)
@@ -40,14 +40,14 @@ def heading_sizes(texts: Sequence[Primitive], body: Primitive | None) -> dict[tu
     """Return the heading level of each font: larger fonts, and bold ones that are not smaller than the body."""
     if body is None or body.font is None:
         return {}
-    found = []
+    sized_keys = []
     for key in {heading_key(line) for line in texts if line.font is not None}:
         face, size = key
         is_bold = face.weight > body.font.face.weight
         if size >= _HEADING_RATIOS[1 if is_bold else 0] * body.font.size_px:
-            found.append((size, key))
-    sizes = sorted({size for size, _ in found}, reverse=True)[:3]
-    return {key: sizes.index(size) + 1 for size, key in found if size in sizes}
+            sized_keys.append((size, key))
+    sizes = sorted({size for size, _ in sized_keys}, reverse=True)[:3]
+    return {key: sizes.index(size) + 1 for size, key in sized_keys if size in sizes}
 
 
 def is_bold(line: Primitive) -> bool:

@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
-from apps.video2web.layout.pieces import BoxStyle, Primitive
-from apps.video2web.layout.shades import Gradient, Rgb
+from apps.video2web.layout.gradients import Gradient, Rgb
+from apps.video2web.layout.primitives import BoxStyle, Primitive
 
 Style = dict[str, str]
 _BASE = (
@@ -57,11 +57,11 @@ class StyleSheet:
         return name
 
 
-def look_style(look: BoxStyle) -> Style:
+def box_style(look: BoxStyle) -> Style:
     """Return the style of a frame."""
     style: Style = {}
     if look.fill is not None:
-        style["background"] = css_background(look.fill, look.shade)
+        style["background"] = css_background(look.fill, look.gradient)
     if look.border is not None:
         style["border"] = f"{look.border_px}px solid {css_color(look.border)}"
     if look.radius_px:
@@ -98,11 +98,11 @@ def css_color(rgb: Rgb) -> str:
     return "#{:02x}{:02x}{:02x}".format(*rgb)
 
 
-def css_background(fill: Rgb, shade: Gradient | None) -> str:
+def css_background(fill: Rgb, gradient: Gradient | None) -> str:
     """Return the background: a colour, or a gradient if there is one."""
-    if shade is None:
+    if gradient is None:
         return css_color(fill)
-    return f"linear-gradient({shade.angle_deg}deg, {css_color(shade.start)}, {css_color(shade.end)})"
+    return f"linear-gradient({gradient.angle_deg}deg, {css_color(gradient.start)}, {css_color(gradient.end)})"
 
 
 def css_px(value: float) -> str:

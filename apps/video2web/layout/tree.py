@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from apps.video2web.layout.fonts import measure
+from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, NodeKind, core, split, union
-from apps.video2web.layout.pieces import PLAIN, BoxStyle, PagePieces, Primitive
-from apps.video2web.layout.shades import Rgb
+from apps.video2web.layout.primitives import PLAIN, BoxStyle, PagePieces, Primitive
 from visual_tools.box import Box
 
 _MIN_ROWS, _MIN_CELLS = 3, 0.6
@@ -56,8 +56,8 @@ def find_table(nodes: Sequence[Node]) -> Node | None:
         return None
     spans = tuple((union(column).left, union(column).right) for column in columns)
     box = union(nodes)
-    found = tuple(node.piece for node in rules if node.piece is not None)
-    return Node(kind="table", box_px=box, children=tuple(cells), columns=spans, rules=found)
+    table_rules = tuple(node.piece for node in rules if node.piece is not None)
+    return Node(kind="table", box_px=box, children=tuple(cells), columns=spans, rules=table_rules)
 
 
 def _height(texts: Sequence[Node]) -> float:
@@ -114,9 +114,9 @@ def group_stripes(nodes: Sequence[Node]) -> list[Node]:
         groups.setdefault(near or (frame.box_px.left, frame.box_px.right), []).append(frame)
     kept = list(nodes)
     for group in groups.values():
-        found = _stripe_table(sorted(group, key=lambda node: node.box_px.top), kept)
-        if found is not None:
-            table, members = found
+        table_and_members = _stripe_table(sorted(group, key=lambda node: node.box_px.top), kept)
+        if table_and_members is not None:
+            table, members = table_and_members
             kept = [*(node for node in kept if id(node) not in members), table]
     return kept
 
@@ -199,8 +199,8 @@ def group_cells(nodes: Sequence[Node]) -> list[Node]:
     return kept
 
 
-def _do_touch(one: Box, other: Box) -> bool:
-    return one.overlap_x(other) >= -_TOUCH_PX and one.overlap_y(other) >= -_TOUCH_PX
+def _do_touch(box: Box, other: Box) -> bool:
+    return box.overlap_x(other) >= -_TOUCH_PX and box.overlap_y(other) >= -_TOUCH_PX
 
 
 def _cell_table(cells: Sequence[Node]) -> Node | None:
@@ -227,11 +227,11 @@ def _cell_table(cells: Sequence[Node]) -> Node | None:
 
 def _clusters(values: Sequence[int]) -> list[int]:
     """Return the distinct values, nearly equal ones merged."""
-    found: list[int] = []
+    edges: list[int] = []
     for value in sorted(values):
-        if not found or value - found[-1] > SAME_EDGE_PX:
-            found.append(value)
-    return found
+        if not edges or value - edges[-1] > SAME_EDGE_PX:
+            edges.append(value)
+    return edges
 
 
 def build_tree(pieces: PagePieces) -> Node:
@@ -251,7 +251,7 @@ def build_tree(pieces: PagePieces) -> Node:
         inside.setdefault(max(holding, default=None), []).append(leaf)
 
     def make(index: int | None, depth: int) -> Node:
-        look = frames[index].look if index is not None else BoxStyle(fill=pieces.background, shade=pieces.shade)
+        look = frames[index].look if index is not None else BoxStyle(fill=pieces.background, gradient=pieces.gradient)
         box = frames[index].box_px if index is not None else page
         below = [
             make(child, depth + 1) for child, parent in enumerate(parents) if parent == index and depth < _MAX_DEPTH
@@ -293,8 +293,8 @@ def arrange(nodes: Sequence[Node], depth: int = 0) -> Node:
 
 
 def _is_columns_first(rows: Sequence[Sequence[Node]], columns: Sequence[Sequence[Node]]) -> bool:
-    above = [union(one) for one in rows]
-    beside = [union(one) for one in columns]
+    above = [union(line) for line in rows]
+    beside = [union(line) for line in columns]
     row_gap = max(low.top - high.bottom for high, low in itertools.pairwise(above))
     column_gap = max(right.left - left.right for left, right in itertools.pairwise(beside))
     return column_gap > _COLUMNS_FIRST * max(row_gap, 1)

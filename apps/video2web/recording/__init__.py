@@ -2,8 +2,8 @@
 
 from apps.video2web.recording.storyboard import read_recording
 from apps.video2web.recording.types import (
-    PointerPlace,
-    State,
+    PageState,
+    PointerRest,
     Storyboard,
     Transition,
     storyboard_image,
@@ -12,8 +12,8 @@ from apps.video2web.recording.types import (
 )
 
 __all__ = [
-    "PointerPlace",
-    "State",
+    "PageState",
+    "PointerRest",
     "Storyboard",
     "Transition",
     "read_recording",

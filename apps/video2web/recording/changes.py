@@ -41,7 +41,7 @@ _MAX_CHANGES = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class FrameFacts:
     """Data kept of a frame after it is discarded.
 
     Attributes:
@@ -62,7 +62,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Change:
+class ChangedRegion:
     """Blocks that changed together.
 
     Attributes:
@@ -92,7 +92,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class RecordingScan:
     """Result of one pass over a recording.
 
     Attributes:
@@ -101,8 +101,8 @@ class Scan:
         fixed: Depth of the fixed part on each side while the page scrolls.
     """
 
-    moments: tuple[Moment, ...]
-    changes: tuple[Change, ...]
+    moments: tuple[FrameFacts, ...]
+    changes: tuple[ChangedRegion, ...]
     fixed: dict[str, int]
 
     @property
@@ -110,7 +110,7 @@ class Scan:
         """True if the pointer is seen in any frame."""
         return any(moment.pointer_px is not None for moment in self.moments)
 
-    def resting_place(self, index: int, within_s: float) -> tuple[int, int] | None:
+    def resting_position(self, index: int, within_s: float) -> tuple[int, int] | None:
         """Return the position where the pointer comes to rest after a frame; its current position if it does not."""
         here = self.moments[index]
         for number in range(index, len(self.moments) - 2):
@@ -149,13 +149,13 @@ class _Scanner:
         self._cv2: Any = require("cv2", "visual")
         self._plan = plan
         self._pointer = PointerTracker(plan.scale)
-        self._recent: deque[tuple[NDArray[np.uint8], Moment]] = deque(maxlen=_LAG)
+        self._recent: deque[tuple[NDArray[np.uint8], FrameFacts]] = deque(maxlen=_LAG)
         self._sharp: deque[NDArray[np.uint8]] = deque(maxlen=_LAG)
         self._grey: NDArray[np.uint8] | None = None
-        self._open: list[Change] = []
+        self._open: list[ChangedRegion] = []
         self._restless = 0
-        self.closed: list[Change] = []
-        self.moments: list[Moment] = []
+        self.closed: list[ChangedRegion] = []
+        self.moments: list[FrameFacts] = []
         self.fixed = FixedParts()
 
     def take(self, frame: Frame) -> None:
@@ -186,7 +186,7 @@ class _Scanner:
 
     def _keep(self, frame: Frame, grey: NDArray[np.uint8], shift: int, *, is_idle: bool) -> None:
         scroll = (self.moments[-1].scroll_px if self.moments else 0) + shift
-        moment = Moment(
+        moment = FrameFacts(
             time_s=frame.timestamp_s,
             pointer_px=self._pointer.place,
             pointer_box=self._pointer.box,
@@ -202,7 +202,7 @@ class _Scanner:
         self,
         image: NDArray[np.uint8],
         levels: NDArray[np.uint8],
-        previous: list[tuple[NDArray[np.uint8], Moment]],
+        previous: list[tuple[NDArray[np.uint8], FrameFacts]],
         shift: int,
     ) -> NDArray[np.bool_]:
         """Return the changed blocks of the screen, (H / 8, W / 8) bool; a moving pointer is ignored."""
@@ -226,11 +226,11 @@ class _Scanner:
         padded[:height, :width] = levels
         factor = _find_noise_factor(padded)
         area = self._cv2.INTER_AREA
-        found: NDArray[np.bool_] = self._cv2.resize(padded, size, interpolation=area) > factor * mean_levels
+        changed_blocks: NDArray[np.bool_] = self._cv2.resize(padded, size, interpolation=area) > factor * mean_levels
         if with_strong:
             strong = self._cv2.compare(padded, factor * _STRONG_LEVELS, self._cv2.CMP_GT)
-            found |= self._cv2.resize(strong, size, interpolation=area) > 255 * _STRONG_SHARE
-        return found
+            changed_blocks |= self._cv2.resize(strong, size, interpolation=area) > 255 * _STRONG_SHARE
+        return changed_blocks
 
     def _track(self, blocks: NDArray[np.bool_]) -> None:
         """Join the current changes to the open ones."""
@@ -247,8 +247,10 @@ class _Scanner:
                 first.blocks |= cells
                 first.end = number
             else:
-                self._open.append(Change(blocks=cells, start=number, end=number))
-        for change in [one for one in self._open if now.time_s - self.moments[one.end].time_s > _JOIN_S]:
+                self._open.append(ChangedRegion(blocks=cells, start=number, end=number))
+        for change in [
+            open_change for open_change in self._open if now.time_s - self.moments[open_change.end].time_s > _JOIN_S
+        ]:
             self._open.remove(change)
             self.closed.append(change)
 
@@ -301,7 +303,7 @@ def _grown(cells: set[tuple[int, int]]) -> set[tuple[int, int]]:
     return {(row + down, column + right) for row, column in cells for down in reach for right in reach}
 
 
-def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
+def _erase_pointers(levels: NDArray[np.uint8], moments: list[FrameFacts]) -> None:
     """Clear the area of the pointer unless the pointer does not move."""
     if len({moment.pointer_px for moment in moments}) < 2:
         return
@@ -310,7 +312,7 @@ def _erase_pointers(levels: NDArray[np.uint8], moments: list[Moment]) -> None:
         levels[wide.slices] = 0
 
 
-def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:
+def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> RecordingScan:
     """Scan a recording in one pass.
 
     Args:
@@ -328,16 +330,16 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Scan:
     if not scanner.moments:
         raise RecordingError(f"{plan.path.name} holds no frame that can be decoded; a screen recording was expected")
     scanner.finish()
-    scan = Scan(moments=tuple(scanner.moments), changes=(), fixed=scanner.fixed.find_sides())
+    scan = RecordingScan(moments=tuple(scanner.moments), changes=(), fixed=scanner.fixed.find_sides())
     changes = sorted(scanner.closed, key=lambda change: (change.start, -len(change.blocks)))
     for change in changes:
         change.parts = [change.box]
-    return Scan(moments=scan.moments, changes=tuple(_group(changes, scan))[:_MAX_CHANGES], fixed=scan.fixed)
+    return RecordingScan(moments=scan.moments, changes=tuple(_group(changes, scan))[:_MAX_CHANGES], fixed=scan.fixed)
 
 
-def _group(changes: list[Change], scan: Scan) -> list[Change]:
+def _group(changes: list[ChangedRegion], scan: RecordingScan) -> list[ChangedRegion]:
     """Group changes that start together and are close; while the pointer moves, only touching ones."""
-    groups: list[Change] = []
+    groups: list[ChangedRegion] = []
     for change in changes:
         reach = _GROUP_MOVING_PX if scan.moved_before(change.start, 0.1) else _GROUP_PX
         home = next((group for group in reversed(groups) if _belongs(group, change, scan, reach)), None)
@@ -350,7 +352,7 @@ def _group(changes: list[Change], scan: Scan) -> list[Change]:
     return groups
 
 
-def _belongs(group: Change, change: Change, scan: Scan, reach_px: int) -> bool:
+def _belongs(group: ChangedRegion, change: ChangedRegion, scan: RecordingScan, reach_px: int) -> bool:
     late_s = scan.moments[change.start].time_s - scan.moments[group.start].time_s
     if late_s > _SAME_START_S:
         return False

@@ -24,7 +24,7 @@ _MAX_PIXELS = 20_000  # of a change are used, evenly spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class EasingFit:
     """Curve fitted to the progress of a change.
 
     Attributes:
@@ -49,7 +49,7 @@ def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.interp(parts, x, y)
 
 
-def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
+def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> EasingFit:
     """Fit curve, start and duration to the progress by least squares.
 
     Args:
@@ -63,7 +63,7 @@ def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
     last = min(int(unfinished[-1]) + 1, len(values) - 1) if unfinished.size else 0
     between = int(np.count_nonzero((values > _STEADY) & (values < 1 - _STEADY)))
     if between == 0 or last <= first:
-        return Fit(start_s=float(times[first]), duration_s=0.0, easing="", error=0.0)
+        return EasingFit(start_s=float(times[first]), duration_s=0.0, easing="", error=0.0)
     lead_s = float(times[first] - times[max(first - 1, 0)])
     rough_s = max(float(times[last] - times[first]) + lead_s, 0.02)
     window = slice(max(first - 3, 0), last + 4)
@@ -72,13 +72,13 @@ def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> Fit:
         key=lambda fit: fit.error,
     )
     if between < _MIN_BETWEEN:
-        return Fit(start_s=best.start_s, duration_s=best.duration_s, easing="", error=best.error)
+        return EasingFit(start_s=best.start_s, duration_s=best.duration_s, easing="", error=best.error)
     return best
 
 
 def _fit_curve(
     name: str, times: NDArray[np.float64], values: NDArray[np.float64], first_s: float, rough_s: float
-) -> Fit:
+) -> EasingFit:
     """Fit start and duration of one curve: a coarse grid, then a fine one around the best result."""
     starts = first_s + rough_s * np.linspace(-0.5, 0.25, 16)
     lengths = rough_s * np.linspace(0.5, 1.9, 29)
@@ -90,7 +90,7 @@ def _fit_curve(
         if step == 0:
             starts = s[best] + rough_s * np.linspace(-0.05, 0.05, 11)
             lengths = d[best] + rough_s * np.linspace(-0.05, 0.05, 11)
-    return Fit(start_s=float(s[best]), duration_s=float(d[best]), easing=name, error=float(errors[best]))
+    return EasingFit(start_s=float(s[best]), duration_s=float(d[best]), easing=name, error=float(errors[best]))
 
 
 def measure_progress(

@@ -75,10 +75,10 @@ class FramePlan:
         """Yield all frames in order, cropped."""
         if self.fps is None:
             rate = min(self.info.num_keyframes, MAX_FRAMES) / max(self.info.duration_s, 1e-3)
-            found = iter_frames(self.path, fps=rate, max_side_px=MAX_SIDE_PX, exact=False)
+            decoded = iter_frames(self.path, fps=rate, max_side_px=MAX_SIDE_PX, exact=False)
         else:
-            found = iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX)
-        yield from (self._cut(frame) for frame in found)
+            decoded = iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX)
+        yield from (self._cut(frame) for frame in decoded)
 
     def frames_at(self, times_s: Sequence[float]) -> Iterator[Frame]:
         """Yield the frames shown at the given times, in order, each once, cropped."""
@@ -133,12 +133,12 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
     fps = min(usual, max(MAX_FRAMES / max(info.duration_s, 1e-3), 0.01))
     pixels = info.num_frames * info.native_width_px * info.native_height_px
     if pixels > _MAX_DECODED_PIXELS or fps < _MIN_FPS:
-        told = (
+        warning = (
             f"{info.duration_s:.0f} s of {info.native_width_px}x{info.native_height_px} px at {info.fps:.0f} fps are "
             f"too much to look at: only its {info.num_keyframes} keyframes are, {info.keyframe_gap_s:.1f} s apart. "
             "Cut the recording into pieces of a minute for every transition"
         )
-        return None, (told,)
+        return None, (warning,)
     if fps < usual - 0.5:
         return fps, (f"a long recording: {fps:.1f} frames a second are looked at",)
     return fps, ()

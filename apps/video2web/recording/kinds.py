@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.recording.motion import find_fold, find_push, find_slide
-from apps.video2web.recording.transitions import Measured
+from apps.video2web.recording.transitions import MeasuredChange
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
@@ -35,7 +35,7 @@ _WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ChangeKind:
     """Kind of a change.
 
     Attributes:
@@ -51,132 +51,132 @@ class Kind:
     shift_px: tuple[int, int] = (0, 0)
 
 
-def find_kind(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
+def find_kind(change: MeasuredChange, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> ChangeKind:
     """Classify a change whose trigger is known.
 
     Args:
-        one: The change.
+        change: The change.
         size_px: Width and height of the viewport.
         pointer_px: The pointer's tip when the change begins.
     """
-    if one.trigger == "typing":
-        return Kind(name="typing", box=one.box, confidence=0.9)
-    if one.trigger == "hover":
-        return _find_hover(one, pointer_px)
-    if one.trigger == "scroll":
-        return Kind(name="reveal", box=one.box, confidence=0.8)
-    if one.box.area >= _LARGE_SHARE * size_px[0] * size_px[1]:
-        return _find_large(one)
-    columns = find_turn(one)
+    if change.trigger == "typing":
+        return ChangeKind(name="typing", box=change.box, confidence=0.9)
+    if change.trigger == "hover":
+        return _find_hover(change, pointer_px)
+    if change.trigger == "scroll":
+        return ChangeKind(name="reveal", box=change.box, confidence=0.8)
+    if change.box.area >= _LARGE_SHARE * size_px[0] * size_px[1]:
+        return _find_large(change)
+    columns = find_turn(change)
     if columns:
-        return Kind(name="carousel", box=one.box, confidence=0.85, shift_px=(columns, 0))
-    rows = find_push(one.before, one.after, one.mask)
-    if rows and one.trigger == "click":
-        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.85, shift_px=(0, rows))
-    return _find_small(one, size_px, pointer_px)
+        return ChangeKind(name="carousel", box=change.box, confidence=0.85, shift_px=(columns, 0))
+    rows = find_push(change.before, change.after, change.mask)
+    if rows and change.trigger == "click":
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.85, shift_px=(0, rows))
+    return _find_small(change, size_px, pointer_px)
 
 
-def _find_unfolded(one: Measured) -> Box:
+def _find_unfolded(change: MeasuredChange) -> Box:
     """Return the area where an accordion unfolds, without the contents that it pushes down."""
-    fold = find_fold(one.before, one.after, one.mask)
+    fold = find_fold(change.before, change.after, change.mask)
     if fold is None:
-        return one.box
-    box = one.box
+        return change.box
+    box = change.box
     return Box(box.left, box.top + fold[0], box.right, box.top + fold[1])
 
 
-def find_turn(one: Measured) -> int:
+def find_turn(change: MeasuredChange) -> int:
     """Return the columns by which contents moved sideways, from outgoing or incoming contents; 0 if none did."""
-    return find_slide(one.before, one.middle) or -find_slide(one.after, one.middle[::-1])
+    return find_slide(change.before, change.middle) or -find_slide(change.after, change.middle[::-1])
 
 
-def _find_hover(one: Measured, pointer_px: tuple[int, int] | None) -> Kind:
+def _find_hover(change: MeasuredChange, pointer_px: tuple[int, int] | None) -> ChangeKind:
     """Classify a hover: a change of the element under the pointer, or something that appears next to it."""
-    is_beside = pointer_px is not None and not one.box.padded(2).has_point(*pointer_px)
-    main = one.box if is_beside else find_main_box(one)
+    is_beside = pointer_px is not None and not change.box.padded(2).has_point(*pointer_px)
+    main = change.box if is_beside else find_main_box(change)
     if pointer_px is None or main.padded(3).has_point(*pointer_px):
-        return Kind(name="hover", box=one.box, confidence=0.9)
-    if main.area < 0.25 * one.box.area or min(main.width, main.height) < 12 or _has_same_shapes(one, main):
-        return Kind(name="hover", box=one.box, confidence=0.7)
+        return ChangeKind(name="hover", box=change.box, confidence=0.9)
+    if main.area < 0.25 * change.box.area or min(main.width, main.height) < 12 or _has_same_shapes(change, main):
+        return ChangeKind(name="hover", box=change.box, confidence=0.7)
     if main.height <= _TOOLTIP_PX:
-        return Kind(name="tooltip", box=main, confidence=0.75)
-    return Kind(name="menu", box=main, confidence=0.75)
+        return ChangeKind(name="tooltip", box=main, confidence=0.75)
+    return ChangeKind(name="menu", box=main, confidence=0.75)
 
 
-def _has_same_shapes(one: Measured, part: Box) -> bool:
+def _has_same_shapes(change: MeasuredChange, part: Box) -> bool:
     """Return whether a part of the change has the same shapes, paler or with a ring, with nothing over it."""
-    rows = slice(part.top - one.box.top, part.bottom - one.box.top)
-    columns = slice(part.left - one.box.left, part.right - one.box.left)
-    return compare_edges(one.before[rows, columns], one.after[rows, columns]) >= _SAME_SHAPES
+    rows = slice(part.top - change.box.top, part.bottom - change.box.top)
+    columns = slice(part.left - change.box.left, part.right - change.box.left)
+    return compare_edges(change.before[rows, columns], change.after[rows, columns]) >= _SAME_SHAPES
 
 
-def _find_large(one: Measured) -> Kind:
+def _find_large(change: MeasuredChange) -> ChangeKind:
     """Classify a large change: a modal dims its surroundings, a theme keeps edges, a navigation changes words."""
-    edges = compare_edges(one.before, one.after)
+    edges = compare_edges(change.before, change.after)
     dialog = None
     if edges < _ALL_EDGES:  # a dialog hides something
-        dialog = find_dialog(one.before, one.after) or find_dialog(one.after, one.before)
+        dialog = find_dialog(change.before, change.after) or find_dialog(change.after, change.before)
     if dialog is not None:
-        return Kind(name="modal", box=dialog.moved(one.box.left, one.box.top), confidence=0.9)
+        return ChangeKind(name="modal", box=dialog.moved(change.box.left, change.box.top), confidence=0.9)
     if edges >= _SAME_EDGES:
-        return Kind(name="theme", box=one.box, confidence=0.85)
-    columns, rows = find_turn(one), find_push(one.before, one.after, one.mask)
+        return ChangeKind(name="theme", box=change.box, confidence=0.85)
+    columns, rows = find_turn(change), find_push(change.before, change.after, change.mask)
     if columns:
-        return Kind(name="carousel", box=one.box, confidence=0.6, shift_px=(columns, rows))
-    if rows and one.middle:
-        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.6, shift_px=(0, rows))
-    common = compare_words(one.before, one.after)
+        return ChangeKind(name="carousel", box=change.box, confidence=0.6, shift_px=(columns, rows))
+    if rows and change.middle:
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6, shift_px=(0, rows))
+    common = compare_words(change.before, change.after)
     if common is None or common < _NEW_WORDS_SHARE:
-        return Kind(name="navigation", box=one.box, confidence=0.85 if common is not None else 0.5)
+        return ChangeKind(name="navigation", box=change.box, confidence=0.85 if common is not None else 0.5)
     if rows:
-        return Kind(name="accordion", box=_find_unfolded(one), confidence=0.6, shift_px=(0, rows))
-    return Kind(name="change", box=one.box, confidence=0.5)
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6, shift_px=(0, rows))
+    return ChangeKind(name="change", box=change.box, confidence=0.5)
 
 
-def _find_small(one: Measured, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> Kind:
-    box = one.box
+def _find_small(change: MeasuredChange, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> ChangeKind:
+    box = change.box
     if pointer_px is None:
-        return _find_unseen(one, size_px)
+        return _find_unseen(change, size_px)
     is_under = box.padded(12).has_point(*pointer_px)
-    if one.trigger == "click" and is_under and box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
-        return Kind(name="toggle", box=box, confidence=0.8)
-    if one.trigger == "click" and is_under and has_two_labels(one, pointer_px):
-        return Kind(name="tabs", box=box, confidence=0.8)
-    if is_under and _has_same_shapes(one, box):
-        return Kind(name="change", box=box, confidence=0.4)  # pressed, or with the focus ring
+    if change.trigger == "click" and is_under and box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
+        return ChangeKind(name="toggle", box=box, confidence=0.8)
+    if change.trigger == "click" and is_under and has_two_labels(change, pointer_px):
+        return ChangeKind(name="tabs", box=box, confidence=0.8)
+    if is_under and _has_same_shapes(change, box):
+        return ChangeKind(name="change", box=box, confidence=0.4)  # pressed, or with the focus ring
     if _distance(box, pointer_px) > _FAR_PX:
         y_px = box.center[1]
         is_aside = min(y_px, size_px[1] - y_px) < 0.3 * size_px[1]
-        return Kind(name="toast" if is_aside else "change", box=box, confidence=0.75 if is_aside else 0.5)
-    if one.trigger != "click":
-        return Kind(name="change", box=box, confidence=0.4)
+        return ChangeKind(name="toast" if is_aside else "change", box=box, confidence=0.75 if is_aside else 0.5)
+    if change.trigger != "click":
+        return ChangeKind(name="change", box=box, confidence=0.4)
     is_wide = box.width >= _WIDE_SHARE * size_px[0] and box.area >= _PAGE_SHARE * size_px[0] * size_px[1]
     if is_wide and not is_under:
-        common = compare_words(one.before, one.after)
+        common = compare_words(change.before, change.after)
         if common is not None and common < _NEW_WORDS_SHARE:
-            return Kind(name="navigation", box=box, confidence=0.75)
+            return ChangeKind(name="navigation", box=box, confidence=0.75)
     if _is_centred(box, size_px) and not is_under:
-        return Kind(name="modal", box=box, confidence=0.6)
+        return ChangeKind(name="modal", box=box, confidence=0.6)
     above_px = pointer_px[1] - box.top
     if above_px < 0.35 * box.height + _NEAR_PX or box.bottom - pointer_px[1] < _NEAR_PX:
-        return Kind(name="menu", box=box, confidence=0.7)
-    return Kind(name="change", box=box, confidence=0.4)
+        return ChangeKind(name="menu", box=box, confidence=0.7)
+    return ChangeKind(name="change", box=box, confidence=0.4)
 
 
-def _find_unseen(one: Measured, size_px: tuple[int, int]) -> Kind:
+def _find_unseen(change: MeasuredChange, size_px: tuple[int, int]) -> ChangeKind:
     """Classify a touch without a visible pointer, by position and size only."""
-    box, (width, height) = one.box, size_px
+    box, (width, height) = change.box, size_px
     if box.width <= _TOGGLE_PX[0] and box.height <= _TOGGLE_PX[1]:
-        return Kind(name="toggle", box=box, confidence=0.5)
-    common = compare_words(one.before, one.after) if box.area >= _PAGE_SHARE * width * height else None
+        return ChangeKind(name="toggle", box=box, confidence=0.5)
+    common = compare_words(change.before, change.after) if box.area >= _PAGE_SHARE * width * height else None
     if common is not None and common < _NEW_WORDS_SHARE and box.width >= _WIDE_SHARE * width:
-        return Kind(name="navigation", box=box, confidence=0.6)
+        return ChangeKind(name="navigation", box=box, confidence=0.6)
     if _is_centred(box, size_px):
-        return Kind(name="modal", box=box, confidence=0.5)
+        return ChangeKind(name="modal", box=box, confidence=0.5)
     if min(box.top, height - box.bottom) < 0.1 * height:
         is_short = box.height <= _TOOLTIP_PX + _NEAR_PX
-        return Kind(name="toast" if is_short else "menu", box=box, confidence=0.4)
-    return Kind(name="change", box=box, confidence=0.4)
+        return ChangeKind(name="toast" if is_short else "menu", box=box, confidence=0.4)
+    return ChangeKind(name="change", box=box, confidence=0.4)
 
 
 def _distance(box: Box, point: tuple[int, int]) -> float:
@@ -192,23 +192,23 @@ def _is_centred(box: Box, size_px: tuple[int, int]) -> bool:
     return is_large and off_x < 0.03 * size_px[0] and off_y < 0.12 * size_px[1]
 
 
-def find_main_box(one: Measured) -> Box:
+def find_main_box(change: MeasuredChange) -> Box:
     """Return the largest piece of a change, in the viewport; pieces a few pixels apart count as one."""
     cv2 = require("cv2", "visual")
-    joined = cv2.dilate(one.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
+    joined = cv2.dilate(change.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
     count, _, stats, _ = cv2.connectedComponentsWithStats(joined)
     if count < 2:
-        return one.box
+        return change.box
     left, top, width, height, _ = (int(value) for value in stats[1 + int(stats[1:, 4].argmax())])
-    height_px, width_px = one.mask.shape
-    found = Box(left + 4, top + 4, left + width - 4, top + height - 4).clipped(width_px, height_px)
-    found = Box(
-        0 if left == 0 else found.left,
-        0 if top == 0 else found.top,
-        width_px if left + width == width_px else found.right,
-        height_px if top + height == height_px else found.bottom,
+    height_px, width_px = change.mask.shape
+    main_box = Box(left + 4, top + 4, left + width - 4, top + height - 4).clipped(width_px, height_px)
+    main_box = Box(
+        0 if left == 0 else main_box.left,
+        0 if top == 0 else main_box.top,
+        width_px if left + width == width_px else main_box.right,
+        height_px if top + height == height_px else main_box.bottom,
     )
-    return found.moved(one.box.left, one.box.top)
+    return main_box.moved(change.box.left, change.box.top)
 
 
 def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | None:
@@ -321,7 +321,7 @@ def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
         grey = cv2.GaussianBlur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (3, 3), 0).astype(np.float32)
         size = np.hypot(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
         maps.append(np.minimum(size, 160.0))
-    energies = [float((one**2).sum()) for one in maps]
+    energies = [float((edge_map**2).sum()) for edge_map in maps]
     if min(energies) <= 1e-6:
         return 0.0
     return float((maps[0] * maps[1]).sum() / np.sqrt(energies[0] * energies[1]))
@@ -341,22 +341,22 @@ def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float 
 
 def _find_words(image: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
     """Return the words of three letters and more with approximate column and row, interpolated within their line."""
-    found = []
+    words = []
     for line in read_text(image):
         step = line.box_px.width / max(len(line.text), 1)
         at = 0
         for word in line.text.split():
             at = line.text.index(word, at)
             if len(word) > 2:
-                found.append((word.lower(), line.box_px.left + at * step, float(line.box_px.top)))
+                words.append((word.lower(), line.box_px.left + at * step, float(line.box_px.top)))
             at += len(word)
-    return found
+    return words
 
 
-def has_two_labels(one: Measured, pointer_px: tuple[int, int]) -> bool:
+def has_two_labels(change: MeasuredChange, pointer_px: tuple[int, int]) -> bool:
     """Return whether two labels in the pointer's row changed, one under the pointer: selected and deselected."""
-    row = pointer_px[1] - one.box.top
-    strip = one.mask[max(row - 18, 0) : max(row + 18, 0)]
+    row = pointer_px[1] - change.box.top
+    strip = change.mask[max(row - 18, 0) : max(row + 18, 0)]
     if strip.size == 0:
         return False
     columns = np.flatnonzero(strip.any(axis=0))
@@ -364,7 +364,7 @@ def has_two_labels(one: Measured, pointer_px: tuple[int, int]) -> bool:
         return False
     splits = np.flatnonzero(np.diff(columns) > 5)
     runs = [(int(run[0]), int(run[-1])) for run in np.split(columns, splits + 1)]
-    x = pointer_px[0] - one.box.left
+    x = pointer_px[0] - change.box.left
     under = [run for run in runs if run[0] - 24 <= x <= run[1] + 24]
     others = [run for run in runs if run not in under and run[1] - run[0] >= 6 and abs(sum(run) / 2 - x) >= _LABEL_PX]
-    return bool(under and others) and one.box.bottom - pointer_px[1] > 40
+    return bool(under and others) and change.box.bottom - pointer_px[1] > 40

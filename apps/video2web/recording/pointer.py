@@ -63,8 +63,8 @@ class Arrow:
 
 def make_arrows(scale: float = 1.0) -> list[Arrow]:
     """Return white and black arrows in common sizes, for frames of `scale` pixels per screen pixel."""
-    made = [_draw_arrow(size * scale, is_dark) for size in _SIZES for is_dark in (False, True)]
-    return [arrow for arrow in made if arrow.pixels.shape[0] >= 12]
+    arrows = [_draw_arrow(size * scale, is_dark) for size in _SIZES for is_dark in (False, True)]
+    return [arrow for arrow in arrows if arrow.pixels.shape[0] >= 12]
 
 
 def _draw_arrow(scale: float, is_dark: bool) -> Arrow:
@@ -172,8 +172,8 @@ def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[B
         return None
     first, second = large
     is_alike = all(
-        abs(one - other) <= max(like * max(one, other), 3)
-        for one, other in ((first.width, second.width), (first.height, second.height))
+        abs(size - other) <= max(like * max(size, other), 3)
+        for size, other in ((first.width, second.width), (first.height, second.height))
     )
     return (first, second) if is_alike else None
 
@@ -229,8 +229,8 @@ def _find_tip(mask: NDArray[np.uint8]) -> tuple[int, int]:
 
 def is_like(arrow: Arrow, others: Sequence[Arrow]) -> bool:
     """Return whether a shape is about as large as a known one."""
-    sizes = [(arrow.pixels.shape, other.pixels.shape) for other in others]
-    return any(abs(one[0] - other[0]) <= 3 and abs(one[1] - other[1]) <= 3 for one, other in sizes)
+    sizes = [(arrow.pixels.shape, size_px.pixels.shape) for size_px in others]
+    return any(abs(known_px[0] - size_px[0]) <= 3 and abs(known_px[1] - size_px[1]) <= 3 for known_px, size_px in sizes)
 
 
 class PointerTracker:
@@ -286,9 +286,9 @@ class PointerTracker:
             return
         if not is_there:
             self._wait -= 1
-            found = max(self._search(grey, changed), default=None, key=lambda one: one[0])
-            if found is not None:
-                self._take(*found)
+            best = max(self._search(grey, changed), default=None, key=lambda match: match[0])
+            if best is not None:
+                self._take(*best)
                 return
         if changed is not None and earlier is not None and not self._learn(earlier, grey) and not is_there:
             self._drift(changed)
@@ -314,10 +314,10 @@ class PointerTracker:
     def _learn(self, earlier: NDArray[np.uint8], grey: NDArray[np.uint8]) -> bool:
         """Use a shape that moved as the pointer once it was seen twice; return whether it is used now."""
         is_known = self._moves >= _SURE_MOVES and len(self._boxes) == _LAG
-        made = learn_pointer(earlier, grey, self._scale, self._boxes[0] if is_known else None)
-        if made is None:
+        learned = learn_pointer(earlier, grey, self._scale, self._boxes[0] if is_known else None)
+        if learned is None:
             return False
-        arrow, tip = made
+        arrow, tip = learned
         if not is_like(arrow, self._learned):
             self._seen.append(arrow)
             if sum(is_like(arrow, [other]) for other in self._seen) < _MIN_VOTES:

@@ -95,7 +95,7 @@ def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: 
         for image in (before, after)
     ]
     strip = min(_STRIP_PX, height // 4)
-    found = set()
+    shifts = set()
     for top in np.linspace(0, height - strip, _NUM_STRIPS).round().astype(int).tolist():
         piece = small[0][top : top + strip]
         if piece.std() < _MIN_SPREAD or not changed[top : top + strip].any():
@@ -103,8 +103,8 @@ def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: 
         scores = cv2.matchTemplate(small[1], piece, cv2.TM_CCOEFF_NORMED)[:, 0]
         best = int(scores.argmax())
         if scores[best] >= _MIN_SCORE and best != top:
-            found.add(top - best)
-    return sorted(found, key=abs)[:_NUM_STRIPS]
+            shifts.add(top - best)
+    return sorted(shifts, key=abs)[:_NUM_STRIPS]
 
 
 def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> float:

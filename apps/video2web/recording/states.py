@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.recording.changes import Moment, Scan
+from apps.video2web.recording.changes import FrameFacts, RecordingScan
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.scrolling import PageCanvas, max_difference
-from apps.video2web.recording.transitions import Measured
-from apps.video2web.recording.types import State
+from apps.video2web.recording.transitions import MeasuredChange
+from apps.video2web.recording.types import PageState
 from visual_tools.errors import require
 
 _SMOOTHED_LEVELS = 16
@@ -55,28 +55,28 @@ def find_grounds(image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
     codes, inverse, counts = np.unique(bins @ np.array([4096, 64, 1]), return_inverse=True, return_counts=True)
     places = np.stack([codes // 4096, codes // 64 % 64, codes % 64], axis=1)
     left = counts.astype(np.float64)
-    found: list[NDArray[np.float64]] = []
-    while len(found) < _MAX_COLORS:
+    colors: list[NDArray[np.float64]] = []
+    while len(colors) < _MAX_COLORS:
         best = int(left.argmax())
         if left[best] < _MIN_SHARE * len(pixels):
             break
         off = np.abs(places - places[best]).max(axis=1)
         near, around = off <= _NEAR_BINS, off <= _AROUND_BINS
         if counts[near].sum() >= _PEAK_SHARE * counts[around].sum():
-            found.append(pixels[near[inverse.ravel()]].mean(axis=0))
+            colors.append(pixels[near[inverse.ravel()]].mean(axis=0))
             left[around] = 0
         else:
             left[near] = 0
-    return found
+    return colors
 
 
 def find_states(
-    plan: FramePlan, scan: Scan, lasting: Sequence[Measured]
-) -> tuple[tuple[State, ...], list[tuple[float, int]]]:
+    plan: FramePlan, scan: RecordingScan, lasting: Sequence[MeasuredChange]
+) -> tuple[tuple[PageState, ...], list[tuple[float, int]]]:
     """Return the distinct states between lasting changes, and the start times with the state shown from then on."""
     moments = scan.moments
-    ends = sorted({min(one.end + 1, len(moments) - 1) for one in lasting})
-    starts = sorted({max(one.start - 1, 0) for one in lasting})
+    ends = sorted({min(change.end + 1, len(moments) - 1) for change in lasting})
+    starts = sorted({max(change.start - 1, 0) for change in lasting})
     edges = [0, *ends]
     stretches = []
     for number, first in enumerate(edges):
@@ -87,7 +87,7 @@ def find_states(
         stretches.append((first, max(last, first)))
     canvases = _stitch(plan, scan, stretches)
     height = plan.size_px[1]
-    states: list[State] = []
+    states: list[PageState] = []
     spans: list[tuple[float, int]] = []
     for (first, last), canvas in zip(stretches, canvases, strict=True):
         if canvas is None:
@@ -98,7 +98,7 @@ def find_states(
         spans.append((moments[first].time_s, len(states) if known is None else known.index))
         if known is None:
             states.append(
-                State(
+                PageState(
                     index=len(states),
                     image=image,
                     full_page=full_page,
@@ -111,13 +111,13 @@ def find_states(
     return tuple(states), spans
 
 
-def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -> list[PageCanvas | None]:
+def _stitch(plan: FramePlan, scan: RecordingScan, stretches: Sequence[tuple[int, int]]) -> list[PageCanvas | None]:
     """Stitch the full page of each interval; None if none of its frames could be read."""
     moments = scan.moments
     picks = [_pick_frames(scan, first, last) for first, last in stretches]
     canvases: list[PageCanvas | None] = [None] * len(stretches)
     origins = [moments[pasted[0]].scroll_px for pasted, _ in picks]
-    early: list[list[tuple[NDArray[np.uint8], Moment]]] = [[] for _ in stretches]
+    early: list[list[tuple[NDArray[np.uint8], FrameFacts]]] = [[] for _ in stretches]
     wanted = sorted({index for pasted, filled in picks for index in (*pasted, *filled)})
     for frame in plan.frames_at([moments[index].time_s for index in wanted]):
         index = scan.index_at(frame.timestamp_s)
@@ -139,7 +139,7 @@ def _stitch(plan: FramePlan, scan: Scan, stretches: Sequence[tuple[int, int]]) -
     return canvases
 
 
-def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int]]:
+def _pick_frames(scan: RecordingScan, first: int, last: int) -> tuple[list[int], list[int]]:
     """Return the frames of an interval that are pasted on its page, and the frames that fill hidden pixels.
 
     Pasted are the first frame, and one at rest for each scrolled step. The others show the area under the pointer.
@@ -161,7 +161,7 @@ def _pick_frames(scan: Scan, first: int, last: int) -> tuple[list[int], list[int
     return pasted, sorted((fills | {last}) - set(pasted))
 
 
-def _find_calm(scan: Scan, first: int, last: int) -> int:
+def _find_calm(scan: RecordingScan, first: int, last: int) -> int:
     """Return the last frame of an interval before anything happens: encoders improve a still image over time."""
     starts = [change.start for change in scan.changes if first < change.start]
     moves = [index for index in range(first + 1, last + 1) if scan.moments[index].shift_px]
@@ -169,7 +169,7 @@ def _find_calm(scan: Scan, first: int, last: int) -> int:
     return max(min(until - 1, last, scan.index_at(scan.moments[first].time_s + _CALM_S)), first)
 
 
-def _find_clear(scan: Scan, index: int, first: int, last: int) -> int | None:
+def _find_clear(scan: RecordingScan, index: int, first: int, last: int) -> int | None:
     """Return a frame of an interval that shows the area hidden by the pointer in another one; None if there is none."""
     here = scan.moments[index]
     if here.pointer_box is None:

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from apps.video2web.recording.changes import Moment, Scan, scan_frames
+from apps.video2web.recording.changes import FrameFacts, RecordingScan, scan_frames
 from apps.video2web.recording.frames import FramePlan, plan_frames
-from apps.video2web.recording.joining import drop_crumbs, join_parts, join_typing, join_wide
-from apps.video2web.recording.kinds import Kind, find_kind
+from apps.video2web.recording.join_changes import drop_crumbs, join_parts, join_typing, join_wide
+from apps.video2web.recording.kinds import ChangeKind, find_kind
 from apps.video2web.recording.states import find_states
 from apps.video2web.recording.transitions import (
-    Measured,
+    MeasuredChange,
     fill_joined,
-    find_undone,
+    link_reverted,
     measure_changes,
     narrow_to_pointer,
 )
-from apps.video2web.recording.types import PointerPlace, Storyboard, Transition
+from apps.video2web.recording.types import PointerRest, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.video.types import Progress
 
@@ -45,72 +45,74 @@ _SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
 _PALETTE = 8
 
 
-def find_kinds(found: Sequence[Measured], scan: Scan, plan: FramePlan) -> dict[int, Kind]:
+def find_kinds(changes: Sequence[MeasuredChange], scan: RecordingScan, plan: FramePlan) -> dict[int, ChangeKind]:
     """Return the kind of each change; a change that reverts a menu, modal, accordion or toast has its kind."""
-    kinds: dict[int, Kind] = {}
-    for one in found:
-        earlier = one.undo_of
-        kind = find_kind(one, plan.size_px, pointer_of(one, scan))
+    kinds: dict[int, ChangeKind] = {}
+    for change in changes:
+        earlier = change.undo_of
+        kind = find_kind(change, plan.size_px, pointer_of(change, scan))
         if (
             earlier is not None
             and id(earlier) in kinds
             and kinds[id(earlier)].name in ("menu", "modal", "accordion", "toast")
         ):
             first = kinds[id(earlier)]
-            kind = Kind(name=first.name, box=first.box, confidence=first.confidence, shift_px=kind.shift_px)
-        if kind.name == "change" and one.trigger == "time" and _is_turning(one, found, kinds):
-            kind = Kind(name="carousel", box=kind.box, confidence=0.6)
-        kinds[id(one)] = kind
-    for one in found:
-        if _is_unsure(kinds[id(one)]) and one.trigger == "click":
-            name = _find_series(one, found, kinds, scan)
+            kind = ChangeKind(name=first.name, box=first.box, confidence=first.confidence, shift_px=kind.shift_px)
+        if kind.name == "change" and change.trigger == "time" and _is_turning(change, changes, kinds):
+            kind = ChangeKind(name="carousel", box=kind.box, confidence=0.6)
+        kinds[id(change)] = kind
+    for change in changes:
+        if _is_unsure(kinds[id(change)]) and change.trigger == "click":
+            name = _find_series(change, changes, kinds, scan)
             if name:
-                kinds[id(one)] = replace(kinds[id(one)], name=name)
+                kinds[id(change)] = replace(kinds[id(change)], name=name)
     return kinds
 
 
-def _find_series(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind], scan: Scan) -> str:
+def _find_series(
+    change: MeasuredChange, changes: Sequence[MeasuredChange], kinds: dict[int, ChangeKind], scan: RecordingScan
+) -> str:
     """Return the kind of repeated changes in one place: carousel (turned by a button) or tabs; else ""."""
     alike = [
         other
-        for other in found
-        if other is not one
+        for other in changes
+        if other is not change
         and other.trigger == "click"
         and (_is_unsure(kinds[id(other)]) or kinds[id(other)].name in ("carousel", "tabs"))
-        and other.page_box.intersection(one.page_box) > _SAME_BOX * max(other.page_box.area, one.page_box.area)
+        and other.page_box.intersection(change.page_box) > _SAME_BOX * max(other.page_box.area, change.page_box.area)
     ]
-    if not alike or _count_looks([one, *alike]) < _MIN_LOOKS:
+    if not alike or _count_looks([change, *alike]) < _MIN_LOOKS:
         return ""  # nothing else happens there, or it opens and closes
     known = {kinds[id(other)].name for other in alike if not _is_unsure(kinds[id(other)])}
     if known:
         return known.pop()
-    here = scan.moments[one.start].pointer_px
+    here = scan.moments[change.start].pointer_px
     places = [place for other in alike if (place := scan.moments[other.start].pointer_px) is not None]
     if here is None or not places:
-        return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+        return "carousel" if change.mask.mean() > _TURNED_SHARE else ""
     is_row = all(abs(place[1] - here[1]) <= _ROW_PX and abs(place[0] - here[0]) >= _ROW_PX for place in places)
-    is_above = here[1] < one.box.top + _ROW_PX
+    is_above = here[1] < change.box.top + _ROW_PX
     if is_row and is_above:
         return "tabs"
-    return "carousel" if one.mask.mean() > _TURNED_SHARE else ""
+    return "carousel" if change.mask.mean() > _TURNED_SHARE else ""
 
 
-def pointer_of(one: Measured, scan: Scan) -> tuple[int, int] | None:
+def pointer_of(change: MeasuredChange, scan: RecordingScan) -> tuple[int, int] | None:
     """Return the pointer position that triggers a change; for a hover, where it comes to rest."""
-    if one.trigger != "hover":
-        return scan.moments[one.start].pointer_px
-    return scan.resting_place(one.start, _HOVER_S)
+    if change.trigger != "hover":
+        return scan.moments[change.start].pointer_px
+    return scan.resting_position(change.start, _HOVER_S)
 
 
-def _is_unsure(kind: Kind) -> bool:
+def _is_unsure(kind: ChangeKind) -> bool:
     """Return whether other changes in the same place may give a better kind."""
     return kind.name in _UNSURE or (kind.name == "navigation" and kind.confidence < _SURE)
 
 
-def _count_looks(changes: Sequence[Measured]) -> int:
+def _count_looks(changes: Sequence[MeasuredChange]) -> int:
     """Return the number of distinct appearances of a place, before and after all of its changes."""
     looks: list[NDArray[np.float64]] = []
-    for crop in (image for one in changes for image in (one.before, one.after)):
+    for crop in (image for change in changes for image in (change.before, change.after)):
         look = _reduced(crop)
         if all(np.abs(look - other).mean() > _OTHER_LOOK for other in looks):
             looks.append(look)
@@ -123,81 +125,81 @@ def _reduced(image: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.asarray(shown, np.float64)
 
 
-def _is_turning(one: Measured, found: Sequence[Measured], kinds: dict[int, Kind]) -> bool:
+def _is_turning(change: MeasuredChange, changes: Sequence[MeasuredChange], kinds: dict[int, ChangeKind]) -> bool:
     """Return whether another change of the same place is a carousel that moves by itself."""
     return any(
         id(other) in kinds
         and kinds[id(other)].name == "carousel"
         and other.trigger == "time"
-        and other.page_box.intersection(one.page_box) > 0.7 * max(other.page_box.area, one.page_box.area)
-        for other in found
+        and other.page_box.intersection(change.page_box) > 0.7 * max(other.page_box.area, change.page_box.area)
+        for other in changes
     )
 
 
-def find_triggers(found: list[Measured], scan: Scan) -> None:
+def find_triggers(changes: list[MeasuredChange], scan: RecordingScan) -> None:
     """Set the trigger of each change: typing, scrolling, the pointer arriving or leaving, a click, or time alone."""
-    for one in found:
-        if not one.trigger:
-            is_scroll = one.is_scrolling or _has_scrolled(one, scan)
-            one.trigger = "scroll" if is_scroll and not _is_entered(one, scan) else _find_trigger(one, scan)
-    for one in found:
-        if one.trigger == "click" and _is_regular(one, found, scan):
-            one.trigger = "time"
+    for change in changes:
+        if not change.trigger:
+            is_scroll = change.is_scrolling or _has_scrolled(change, scan)
+            change.trigger = "scroll" if is_scroll and not _is_entered(change, scan) else _find_trigger(change, scan)
+    for change in changes:
+        if change.trigger == "click" and _is_regular(change, changes, scan):
+            change.trigger = "time"
 
 
-def drop_scroll_noise(found: list[Measured]) -> list[Measured]:
+def drop_scroll_noise(changes: list[MeasuredChange]) -> list[MeasuredChange]:
     """Drop changes during scrolling, except gradual ones that show more than before."""
-    return [one for one in found if one.trigger != "scroll" or _is_revealed(one)]
+    return [change for change in changes if change.trigger != "scroll" or _is_revealed(change)]
 
 
-def _is_revealed(one: Measured) -> bool:
-    is_gradual = one.fit.duration_s >= _MIN_REVEAL_S and len(one.middle) >= 2
-    detail = [float(np.abs(np.diff(image.astype(np.int16), axis=1)).mean()) for image in (one.before, one.after)]
+def _is_revealed(change: MeasuredChange) -> bool:
+    is_gradual = change.fit.duration_s >= _MIN_REVEAL_S and len(change.middle) >= 2
+    detail = [float(np.abs(np.diff(image.astype(np.int16), axis=1)).mean()) for image in (change.before, change.after)]
     return is_gradual and detail[1] > _MORE_DETAIL * detail[0]
 
 
-def _has_scrolled(one: Measured, scan: Scan) -> bool:
+def _has_scrolled(change: MeasuredChange, scan: RecordingScan) -> bool:
     """Return whether the page scrolls during a change."""
-    return any(moment.shift_px for moment in scan.moments[one.start : one.end + 2])
+    return any(moment.shift_px for moment in scan.moments[change.start : change.end + 2])
 
 
-def _is_entered(one: Measured, scan: Scan) -> bool:
+def _is_entered(change: MeasuredChange, scan: RecordingScan) -> bool:
     """Return whether the pointer has just moved into the changed region."""
-    index = scan.index_at(one.seen_s[0])
+    index = scan.index_at(change.seen_s[0])
     pointer = scan.moments[index].pointer_px
-    return pointer is not None and scan.rest_s(index) < _REST_S and one.box.padded(_REST_PX).has_point(*pointer)
+    return pointer is not None and scan.rest_s(index) < _REST_S and change.box.padded(_REST_PX).has_point(*pointer)
 
 
-def _find_trigger(one: Measured, scan: Scan) -> str:
-    index = scan.index_at(one.seen_s[0])
+def _find_trigger(change: MeasuredChange, scan: RecordingScan) -> str:
+    index = scan.index_at(change.seen_s[0])
     rest_s = scan.rest_s(index)
-    pointer = scan.moments[min(one.start + 1, len(scan.moments) - 1)].pointer_px
+    pointer = scan.moments[min(change.start + 1, len(scan.moments) - 1)].pointer_px
     if pointer is None:
         return "time" if scan.has_pointer else "click"
     if rest_s < _REST_S:  # still moving: the position where it comes to rest counts
-        pointer = scan.resting_place(min(one.start + 1, len(scan.moments) - 1), _ARRIVES_S) or pointer
-    is_left = one.undone_by is not None and scan.moved_before(scan.index_at(one.undone_by.seen_s[0]), _LEAVE_S)
-    reach = one.box.padded(_POINTER_REACH_PX)
+        pointer = scan.resting_position(min(change.start + 1, len(scan.moments) - 1), _ARRIVES_S) or pointer
+    is_left = change.undone_by is not None and scan.moved_before(scan.index_at(change.undone_by.seen_s[0]), _LEAVE_S)
+    reach = change.box.padded(_POINTER_REACH_PX)
     if reach.has_point(*pointer) and (is_left or rest_s < _REST_S):
         return "hover"
-    if one.undo_of is not None and one.undo_of.trigger == "hover":
+    if change.undo_of is not None and change.undo_of.trigger == "hover":
         return "hover"
     if _REST_S <= rest_s < _CLICK_S or reach.has_point(*pointer):
         return "click"
     return "time"
 
 
-def _is_regular(one: Measured, found: list[Measured], scan: Scan) -> bool:
+def _is_regular(change: MeasuredChange, changes: list[MeasuredChange], scan: RecordingScan) -> bool:
     """Return whether changes of the same place occur at equal intervals with no pointer near."""
-    pointer = scan.moments[one.start].pointer_px
-    if pointer is not None and one.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
+    pointer = scan.moments[change.start].pointer_px
+    if pointer is not None and change.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
         return False
-    if pointer is not None and scan.rest_s(one.start) < _CLICK_S:
+    if pointer is not None and scan.rest_s(change.start) < _CLICK_S:
         return False
     starts = [
         other.fit.start_s
-        for other in found
-        if other.page_box.intersection(one.page_box) > _SAME_PLACE * max(other.page_box.area, one.page_box.area)
+        for other in changes
+        if other.page_box.intersection(change.page_box) > _SAME_PLACE * max(other.page_box.area, change.page_box.area)
     ]
     gaps = np.diff(starts)
     return len(gaps) >= 2 and bool(np.abs(gaps - np.median(gaps)).max() < _REGULAR * np.median(gaps))
@@ -219,24 +221,26 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
     """
     plan = plan_frames(path)
     scan = scan_frames(plan, on_progress)
-    found = drop_crumbs(join_typing(measure_changes(plan, scan)), scan)
-    found = fill_joined(join_wide(join_parts(found, scan), scan, plan.size_px), plan, scan)
-    found = narrow_to_pointer(found, scan)
-    find_undone(found)
-    find_triggers(found, scan)
-    found = drop_scroll_noise(found)
-    kinds = find_kinds(found, scan, plan)
-    lasting = [one for one in found if kinds[id(one)].name not in ("hover", "tooltip", "toast")]
-    lasting = [one for one in lasting if one.trigger in ("click", "typing")]
+    changes = drop_crumbs(join_typing(measure_changes(plan, scan)), scan)
+    changes = fill_joined(join_wide(join_parts(changes, scan), scan, plan.size_px), plan, scan)
+    changes = narrow_to_pointer(changes, scan)
+    link_reverted(changes)
+    find_triggers(changes, scan)
+    changes = drop_scroll_noise(changes)
+    kinds = find_kinds(changes, scan, plan)
+    lasting = [change for change in changes if kinds[id(change)].name not in ("hover", "tooltip", "toast")]
+    lasting = [change for change in lasting if change.trigger in ("click", "typing")]
     states, spans = find_states(plan, scan, lasting)
     transitions = [
-        _make_transition(one, kinds[id(one)], scan, spans) for one in found if not _is_taken_back(one, kinds)
+        _make_transition(change, kinds[id(change)], scan, spans)
+        for change in changes
+        if not _is_reported_as_reverted(change, kinds)
     ]
     transitions += _find_scrolls(scan, plan, spans)
     return Storyboard(
         path=plan.path,
         states=states,
-        transitions=tuple(sorted(transitions, key=lambda one: one.start_s)),
+        transitions=tuple(sorted(transitions, key=lambda change: change.start_s)),
         size_px=plan.size_px,
         scale=plan.scale,
         crop_px=_scaled(plan.crop_px, 1 / plan.scale),
@@ -247,31 +251,33 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
     )
 
 
-def _is_taken_back(one: Measured, kinds: dict[int, Kind]) -> bool:
+def _is_reported_as_reverted(change: MeasuredChange, kinds: dict[int, ChangeKind]) -> bool:
     """Return whether a change is reported with the change that it reverts instead of separately."""
-    return one.undo_of is not None and (
-        one.trigger == "hover"
-        or (id(one.undo_of) in kinds and kinds[id(one.undo_of)].name in ("hover", "tooltip", "toast"))
+    return change.undo_of is not None and (
+        change.trigger == "hover"
+        or (id(change.undo_of) in kinds and kinds[id(change.undo_of)].name in ("hover", "tooltip", "toast"))
     )
 
 
-def _make_transition(one: Measured, kind: Kind, scan: Scan, spans: list[tuple[float, int]]) -> Transition:
-    is_closed = one.undone_by is not None and kind.name in ("hover", "tooltip", "toast", "menu")
+def _make_transition(
+    change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[float, int]]
+) -> Transition:
+    is_closed = change.undone_by is not None and kind.name in ("hover", "tooltip", "toast", "menu")
     return Transition(
         kind=kind.name,
-        trigger=one.trigger,
+        trigger=change.trigger,
         box_px=kind.box,
-        start_s=round(max(one.fit.start_s, 0.0), 3),
-        duration_s=round(one.fit.duration_s, 3),
-        easing=one.fit.easing,
-        before=_state_at(spans, one.fit.start_s - 0.01),
-        after=_state_at(spans, one.fit.start_s + one.fit.duration_s + 0.05),
-        pointer_px=pointer_of(one, scan),
-        confidence=round(kind.confidence * (1 - min(one.fit.error, 0.5)), 2),
-        undone_s=round(one.undone_by.fit.start_s, 3) if is_closed and one.undone_by is not None else None,
+        start_s=round(max(change.fit.start_s, 0.0), 3),
+        duration_s=round(change.fit.duration_s, 3),
+        easing=change.fit.easing,
+        before=_state_at(spans, change.fit.start_s - 0.01),
+        after=_state_at(spans, change.fit.start_s + change.fit.duration_s + 0.05),
+        pointer_px=pointer_of(change, scan),
+        confidence=round(kind.confidence * (1 - min(change.fit.error, 0.5)), 2),
+        undone_s=round(change.undone_by.fit.start_s, 3) if is_closed and change.undone_by is not None else None,
         shift_px=kind.shift_px,
-        before_image=one.before,
-        after_image=one.after,
+        before_image=change.before,
+        after_image=change.after,
     )
 
 
@@ -280,7 +286,7 @@ def _state_at(spans: list[tuple[float, int]], time_s: float) -> int:
     return next((state for first_s, state in reversed(spans) if time_s >= first_s), 0)
 
 
-def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -> list[Transition]:
+def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float, int]]) -> list[Transition]:
     """Return the runs of frames in which the page scrolls."""
     runs: list[list[int]] = []
     for number, moment in enumerate(scan.moments):
@@ -291,7 +297,7 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
             runs[-1].append(number)
         else:
             runs.append([number])
-    found = []
+    scrolls = []
     width, height = plan.size_px
     edges = {index for run in runs[:_MAX_SHOWN_SCROLLS] for index in (max(run[0] - 1, 0), run[-1])}
     shown = {
@@ -304,7 +310,7 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
         rows = last.scroll_px - first.scroll_px
         if abs(rows) < _MIN_SCROLL_PX:
             continue
-        found.append(
+        scrolls.append(
             Transition(
                 kind="scroll",
                 trigger="scroll",
@@ -321,18 +327,18 @@ def _find_scrolls(scan: Scan, plan: FramePlan, spans: list[tuple[float, int]]) -
                 after_image=shown.get(run[-1]),
             )
         )
-    return found
+    return scrolls
 
 
-def _find_rests(moments: Sequence[Moment]) -> list[PointerPlace]:
+def _find_rests(moments: Sequence[FrameFacts]) -> list[PointerRest]:
     """Return the places where the pointer rests."""
-    places: list[PointerPlace] = []
+    places: list[PointerRest] = []
     last: tuple[int, int] | None = None
     for before, now in itertools.pairwise(moments):
         is_still = now.pointer_px is not None and now.pointer_px == before.pointer_px
         if is_still and now.pointer_px != last and now.pointer_px is not None:
             last = now.pointer_px
-            places.append(PointerPlace(time_s=round(before.time_s, 3), x_px=last[0], y_px=last[1]))
+            places.append(PointerRest(time_s=round(before.time_s, 3), x_px=last[0], y_px=last[1]))
     return places
 
 
@@ -343,14 +349,14 @@ def _find_palette(images: Sequence[NDArray[np.uint8]]) -> tuple[str, ...]:
     pixels = np.concatenate([image[::3, ::3].reshape(-1, 3) for image in images])
     codes = (pixels.astype(np.int32) >> 3) @ np.array([1024, 32, 1])
     names, counts = np.unique(codes, return_counts=True)
-    found: list[NDArray[np.float64]] = []
+    colors: list[NDArray[np.float64]] = []
     for name in names[np.argsort(-counts)][:200].tolist():
         color = pixels[codes == name].mean(axis=0)
-        if all(np.abs(color - other).max() > 20 for other in found):
-            found.append(color)
-        if len(found) == _PALETTE:
+        if all(np.abs(color - other).max() > 20 for other in colors):
+            colors.append(color)
+        if len(colors) == _PALETTE:
             break
-    return tuple("#" + "".join(f"{round(level):02x}" for level in color) for color in found)
+    return tuple("#" + "".join(f"{round(level):02x}" for level in color) for color in colors)
 
 
 def _scaled(box: Box, factor: float) -> Box:

@@ -10,35 +10,37 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.recording.changes import Change, Moment, Scan
-from apps.video2web.recording.easing import Fit, fit_easing, measure_progress
+from apps.video2web.recording.changes import ChangedRegion, FrameFacts, RecordingScan
+from apps.video2web.recording.easing import EasingFit, fit_easing, measure_progress
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.motion import track_push
 from apps.video2web.recording.scrolling import max_difference
 from visual_tools.box import Box
 from visual_tools.errors import require
 
-_LEAD_FRAMES, _SETTLE_FRAMES = 3, 5
-_MIN_FRAMES, _MAX_FRAMES = 24, 200
-_MAX_CLIP_BYTES = 120_000_000
-_CHANGED_LEVELS = 24
-_MIN_CHANGED_PX = 12
-_MIN_SIDE_PX = 3
+# The limits were set on the thirteen known recordings and corrected after drawn recordings (seeds 200 to 411);
+# benchmarks/video2web.md lists what is found with them. No limit was measured on its own.
+_LEAD_FRAMES, _SETTLE_FRAMES = 3, 5  # frames kept before and after a change, to see both states at rest
+_MIN_FRAMES, _MAX_FRAMES = 24, 200  # frames kept of a change: enough to fit a curve, few enough for memory
+_MAX_CLIP_BYTES = 120_000_000  # memory limit of one change; larger changes are sampled more sparsely
+_CHANGED_LEVELS = 24  # of 255; above the noise of video codecs, below the difference of a pale hover
+_MIN_CHANGED_PX = 12  # pixels; fewer are codec noise
+_MIN_SIDE_PX = 3  # pixels; thinner boxes are edges that the codec redraws
 _SAME_SHARE = 0.24  # maximum share of the changed pixels that may remain when a change is reverted
 _KEPT_SHARE = 0.4  # maximum share that may have changed in between
-_MIN_PLATEAU_S = 0.34
-_FRAME_S, _CARET_PX = 0.04, 4
-_REST_SHARE, _MAX_REST_PX = 0.002, 60
-_MIN_VISIBLE = 0.5
-_SAME_PLACE = 0.45
-_MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6
-_REST_S = 0.1
-_AFTER_SCROLL_S, _SOON_S = 0.45, 0.1
-_BEGUN = 0.04
+_MIN_PLATEAU_S = 0.34  # a shorter rest is part of one change; longer ones separate two changes
+_FRAME_S, _CARET_PX = 0.04, 4  # usual frame duration; width of a text caret, whose blinking is not a change
+_REST_SHARE, _MAX_REST_PX = 0.002, 60  # changed pixels per frame, as a share of the box and at most, that count as rest
+_MIN_VISIBLE = 0.5  # share of the box that must be visible in the first frame of a change
+_SAME_POSITION = 0.45  # share of the larger box that a reverting change must cover
+_MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6  # size of the piece under the pointer that may replace the whole change
+_REST_S = 0.1  # seconds without motion after which the pointer rests
+_AFTER_SCROLL_S, _SOON_S = 0.45, 0.1  # seconds after a scroll that belong to it; gap within which scrolling continues
+_BEGUN = 0.04  # progress from which a change is visible
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Measured:
+class MeasuredChange:
     """Lasting change.
 
     Attributes:
@@ -67,46 +69,46 @@ class Measured:
     after: NDArray[np.uint8] = field(repr=False)
     middle: list[NDArray[np.uint8]] = field(repr=False)
     mask: NDArray[np.bool_] = field(repr=False)
-    fit: Fit
+    fit: EasingFit
     seen_s: tuple[float, float]
     is_scrolling: bool
     is_joined: bool = False
     trigger: str = ""
-    undo_of: "Measured | None" = field(default=None, repr=False)
-    undone_by: "Measured | None" = field(default=None, repr=False)
+    undo_of: "MeasuredChange | None" = field(default=None, repr=False)
+    undone_by: "MeasuredChange | None" = field(default=None, repr=False)
 
 
 @dataclass(slots=True, eq=False)
 class _Clip:
     """Frames of a change, cropped to its box."""
 
-    change: Change
+    change: ChangedRegion
     box: Box  # of the page
     wanted: list[int]
     indices: list[int] = field(default_factory=list)
     crops: list[NDArray[np.uint8]] = field(default_factory=list)
 
 
-def measure_changes(plan: FramePlan, scan: Scan) -> list[Measured]:
+def measure_changes(plan: FramePlan, scan: RecordingScan) -> list[MeasuredChange]:
     """Examine every change again and return the lasting ones, in order of time."""
     clips = [clip for change in scan.changes if (clip := _plan_clip(change, scan, plan)) is not None]
     by_index: dict[int, list[_Clip]] = {}
     for clip in clips:
         for index in clip.wanted:
             by_index.setdefault(index, []).append(clip)
-    found: list[Measured] = []
+    changes: list[MeasuredChange] = []
     for frame in plan.frames_at([scan.moments[index].time_s for index in sorted(by_index)]):
         index = scan.index_at(frame.timestamp_s)
         for clip in by_index.get(index, ()):
             clip.indices.append(index)
             clip.crops.append(_cut(frame.image, clip.box, scan.moments[index]))
             if index == clip.wanted[-1]:
-                found += _measure(clip, scan)
+                changes += _measure(clip, scan)
                 clip.crops = []
-    return sorted(found, key=lambda one: one.fit.start_s)
+    return sorted(changes, key=lambda measured: measured.fit.start_s)
 
 
-def _plan_clip(change: Change, scan: Scan, plan: FramePlan) -> _Clip | None:
+def _plan_clip(change: ChangedRegion, scan: RecordingScan, plan: FramePlan) -> _Clip | None:
     """Select the frames of a change, and the rows of it that all of them show."""
     moments, (width, height) = scan.moments, plan.size_px
     first, last = max(change.start - _LEAD_FRAMES, 0), min(change.end + _SETTLE_FRAMES, len(moments) - 1)
@@ -136,27 +138,27 @@ def _plan_clip(change: Change, scan: Scan, plan: FramePlan) -> _Clip | None:
     return _Clip(change, seen, [index for index in wanted if index <= last])
 
 
-def _visible_rows(box: Box, moments: Sequence[Moment], height: int) -> tuple[int, int, float]:
+def _visible_rows(box: Box, moments: Sequence[FrameFacts], height: int) -> tuple[int, int, float]:
     """Return the rows of a box of the page that all frames show, and their share of it."""
     top = max(box.top, *(moment.scroll_px for moment in moments))
     bottom = min(box.bottom, *(moment.scroll_px + height for moment in moments))
     return top, bottom, max(bottom - top, 0) / max(box.height, 1)
 
 
-def _cut(image: NDArray[np.uint8], box: Box, moment: Moment) -> NDArray[np.uint8]:
+def _cut(image: NDArray[np.uint8], box: Box, moment: FrameFacts) -> NDArray[np.uint8]:
     return image[box.top - moment.scroll_px : box.bottom - moment.scroll_px, box.left : box.right].copy()
 
 
-def _measure(clip: _Clip, scan: Scan) -> Iterator[Measured]:
+def _measure(clip: _Clip, scan: RecordingScan) -> Iterator[MeasuredChange]:
     """Yield the lasting changes of a clip: one for each interval between two rests."""
     for first, last in _split_at_rests(clip, scan):
         mask = _changed_mask(clip, first, last, scan)
-        made = _make(clip, first, last, mask, scan) if np.count_nonzero(mask) >= _MIN_CHANGED_PX else None
-        if made is not None:
-            yield made
+        change = _make(clip, first, last, mask, scan) if np.count_nonzero(mask) >= _MIN_CHANGED_PX else None
+        if change is not None:
+            yield change
 
 
-def _split_at_rests(clip: _Clip, scan: Scan) -> list[tuple[int, int]]:
+def _split_at_rests(clip: _Clip, scan: RecordingScan) -> list[tuple[int, int]]:
     """Return the first and last frame of each interval of a clip; intervals meet in the middle of rests."""
     limit = min(max(_MIN_CHANGED_PX, _REST_SHARE * clip.box.area), _MAX_REST_PX)
     times = [scan.moments[index].time_s for index in clip.indices]
@@ -182,7 +184,7 @@ def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
     return int(columns[-1] - columns[0]) >= _CARET_PX
 
 
-def _changed_mask(clip: _Clip, first: int, last: int, scan: Scan) -> NDArray[np.bool_]:
+def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> NDArray[np.bool_]:
     """Return the pixels that differ between two frames of a clip, (h, w) bool, without single ones and the pointer."""
     cv2 = require("cv2", "visual")
     levels = max_difference(clip.crops[first], clip.crops[last])
@@ -195,14 +197,14 @@ def _changed_mask(clip: _Clip, first: int, last: int, scan: Scan) -> NDArray[np.
     return kept > 0
 
 
-def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: Moment) -> None:
+def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: FrameFacts) -> None:
     if moment.pointer_box is not None:
         wide = moment.pointer_box.padded(3).moved(-box.left, moment.scroll_px - box.top)
         wide = wide.clipped(levels.shape[1], levels.shape[0])
         levels[wide.slices] = 0
 
 
-def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Scan) -> Measured | None:
+def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: RecordingScan) -> MeasuredChange | None:
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
     if min(bottom - top, right - left) < _MIN_SIDE_PX and max(bottom - top, right - left) < 4 * _MIN_SIDE_PX:
@@ -217,7 +219,7 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Sca
     end = scan.index_at(fit.start_s + fit.duration_s)
     page_box = Box(clip.box.left + left, clip.box.top + top, clip.box.left + right, clip.box.top + bottom)
     between = [crop for crop, value in zip(crops, progress, strict=True) if 0.03 < value < 0.97]
-    return Measured(
+    return MeasuredChange(
         start=min(start, len(scan.moments) - 1),
         end=end,
         box=page_box.moved(0, -_scroll_at_rest(scan, end)),
@@ -232,12 +234,12 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Sca
     )
 
 
-def _scroll_at_rest(scan: Scan, index: int) -> int:
+def _scroll_at_rest(scan: RecordingScan, index: int) -> int:
     """Return the scroll position once the page stops scrolling; a page that starts to scroll later is at rest."""
     moments = scan.moments
     while index + 1 < len(moments):
-        soon = [one for one in moments[index + 1 : index + 3] if one.time_s - moments[index].time_s <= _SOON_S]
-        if not any(one.shift_px for one in (moments[index], *soon)):
+        soon = [moment for moment in moments[index + 1 : index + 3] if moment.time_s - moments[index].time_s <= _SOON_S]
+        if not any(moment.shift_px for moment in (moments[index], *soon)):
             break
         index += 1
     return moments[index].scroll_px
@@ -263,7 +265,7 @@ def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[
     return held_times, held
 
 
-def _is_scrolling(scan: Scan, *indices: int) -> bool:
+def _is_scrolling(scan: RecordingScan, *indices: int) -> bool:
     """Return whether the page scrolled just before some frame, or while it was shown."""
     for index in indices:
         now_s = scan.moments[index].time_s
@@ -275,29 +277,29 @@ def _is_scrolling(scan: Scan, *indices: int) -> bool:
     return False
 
 
-def fill_joined(found: list[Measured], plan: FramePlan, scan: Scan) -> list[Measured]:
+def fill_joined(changes: list[MeasuredChange], plan: FramePlan, scan: RecordingScan) -> list[MeasuredChange]:
     """Measure joined changes again on the whole box before and after."""
     moments, height = scan.moments, plan.size_px[1]
     wanted: dict[int, tuple[int, int]] = {}
-    for number, one in enumerate(found):
-        if one.is_joined:
+    for number, change in enumerate(changes):
+        if change.is_joined:
             last = len(moments) - 1
-            begun, over = scan.index_at(one.seen_s[0]), scan.index_at(one.seen_s[1])
-            over = max(over, scan.index_at(one.fit.start_s + one.fit.duration_s))
+            begun, over = scan.index_at(change.seen_s[0]), scan.index_at(change.seen_s[1])
+            over = max(over, scan.index_at(change.fit.start_s + change.fit.duration_s))
             wanted[number] = max(begun - 1, 0), min(over + 1, last)
     frames: dict[int, NDArray[np.uint8]] = {}
     for frame in plan.frames_at(sorted({moments[index].time_s for pair in wanted.values() for index in pair})):
         frames[scan.index_at(frame.timestamp_s)] = frame.image
-    filled = list(found)
+    filled = list(changes)
     for number, (first, last) in wanted.items():
-        one = found[number]
-        top, bottom, _ = _visible_rows(one.page_box, (moments[first], moments[last]), height)
+        change = changes[number]
+        top, bottom, _ = _visible_rows(change.page_box, (moments[first], moments[last]), height)
         if bottom <= top or first not in frames or last not in frames:
             continue
-        seen = Box(max(one.page_box.left, 0), top, min(one.page_box.right, plan.size_px[0]), bottom)
+        seen = Box(max(change.page_box.left, 0), top, min(change.page_box.right, plan.size_px[0]), bottom)
         before, after = (_cut(frames[index], seen, moments[index]) for index in (first, last))
         filled[number] = replace(
-            one,
+            change,
             page_box=seen,
             box=seen.moved(0, -_scroll_at_rest(scan, last)),
             before=before,
@@ -307,20 +309,23 @@ def fill_joined(found: list[Measured], plan: FramePlan, scan: Scan) -> list[Meas
     return filled
 
 
-def narrow_to_pointer(found: list[Measured], scan: Scan) -> list[Measured]:
+def narrow_to_pointer(changes: list[MeasuredChange], scan: RecordingScan) -> list[MeasuredChange]:
     """Reduce changes during pointer motion to the piece under the pointer; the rest is encoder noise."""
-    return [_narrowed(one, scan) if scan.rest_s(scan.index_at(one.seen_s[0])) < _REST_S else one for one in found]
+    return [
+        _narrowed(change, scan) if scan.rest_s(scan.index_at(change.seen_s[0])) < _REST_S else change
+        for change in changes
+    ]
 
 
-def _narrowed(one: Measured, scan: Scan) -> Measured:
+def _narrowed(change: MeasuredChange, scan: RecordingScan) -> MeasuredChange:
     cv2 = require("cv2", "visual")
-    joined = cv2.dilate(one.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
+    joined = cv2.dilate(change.mask.astype(np.uint8), np.ones((9, 9), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(joined)
-    index = scan.index_at(one.seen_s[0])
+    index = scan.index_at(change.seen_s[0])
     for moment in scan.moments[max(index - 2, 0) : index + 4]:
         if moment.pointer_px is None:
             continue
-        column, row = moment.pointer_px[0] - one.box.left, moment.pointer_px[1] - one.box.top
+        column, row = moment.pointer_px[0] - change.box.left, moment.pointer_px[1] - change.box.top
         if not (0 <= row < labels.shape[0] and 0 <= column < labels.shape[1]):
             continue
         around = labels[max(row - 6, 0) : row + 7, max(column - 6, 0) : column + 7]
@@ -328,14 +333,14 @@ def _narrowed(one: Measured, scan: Scan) -> Measured:
         if not 0 < name < count:
             continue
         left, top, width, height, area = (int(value) for value in stats[name])
-        if area >= _MIN_PIECE_PX and width * height < _MAX_PIECE_SHARE * one.box.area:
-            return _cropped(one, Box(left, top, left + width, top + height))
-    return one
+        if area >= _MIN_PIECE_PX and width * height < _MAX_PIECE_SHARE * change.box.area:
+            return _cropped(change, Box(left, top, left + width, top + height))
+    return change
 
 
-def _cropped(one: Measured, part: Box) -> Measured:
+def _cropped(change: MeasuredChange, part: Box) -> MeasuredChange:
     """Crop a change to a part of its box, in pixels of the box, without the margin of the joining dilation."""
-    height, width = one.mask.shape
+    height, width = change.mask.shape
     part = Box(
         part.left + 4 * (part.left > 0),
         part.top + 4 * (part.top > 0),
@@ -344,30 +349,30 @@ def _cropped(one: Measured, part: Box) -> Measured:
     )
     rows, columns = part.slices
     return replace(
-        one,
-        box=part.moved(one.box.left, one.box.top),
-        page_box=part.moved(one.page_box.left, one.page_box.top),
-        before=one.before[rows, columns],
-        after=one.after[rows, columns],
-        middle=[image[rows, columns] for image in one.middle],
-        mask=one.mask[rows, columns],
+        change,
+        box=part.moved(change.box.left, change.box.top),
+        page_box=part.moved(change.page_box.left, change.page_box.top),
+        before=change.before[rows, columns],
+        after=change.after[rows, columns],
+        middle=[image[rows, columns] for image in change.middle],
+        mask=change.mask[rows, columns],
     )
 
 
-def find_undone(found: list[Measured]) -> None:
+def link_reverted(changes: list[MeasuredChange]) -> None:
     """Link changes to later ones that revert them: same place, and it looks as before."""
-    for number, later in enumerate(found):
-        for earlier in reversed(found[:number]):
-            if earlier.undone_by is None and later.undo_of is None and _takes_back(later, earlier):
+    for number, later in enumerate(changes):
+        for earlier in reversed(changes[:number]):
+            if earlier.undone_by is None and later.undo_of is None and _reverts(later, earlier):
                 later.undo_of, earlier.undone_by = earlier, later
                 break
 
 
-def _takes_back(later: Measured, earlier: Measured) -> bool:
+def _reverts(later: MeasuredChange, earlier: MeasuredChange) -> bool:
     common = later.page_box.intersection(earlier.page_box)
     if earlier.undo_of is not None and earlier.undo_of.trigger == "click":
         return False
-    if common < _SAME_PLACE * max(later.page_box.area, earlier.page_box.area):
+    if common < _SAME_POSITION * max(later.page_box.area, earlier.page_box.area):
         return False
     mine, theirs = _shared(earlier.page_box, later.page_box), _shared(later.page_box, earlier.page_box)
     mask = earlier.mask[mine]

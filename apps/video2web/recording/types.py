@@ -40,7 +40,7 @@ ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointerPlace:
+class PointerRest:
     """Position of the pointer.
 
     Attributes:
@@ -55,7 +55,7 @@ class PointerPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PageState:
     """Appearance of the page between two transitions that are not reverted.
 
     Attributes:
@@ -137,14 +137,14 @@ class Storyboard:
     """
 
     path: Path
-    states: tuple[State, ...]
+    states: tuple[PageState, ...]
     transitions: tuple[Transition, ...]
     size_px: tuple[int, int]
     scale: float
     crop_px: Box
     duration_s: float
     palette: tuple[str, ...] = ()
-    pointer: tuple[PointerPlace, ...] = ()
+    pointer: tuple[PointerRest, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -161,13 +161,13 @@ def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
         "viewport_px": list(board.size_px),
         "palette": list(board.palette),
         "states": [_state_to_json(state, read) for state in board.states],
-        "transitions": [_transition_to_json(one) for one in board.transitions],
+        "transitions": [_transition_to_json(transition) for transition in board.transitions],
         "warnings": list(board.warnings),
     }
 
 
-def _state_to_json(state: State, read: ReadPage | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _state_to_json(state: PageState, read: ReadPage | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "index": state.index,
         "first_s": round(state.first_s, 2),
         "last_s": round(state.last_s, 2),
@@ -175,11 +175,11 @@ def _state_to_json(state: State, read: ReadPage | None) -> dict[str, Any]:
         "fixed_px": state.fixed,
     }
     if read is not None:
-        told["text"] = [
+        facts["text"] = [
             {"text": line.text[:_MAX_CHARS], "box_px": _edges(line.box_px)}
             for line in read(state.full_page)[:_MAX_LINES]
         ]
-    return told
+    return facts
 
 
 def _edges(box: Box) -> list[int]:
@@ -197,30 +197,30 @@ def tell_facts(facts: Mapping[str, Any]) -> Iterator[str]:
             if line["text"] not in known:
                 known.add(line["text"])
                 yield f"  {json.dumps(line['text'], ensure_ascii=False)} at {line['box_px']}"
-    for one in facts["transitions"]:
-        takes = f", {one['duration_s']:g} s {one['easing']}".rstrip() if one["duration_s"] else ", at once"
-        leads = f", state {one['before']} to {one['after']}" if one["before"] != one["after"] else ""
-        yield f"{one['start_s']:g} s: {one['kind']} by {one['trigger']} at {one['box_px']}{takes}{leads}"
+    for change in facts["transitions"]:
+        takes = f", {change['duration_s']:g} s {change['easing']}".rstrip() if change["duration_s"] else ", at once"
+        leads = f", state {change['before']} to {change['after']}" if change["before"] != change["after"] else ""
+        yield f"{change['start_s']:g} s: {change['kind']} by {change['trigger']} at {change['box_px']}{takes}{leads}"
 
 
-def _transition_to_json(one: Transition) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "kind": one.kind,
-        "trigger": one.trigger,
-        "box_px": _edges(one.box_px),
-        "start_s": round(one.start_s, 2),
-        "duration_s": round(one.duration_s, 2),
-        "easing": one.easing,
-        "before": one.before,
-        "after": one.after,
-        "pointer_px": list(one.pointer_px) if one.pointer_px else None,
-        "confidence": one.confidence,
+def _transition_to_json(transition: Transition) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "kind": transition.kind,
+        "trigger": transition.trigger,
+        "box_px": _edges(transition.box_px),
+        "start_s": round(transition.start_s, 2),
+        "duration_s": round(transition.duration_s, 2),
+        "easing": transition.easing,
+        "before": transition.before,
+        "after": transition.after,
+        "pointer_px": list(transition.pointer_px) if transition.pointer_px else None,
+        "confidence": transition.confidence,
     }
-    if one.undone_s is not None:
-        told["undone_s"] = round(one.undone_s, 2)
-    if any(one.shift_px):
-        told["shift_px"] = list(one.shift_px)
-    return told
+    if transition.undone_s is not None:
+        facts["undone_s"] = round(transition.undone_s, 2)
+    if any(transition.shift_px):
+        facts["shift_px"] = list(transition.shift_px)
+    return facts
 
 
 def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
@@ -235,24 +235,26 @@ def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
     font, small = ImageFont.load_default(15), ImageFont.load_default(12)
     rows: list[tuple[str, str, list[NDArray[np.uint8]]]] = []
     for state in board.states:
-        told = f"{format_time(state.first_s)[3:]} to {format_time(state.last_s)[3:]}"
+        caption = f"{format_time(state.first_s)[3:]} to {format_time(state.last_s)[3:]}"
         size = f"page of {state.full_page.shape[1]}x{state.full_page.shape[0]} px"
-        rows.append((f"State {state.index}", f"{told}, {size}", [state.image, state.full_page]))
-    for one in board.transitions:
-        if one.before_image is None or one.after_image is None:
+        rows.append((f"State {state.index}", f"{caption}, {size}", [state.image, state.full_page]))
+    for transition in board.transitions:
+        if transition.before_image is None or transition.after_image is None:
             continue
-        told = f"{format_time(one.start_s)[3:]}, {one.duration_s:.2f} s {one.easing}".rstrip()
-        if one.undone_s is not None:
-            told += f", undone {format_time(one.undone_s)[3:]}"
-        rows.append((f"{one.kind} by {one.trigger}", told, [one.before_image, one.after_image]))
+        caption = f"{format_time(transition.start_s)[3:]}, {transition.duration_s:.2f} s {transition.easing}".rstrip()
+        if transition.undone_s is not None:
+            caption += f", undone {format_time(transition.undone_s)[3:]}"
+        rows.append(
+            (f"{transition.kind} by {transition.trigger}", caption, [transition.before_image, transition.after_image])
+        )
     rows = rows[:_MAX_ROWS]
     tiles = [[_make_tile(image) for image in images] for _, _, images in rows]
     heights = [44 + max(tile.height for tile in line) + _GAP_PX for line in tiles]
     sheet = Image.new("RGB", (2 * _TILE_PX + 3 * _GAP_PX, max(sum(heights) + _GAP_PX, 60)), (32, 32, 32))
     draw, top = ImageDraw.Draw(sheet), _GAP_PX
-    for (title, told, _), line, height in zip(rows, tiles, heights, strict=True):
+    for (title, caption, _), line, height in zip(rows, tiles, heights, strict=True):
         draw.text((_GAP_PX, top), title, (255, 255, 255), font)
-        draw.text((_GAP_PX, top + 20), told, (190, 190, 190), small)
+        draw.text((_GAP_PX, top + 20), caption, (190, 190, 190), small)
         for column, tile in enumerate(line):
             sheet.paste(tile, (_GAP_PX + column * (_TILE_PX + _GAP_PX), top + 40))
         top += height

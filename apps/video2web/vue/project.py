@@ -75,22 +75,22 @@ class Exported:
     num_components: int
 
 
-async def export_site(site: Files, folder: Path, order: BuildRequest, judge: SiteEvaluator) -> Exported:
+async def export_site(site: Files, folder: Path, request: BuildRequest, evaluator: SiteEvaluator) -> Exported:
     """Convert a site to a Vue project, build it, and score the result.
 
     Args:
         site: Files of the site.
         folder: Folder of the project, replaced if it exists.
-        order: Order that the built pages are scored against.
-        judge: Scores the pages.
+        request: Order that the built pages are scored against.
+        evaluator: Scores the pages.
 
     Raises:
         ConfigError: If npm or Node.js is missing or too old.
         CuaError: If a page cannot be parsed, the packages cannot be installed, or the build fails.
     """
-    project = await make_project(site, judge.renderer)
+    project = await make_project(site, evaluator.renderer)
     built = await build_project(project, folder)
-    score, _, _ = await judge.judge(order, built)
+    score, _, _ = await evaluator.score_site(request, built)
     num_components = sum(name.startswith("src/components/") for name in project)
     return Exported(folder=folder, score=score.score, num_components=num_components)
 
@@ -157,8 +157,8 @@ async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
     version = await run_command(("node", "--version"), timeout_s=_TIMEOUT_S, say=_drop)
     major = re.search(r"v(\d+)", "\n".join(version.tail))
     if major is None or int(major[1]) < MIN_NODE:
-        found = version.tail[-1] if version.tail else "none that runs"
-        raise ConfigError(f"Node.js is {found}; a Vue project needs {MIN_NODE} or newer: {_GET_NODE}")
+        found_version = version.tail[-1] if version.tail else "none that runs"
+        raise ConfigError(f"Node.js is {found_version}; a Vue project needs {MIN_NODE} or newer: {_GET_NODE}")
     write_site(project, folder)
     for argv in (_INSTALL, _BUILD):
         done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, folder=folder)
@@ -168,8 +168,8 @@ async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
 
 
 def _why_failed(argv: tuple[str, ...], done: CommandResult, folder: Path) -> str:
-    what = "the packages cannot be had from npm" if argv is _INSTALL else "the Vue project does not build"
-    return f"{what}: {done.why}; to try again: cd {folder} && npm install && npm run build"
+    failure = "the packages cannot be had from npm" if argv is _INSTALL else "the Vue project does not build"
+    return f"{failure}: {done.why}; to try again: cd {folder} && npm install && npm run build"
 
 
 def _drop(line: str) -> None:
@@ -186,26 +186,26 @@ async def _parse(site: Files, names: list[str], renderer: Renderer) -> dict[str,
         return {name: await opened.look(script, site[name].decode("utf-8", "replace")) for name in names}
 
 
-def _read_tree(told: Any) -> _Page:
-    return _Page(bool(told["hasDoctype"]), _read_element(told["root"]))
+def _read_tree(tree: Any) -> _Page:
+    return _Page(bool(tree["hasDoctype"]), _read_element(tree["root"]))
 
 
-def _read_element(told: Any) -> Element:
-    tag, attributes, children = told
+def _read_element(tree: Any) -> Element:
+    tag, attributes, children = tree
     inner = tuple(child if isinstance(child, str) else _read_element(child) for child in children)
     return Element(tag, dict(attributes), inner)
 
 
-def _without_scripts(element: Element, found: list[Element]) -> Element:
-    """Return an element without its scripts, which are appended to `found` in order."""
+def _without_scripts(element: Element, scripts: list[Element]) -> Element:
+    """Return an element without its scripts, which are appended to `scripts` in order."""
     kept: list[Element | str] = []
     for child in element.children:
         if isinstance(child, str):
             kept.append(child)
         elif child.tag == "script" and child.attributes.get("type", "").lower() in _CODE_TYPES:
-            found.append(child)
+            scripts.append(child)
         else:
-            kept.append(_without_scripts(child, found))
+            kept.append(_without_scripts(child, scripts))
     return replace(element, children=tuple(_joined(kept)))
 
 

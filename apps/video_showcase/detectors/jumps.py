@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.samples import Sample
 from visual_tools.colors.words import color_name
 from visual_tools.errors import require
@@ -53,7 +53,7 @@ class JumpDetector:
         self._times_s.append(sample.time_s)
         self._looks.append(cv2.resize(sample.thumbnail, _LOOK_PX, interpolation=cv2.INTER_AREA))
 
-    def finish(self, file: str) -> list[Event]:
+    def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames."""
         if len(self._looks) < 3:
             return []
@@ -93,7 +93,7 @@ class JumpDetector:
 
     def _find_cuts(self, looks: NDArray[np.float32], steps: NDArray[np.float64], flashes: list[_Jump]) -> list[_Jump]:
         stays, soft = round(_STAYS_S * self._rate), max(round(_SOFT_S * self._rate), 2)
-        found = []
+        cuts = []
         for at in range(1, len(looks)):
             if steps[at] < _STEP or any(flash.first - 1 <= at <= flash.end + 1 for flash in flashes):
                 continue
@@ -103,8 +103,8 @@ class JumpDetector:
             is_whole = _changed_share(looks[at], looks[at - 1]) >= _MOST
             is_lasting = _distance(looks[later], looks[at - 1]) >= 0.7 * _STEP
             if is_whole and is_lasting and steps[at] >= _STANDS_OUT * usual:
-                found.append(_Jump(at, at, float(steps[at])))
-        return self._apart(found + self._find_dissolves(looks, found, flashes, soft))
+                cuts.append(_Jump(at, at, float(steps[at])))
+        return self._apart(cuts + self._find_dissolves(looks, cuts, flashes, soft))
 
     def _find_dissolves(
         self, looks: NDArray[np.float32], cuts: list[_Jump], flashes: list[_Jump], soft: int
@@ -115,7 +115,7 @@ class JumpDetector:
         across = np.zeros(len(looks))
         across[soft:-soft] = _distances(looks[2 * soft :], looks[: -2 * soft])
         sharp = [*(cut.first for cut in cuts), *(flash.first for flash in flashes), *(flash.end for flash in flashes)]
-        found = []
+        dissolves = []
         for at in np.flatnonzero(across >= 2 * _STEP).tolist():
             if any(abs(at - other) <= 3 * soft for other in sharp):
                 continue
@@ -123,23 +123,23 @@ class JumpDetector:
             rest = max(across[max(at - 3 * soft, 0)], across[min(at + 3 * soft, len(across) - 1)])
             is_whole = _changed_share(looks[at + soft], looks[at - soft]) >= _MOST
             if is_whole and is_peak and across[at] >= _STANDS_OUT * rest:
-                found.append(_Jump(at, at, float(across[at])))
-        return found
+                dissolves.append(_Jump(at, at, float(across[at])))
+        return dissolves
 
     def _apart(self, cuts: list[_Jump]) -> list[_Jump]:
         kept: list[_Jump] = []
-        for cut in sorted(cuts, key=lambda one: -one.score):
+        for cut in sorted(cuts, key=lambda jump: -jump.score):
             if all(abs(self._times_s[cut.first] - self._times_s[other.first]) >= _MIN_APART_S for other in kept):
                 kept.append(cut)
         return sorted(kept, key=lambda cut: cut.first)
 
-    def _flash_event(self, file: str, looks: NDArray[np.float32], jump: _Jump) -> Event:
+    def _flash_event(self, file: str, looks: NDArray[np.float32], jump: _Jump) -> VideoEvent:
         middle = (jump.first + jump.end) // 2
         color = looks[middle].mean(axis=(0, 1))
         if color.max() >= _LIT:  # a light over a darker picture: only its hue matters
             color = color * 255 / color.max()
         name = color_name(color.round().astype(np.int64))
-        return Event(
+        return VideoEvent(
             file=file,
             start_s=self._times_s[jump.first],
             end_s=self._times_s[min(jump.end, len(looks) - 1)],
@@ -150,9 +150,9 @@ class JumpDetector:
             source="flash",
         )
 
-    def _scene_event(self, file: str, cut: _Jump, until: int) -> Event:
+    def _scene_event(self, file: str, cut: _Jump, until: int) -> VideoEvent:
         evidence = min(cut.first + 1, len(self._times_s) - 1)
-        return Event(
+        return VideoEvent(
             file=file,
             start_s=self._times_s[cut.first],
             end_s=max(self._times_s[until], self._times_s[cut.first]),
@@ -167,14 +167,14 @@ class JumpDetector:
 
 def _distances(ones: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the mean absolute pixel difference of frames, 0 (equal) to 1."""
-    found: NDArray[np.float64] = np.abs(ones - others).mean(axis=(1, 2, 3), dtype=np.float64) / 255
-    return found
+    distances: NDArray[np.float64] = np.abs(ones - others).mean(axis=(1, 2, 3), dtype=np.float64) / 255
+    return distances
 
 
-def _changed_share(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def _changed_share(image: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the share of the picture that has changed, 0 to 1."""
-    return float((np.abs(one - other).max(axis=2) > _CHANGED).mean())
+    return float((np.abs(image - other).max(axis=2) > _CHANGED).mean())
 
 
-def _distance(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    return float(_distances(one[None], other[None])[0])
+def _distance(image: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    return float(_distances(image[None], other[None])[0])

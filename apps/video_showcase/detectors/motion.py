@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.samples import GRID_PX, Sample
 from visual_tools.errors import require
 
@@ -103,8 +103,8 @@ class MotionDetector:
         near = cv2.dilate(changed.astype(np.uint8), np.ones((3, 3), np.uint8))
         count, labels, _, centers = cv2.connectedComponentsWithStats(near, connectivity=8)
         cells = np.bincount(labels[changed], minlength=count)
-        order = sorted(range(1, count), key=lambda one: -int(cells[one]))[:_MAX_TRACKS]
-        things = [tuple(centers[label].tolist()) for label in order if cells[label] >= _MIN_CELLS]
+        labels_by_size = sorted(range(1, count), key=lambda component: -int(cells[component]))[:_MAX_TRACKS]
+        things = [tuple(centers[label].tolist()) for label in labels_by_size if cells[label] >= _MIN_CELLS]
         self._follow(time_s, things)
 
     def _follow(self, time_s: float, things: list[tuple[float, float]]) -> None:
@@ -125,7 +125,7 @@ class MotionDetector:
         self._tracks += [_Track([place]) for place in new[: _MAX_TRACKS - len(self._tracks)]]
 
     def _end_tracks(self, time_s: float) -> None:
-        for track in [one for one in self._tracks if time_s - one.last[0] > _LOST_S]:
+        for track in [open_track for open_track in self._tracks if time_s - open_track.last[0] > _LOST_S]:
             self._tracks.remove(track)
             self._keep(track)
 
@@ -133,7 +133,7 @@ class MotionDetector:
         if (moving := track.moving()).moves():
             self._found.append(moving)
 
-    def finish(self, file: str) -> list[Event]:
+    def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames: times of motion, joined where they meet."""
         for track in self._tracks:
             self._keep(track)
@@ -141,7 +141,7 @@ class MotionDetector:
         lag_s = _LAG / self._rate
         spans = [(track.places[0][0] - lag_s / 2, track.last[0] - lag_s / 2, False) for track in self._found]
         spans += [(start_s, end_s, True) for start_s, end_s in self._whole_spans()]
-        events: list[Event] = []
+        events: list[VideoEvent] = []
         for start_s, end_s, is_whole in sorted(spans):
             if events and start_s <= events[-1].end_s + _JOIN_S:
                 start_s, end_s = events[-1].start_s, max(events[-1].end_s, end_s)
@@ -159,9 +159,9 @@ class MotionDetector:
                 spans.append((time_s, time_s))
         return [span for span in spans if span[1] - span[0] >= 2 * _MIN_LIFE_S]
 
-    def _event(self, file: str, start_s: float, end_s: float, *, is_whole: bool) -> Event:
+    def _event(self, file: str, start_s: float, end_s: float, *, is_whole: bool) -> VideoEvent:
         edge_s = 2 * _LAG / self._rate
-        return Event(
+        return VideoEvent(
             file=file,
             start_s=start_s,
             end_s=end_s,

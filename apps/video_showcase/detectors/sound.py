@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import Event
-from apps.video_showcase.sources import Source
-from apps.video_showcase.spans import Span
+from apps.video_showcase.events import VideoEvent
+from apps.video_showcase.sources import VideoSource
+from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import VideoError, require
 from visual_tools.video.timeline import read_timeline
 
@@ -49,7 +49,7 @@ class Loudness:
         return self.start_s + np.arange(len(self.level_db), dtype=np.float64) * WINDOW_S
 
 
-def read_loudness(span: Span) -> Loudness:
+def read_loudness(span: VideoSpan) -> Loudness:
     """Measure a span; only a level and a frequency per window are kept.
 
     Raises:
@@ -91,7 +91,7 @@ def _measure(windows: NDArray[np.float32], levels: list[NDArray[np.float64]], to
 
 
 def iter_waves(
-    source: Source, begin_s: float, end_s: float, rate_hz: int
+    source: VideoSource, begin_s: float, end_s: float, rate_hz: int
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
     """Yield mono sound of a file in pieces with their times; gaps are filled with silence.
 
@@ -144,7 +144,7 @@ def _decode(container: Any, stream: Any, failure: type[Exception]) -> Iterator[A
         return
 
 
-def _zero_s(source: Source) -> float:
+def _zero_s(source: VideoSource) -> float:
     """Return the time of the first frame on the file's clock, which is second 0 of all events."""
     if not source.has_video:
         return 0.0
@@ -152,7 +152,7 @@ def _zero_s(source: Source) -> float:
     return float(int(timeline.pts[0]) * timeline.time_base) if timeline.has_times else 0.0
 
 
-def find_sounds(loudness: Loudness, file: str) -> list[Event]:
+def find_sounds(loudness: Loudness, file: str) -> list[VideoEvent]:
     """Return events louder than the usual level, the median of the last and next 30 s."""
     levels = loudness.level_db
     if len(levels) < 4:
@@ -202,24 +202,24 @@ def _rolling_median(levels: NDArray[np.float64], width: int) -> NDArray[np.float
     """Return the median around each window, computed once per second and interpolated linearly."""
     step = max(round(1 / WINDOW_S), 1)
     at = np.arange(0, len(levels), step)
-    medians = [float(np.median(levels[max(one - width, 0) : one + width + 1])) for one in at.tolist()]
-    found: NDArray[np.float64] = np.interp(np.arange(len(levels)), at, medians)
-    return found
+    medians = [float(np.median(levels[max(middle - width, 0) : middle + width + 1])) for middle in at.tolist()]
+    rolling: NDArray[np.float64] = np.interp(np.arange(len(levels)), at, medians)
+    return rolling
 
 
-def _sound_event(loudness: Loudness, times_s: NDArray[np.float64], first: int, end: int, file: str) -> Event:
+def _sound_event(loudness: Loudness, times_s: NDArray[np.float64], first: int, end: int, file: str) -> VideoEvent:
     tones, peak_db = loudness.tone_hz[first:end], float(loudness.level_db[first:end].max())
     heard = tones[tones > 0]
     is_tone = len(heard) >= 0.6 * len(tones) and float(np.ptp(np.percentile(heard, [20, 80]))) <= 120
     length_s = (end - first) * WINDOW_S
     is_beep = is_tone and length_s <= 5
-    what = f"tone of {_round(float(np.median(heard)))} Hz" if is_tone else "loud sound"
-    return Event(
+    description = f"tone of {_round(float(np.median(heard)))} Hz" if is_tone else "loud sound"
+    return VideoEvent(
         file=file,
         start_s=max(float(times_s[first]), 0.0),
         end_s=max(float(times_s[first]), 0.0) + length_s,
         kind="beep" if is_beep else "sound",
-        text=f"{what}, {peak_db:.0f} dB, {length_s:.1f} s",
+        text=f"{description}, {peak_db:.0f} dB, {length_s:.1f} s",
         confidence=0.9,
         evidence_s=(max(float(times_s[first]), 0.0),),
         is_open=end >= len(times_s) - 1,

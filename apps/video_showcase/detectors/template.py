@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.samples import Sample
 from visual_tools.errors import ImageError, require
 
@@ -78,9 +78,9 @@ class TemplateDetector:
             self._scaled[key] = cv2.resize(self._template, None, fx=ratio, fy=ratio, interpolation=cv2.INTER_AREA)
         return self._scaled[key]
 
-    def finish(self, file: str) -> list[Event]:
+    def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames: times in which the image is visible."""
-        events: list[Event] = []
+        events: list[VideoEvent] = []
         for time_s, score in self._seen:
             if events and time_s - events[-1].end_s <= _GONE_S:
                 start_s, score = events[-1].start_s, max(score, events[-1].confidence)
@@ -89,7 +89,7 @@ class TemplateDetector:
                 start_s = time_s
             edge_s = 2 * _EVERY_S
             events.append(
-                Event(
+                VideoEvent(
                     file=file,
                     start_s=start_s,
                     end_s=time_s,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import Event, alike, parse_clock, plain
+from apps.video_showcase.events import VideoEvent, normalize_text, parse_clock, text_similarity
 from apps.video_showcase.samples import Sample
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -84,7 +84,7 @@ class _Screen:
     absent: NDArray[np.uint8] = field(repr=False)
 
 
-class TextDetector:
+class OnScreenTextDetector:
     """Detector of text and scores.
 
     Args:
@@ -122,7 +122,7 @@ class TextDetector:
         self._watch(edges)
         fresh = (screen.still >= self._needed) & ~screen.known
         if sample.time_s >= self._next_look_s and int(np.count_nonzero(fresh)) >= _MIN_PIXELS:
-            self._look_at(sample, screen, fresh)
+            self._inspect(sample, screen, fresh)
 
     def _watch(self, edges: Mask) -> None:
         """Update which blocks are still visible."""
@@ -147,7 +147,7 @@ class TextDetector:
         track.edges = track.edges[0][~gone], track.edges[1][~gone]
         self._screen.known[track.box.slices] = False
 
-    def _look_at(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
+    def _inspect(self, sample: Sample, screen: _Screen, fresh: Mask) -> None:
         static = screen.still >= self._needed
         boxes = _find_boxes(static, fresh)
         if not boxes:  # specks that are not text: checked again, but not on each frame
@@ -196,25 +196,25 @@ class TextDetector:
     def _at(self, box: Box) -> _Track | None:
         """Return the block that overlaps a box; None if there is none."""
         share = {id(track): _overlap(track.box, box) for track in self._tracks}
-        found = max(self._tracks, key=lambda track: share[id(track)], default=None)
-        return found if found is not None and share[id(found)] >= 0.4 else None
+        nearest = max(self._tracks, key=lambda track: share[id(track)], default=None)
+        return nearest if nearest is not None and share[id(nearest)] >= 0.4 else None
 
-    def finish(self, file: str) -> list[Event]:
+    def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames."""
         blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text, track.confidence)]
-        events = [self._event(file, track) for track in sorted(blocks, key=lambda one: one.start_s)]
+        events = [self._event(file, track) for track in sorted(blocks, key=lambda block: block.start_s)]
         return [event for event in events if event is not None]
 
-    def _event(self, file: str, track: _Track) -> Event | None:
+    def _event(self, file: str, track: _Track) -> VideoEvent | None:
         end_s = track.end_s if track.end_s is not None else self._time_s
         is_score = _is_score_change(track.before, track.text)
         if track.is_board and track.is_first and not is_score:
             return None  # a board that was visible from the beginning
-        if track.before and not is_score and alike(track.before, track.text) >= 0.75:
+        if track.before and not is_score and text_similarity(track.before, track.text) >= 0.75:
             return None  # a slightly different reading of the same text
         if is_score:
             end_s = min(end_s, track.start_s + 3.0)
-        return Event(
+        return VideoEvent(
             file=file,
             start_s=track.start_s,
             end_s=max(end_s, track.start_s),
@@ -232,14 +232,14 @@ def _find_edges(image: NDArray[np.uint8]) -> Mask:
     """Return where brightness changes between neighbours, (H, W) bool."""
     cv2 = require("cv2", "visual")
     gray = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    found: Mask = cv2.morphologyEx(gray, cv2.MORPH_GRADIENT, np.ones((2, 2), np.uint8)) > _EDGE
-    return found
+    edges: Mask = cv2.morphologyEx(gray, cv2.MORPH_GRADIENT, np.ones((2, 2), np.uint8)) > _EDGE
+    return edges
 
 
 def _grown(mask: Mask) -> Mask:
     cv2 = require("cv2", "visual")
-    found: Mask = cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-    return found
+    dilated: Mask = cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    return dilated
 
 
 def _find_boxes(static: Mask, fresh: Mask) -> list[Box]:
@@ -271,25 +271,25 @@ def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
     scale = 2.0 if max(crop.shape[:2]) <= 480 or crop.shape[0] < 2 * _TEXT_HEIGHT_PX else 1.0
     if scale != 1.0:
         crop = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
-    found = []
+    lines = []
     for line in read(np.ascontiguousarray(crop)):
-        if line.confidence < _MIN_CONFIDENCE or not plain(line.text):
+        if line.confidence < _MIN_CONFIDENCE or not normalize_text(line.text):
             continue
-        where = line.box_px
+        line_box = line.box_px
         moved = Box(
-            box.left + round(where.left / scale),
-            box.top + round(where.top / scale),
-            box.left + round(where.right / scale),
-            box.top + round(where.bottom / scale),
+            box.left + round(line_box.left / scale),
+            box.top + round(line_box.top / scale),
+            box.left + round(line_box.right / scale),
+            box.top + round(line_box.bottom / scale),
         )
-        found.append(replace(line, box_px=moved, char_x_px=(), corners_px=()))
-    return found
+        lines.append(replace(line, box_px=moved, char_x_px=(), corners_px=()))
+    return lines
 
 
 def _blocks(lines: Sequence[TextLine]) -> list[list[TextLine]]:
     """Group neighbouring lines into blocks, in reading order."""
     blocks: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda one: (one.box_px.top // 8, one.box_px.left)):
+    for line in sorted(lines, key=lambda text_line: (text_line.box_px.top // 8, text_line.box_px.left)):
         home = next((block for block in blocks if any(_is_near(line.box_px, other.box_px) for other in block)), None)
         if home is None:
             blocks.append([line])
@@ -298,12 +298,12 @@ def _blocks(lines: Sequence[TextLine]) -> list[list[TextLine]]:
     return blocks
 
 
-def _is_near(one: Box, other: Box) -> bool:
-    height = max(one.height, other.height)
-    across = max(one.left, other.left) - min(one.right, other.right)
-    down = max(one.top, other.top) - min(one.bottom, other.bottom)
-    return (across <= 3 * height and down <= -0.4 * min(one.height, other.height)) or (
-        down <= 0.8 * height and across <= -0.3 * min(one.width, other.width)
+def _is_near(box: Box, other: Box) -> bool:
+    height = max(box.height, other.height)
+    across = max(box.left, other.left) - min(box.right, other.right)
+    down = max(box.top, other.top) - min(box.bottom, other.bottom)
+    return (across <= 3 * height and down <= -0.4 * min(box.height, other.height)) or (
+        down <= 0.8 * height and across <= -0.3 * min(box.width, other.width)
     )
 
 
@@ -317,11 +317,11 @@ def _around(lines: Sequence[TextLine], shape: tuple[int, ...]) -> Box:
     )
 
 
-def _overlap(one: Box, other: Box) -> float:
+def _overlap(box: Box, other: Box) -> float:
     """Return the shared area as a share of the smaller box."""
-    wide = min(one.right, other.right) - max(one.left, other.left)
-    high = min(one.bottom, other.bottom) - max(one.top, other.top)
-    smaller = min(one.width * one.height, other.width * other.height)
+    wide = min(box.right, other.right) - max(box.left, other.left)
+    high = min(box.bottom, other.bottom) - max(box.top, other.top)
+    smaller = min(box.width * box.height, other.width * other.height)
     return max(wide, 0) * max(high, 0) / smaller if smaller else 0.0
 
 
@@ -335,16 +335,16 @@ def _is_same(before: str, now: str, elapsed_s: float) -> bool:
             before, now = (_CLOCK_TOKEN.sub("", text) for text in (before, now))
     if _digits(before) != _digits(now):
         return False
-    return alike(before, now) >= _SAME
+    return text_similarity(before, now) >= _SAME
 
 
 def _digits(text: str) -> str:
-    return "".join(re.findall(r"\d", plain(text)))
+    return "".join(re.findall(r"\d", normalize_text(text)))
 
 
 def _has_words(text: str, confidence: float) -> bool:
     """Return whether a text has more than clocks; two or three letters require a high confidence."""
-    length = len(plain(_CLOCK_TOKEN.sub("", text)))
+    length = len(normalize_text(_CLOCK_TOKEN.sub("", text)))
     return length >= 4 or (length >= 2 and confidence >= _SURE)
 
 
@@ -355,4 +355,4 @@ def _is_score_change(before: str, now: str) -> bool:
     if not old or not new or old.groups() == new.groups():
         return False
     words = [re.sub(r"[\d\W_]+", "", text).casefold() for text in (before, now)]
-    return alike(words[0], words[1]) >= 0.7 or not any(words)
+    return text_similarity(words[0], words[1]) >= 0.7 or not any(words)

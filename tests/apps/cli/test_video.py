@@ -8,13 +8,13 @@ from typer.testing import CliRunner
 
 from apps.cli.main import app
 from apps.cli.running import exit_code_of
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from benchmarks.made_videos import Recipe, make_video
 from tests.apps.cli.running import Ended, cua
 
 
 @pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
+def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[VideoEvent]]:
     """Forty seconds with flashes and beeps; its name must not break a page."""
     recipe = Recipe(name="<b>odd & 'name'.mp4", seconds=40, seed=2, mean_gap_s=10, kinds=("flash", "beep"))
     return make_video(recipe, tmp_path_factory.mktemp("videos"))
@@ -25,7 +25,7 @@ def ask(folder: Path, *words: str) -> Ended:
 
 
 @pytest.mark.long
-def test_the_answer_cites_and_the_showcase_is_written(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+def test_the_answer_cites_and_the_showcase_is_written(tmp_path: Path, short: tuple[Path, list[VideoEvent]]) -> None:
     path, truth = short
     done = ask(tmp_path, str(path), "When are there flashes and beeps?", "-o", "show")
     assert done.code == 0, done.stderr
@@ -45,7 +45,7 @@ def test_the_answer_cites_and_the_showcase_is_written(tmp_path: Path, short: tup
 
 
 @pytest.mark.long
-def test_json_has_events_and_figures(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+def test_json_has_events_and_figures(tmp_path: Path, short: tuple[Path, list[VideoEvent]]) -> None:
     done = ask(tmp_path, str(short[0]), "Any beeps?", "--output-format", "json")
     kinds = [event.kind for event in short[1]]
     assert [event["kind"] for event in done.result["events"]] == ["beep"] * kinds.count("beep")
@@ -64,7 +64,7 @@ def test_json_has_events_and_figures(tmp_path: Path, short: tuple[Path, list[Eve
         (["x.mp4", " "], "the question is empty"),
         (["x.mp4", "When?", "--detect", "flsh"], "'flsh'"),
         (["x.mp4", "When?", "--template", "a.txt"], "a.txt"),
-        (["x.mp4", "When?", "-o", "full"], "is there already and is no showcase"),
+        (["x.mp4", "When?", "-o", "full"], "already exists and is not a showcase"),
         (["--resume", "last"], "no run"),
     ],
 )
@@ -85,7 +85,7 @@ def test_bad_input_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.long
-def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tuple[Path, list[VideoEvent]]) -> None:
     first = ask(tmp_path, str(short[0]), "Any beeps?")
     done = cua(tmp_path, "video", "--resume", "last", "-o", "late")
     assert (done.code, done.stdout) == (0, first.stdout)
@@ -94,7 +94,7 @@ def test_the_showcase_of_a_finished_run_is_made_later(tmp_path: Path, short: tup
 
 
 @pytest.mark.long
-def test_a_model_that_cites_what_nobody_noted_is_told_on(tmp_path: Path, short: tuple[Path, list[Event]]) -> None:
+def test_a_model_that_cites_what_nobody_noted_is_told_on(tmp_path: Path, short: tuple[Path, list[VideoEvent]]) -> None:
     name = short[0].name
     lines = [
         {"for": "span-001:", "content": "Nothing is to be seen."},

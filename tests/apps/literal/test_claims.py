@@ -125,7 +125,7 @@ TRAPS = {
         "Click Refresh.",
     ),
     "share alone": (act("Back up", "setTimeout(()=>o.textContent='73 %',500)"), "Click Back up."),
-    "places without text": (
+    "placeholders without text": (
         act(
             "Orders",
             "o.innerHTML=[300,460,410,230].map(w=>`<div style='width:${w}px;height:18px;margin:1"

@@ -437,7 +437,7 @@ GIVEN_UP: dict[str, tuple[str, str, str]] = {
     "a slider that does not reach it": (
         SLIDERS.replace("max=50", "max=30"),
         "Set the slider to 37.",
-        "no number beside it tells that it stands there",
+        "no number next to it confirms the value",
     ),
     "a figure that does nothing": (
         FIGURES[: FIGURES.index("<script>")],

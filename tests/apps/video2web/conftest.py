@@ -8,6 +8,6 @@ from apps.video2web.build import SiteEvaluator
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def judge() -> AsyncIterator[SiteEvaluator]:
+async def evaluator() -> AsyncIterator[SiteEvaluator]:
     async with SiteEvaluator() as made:
         yield made

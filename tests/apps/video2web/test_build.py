@@ -23,8 +23,8 @@ WORSE = "<!doctype html><p>Something else"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def order(judge: SiteEvaluator) -> BuildRequest:
-    shown = await judge.render({"index.html": GOOD.encode()}, "index.html", SIZE)
+async def build_request(evaluator: SiteEvaluator) -> BuildRequest:
+    shown = await evaluator.render({"index.html": GOOD.encode()}, "index.html", SIZE)
     return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999)
 
 
@@ -38,12 +38,12 @@ class Scripted:
         self.told: list[tuple[int, int, list[str]]] = []
 
     def _next(self) -> Proposal:
-        return Proposal(files={"index.html": self.pages.pop(0).encode()}, said="next page")
+        return Proposal(files={"index.html": self.pages.pop(0).encode()}, summary="next page")
 
-    async def draft(self, order: BuildRequest) -> Proposal:
+    async def draft(self, build_request: BuildRequest) -> Proposal:
         return self._next()
 
-    async def mend(self, order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+    async def revise(self, build_request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         self.told.append((best.number, last.number, best.lines()))
         return self._next()
 
@@ -53,12 +53,12 @@ class Scripted:
 
 @pytest.mark.long
 async def test_the_score_rises_and_a_bad_round_is_rolled_back(
-    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+    evaluator: SiteEvaluator, build_request: BuildRequest, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    folder.begin(order, {})
+    folder.begin(build_request, {})
     author, said = Scripted([DRAFT, BETTER, WORSE, GOOD]), list[str]()
-    made = await build(folder, order, author, judge, said.append)
+    made = await build(folder, build_request, author, evaluator, said.append)
     scores = [each["score"]["score"] for each in made.rounds]
     assert [each["verdict"] for each in made.rounds] == ["kept", "kept", "rolled back", "kept"]
     assert scores[0] < scores[1] < scores[3]
@@ -73,16 +73,16 @@ async def test_the_score_rises_and_a_bad_round_is_rolled_back(
 
 @pytest.mark.long
 async def test_it_ends_without_gain_and_goes_on_after_a_kill(
-    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+    evaluator: SiteEvaluator, build_request: BuildRequest, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    folder.begin(order, {})
+    folder.begin(build_request, {})
     with pytest.raises(IndexError):
-        await build(folder, order, Scripted([DRAFT, BETTER, WORSE]), judge, lambda line: None)
+        await build(folder, build_request, Scripted([DRAFT, BETTER, WORSE]), evaluator, lambda line: None)
     (folder.path / "rounds" / "03.new").mkdir()
     (folder.path / "rounds" / "03.new" / "half.png").write_bytes(b"x")
     author = Scripted([WORSE, GOOD])
-    made = await build(folder, folder.order(), author, judge, lambda line: None)
+    made = await build(folder, folder.request(), author, evaluator, lambda line: None)
     assert [each["verdict"] for each in made.rounds] == ["kept", "kept", "rolled back", "rolled back"]
     assert made.reason == "no gain in 2 rounds"
     assert made.best == 1
@@ -91,10 +91,12 @@ async def test_it_ends_without_gain_and_goes_on_after_a_kill(
 
 
 @pytest.mark.long
-async def test_rules_mend_their_own_draft(judge: SiteEvaluator, order: BuildRequest, tmp_path: Path) -> None:
+async def test_rules_mend_their_own_draft(
+    evaluator: SiteEvaluator, build_request: BuildRequest, tmp_path: Path
+) -> None:
     folder = BuildFolder(tmp_path / "build")
-    folder.begin(order, {})
-    made = await build(folder, order, LiteralAuthor(), judge, lambda line: None)
+    folder.begin(build_request, {})
+    made = await build(folder, build_request, LiteralAuthor(), evaluator, lambda line: None)
     scores = [each["score"]["score"] for each in made.rounds if each["verdict"] == "kept"]
     assert scores == sorted(scores)
     assert made.score > 0.95
@@ -103,24 +105,28 @@ async def test_rules_mend_their_own_draft(judge: SiteEvaluator, order: BuildRequ
 
 @pytest.mark.long
 async def test_a_page_that_cannot_be_shown_costs_its_round_only(
-    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path
+    evaluator: SiteEvaluator, build_request: BuildRequest, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    folder.begin(order, {})
+    folder.begin(build_request, {})
     author = Scripted([DRAFT, BETTER, GOOD])
     author.pages[1] = ""  # replaced by a site without a page
-    broken = Proposal(files={"other.html": b"x"}, said="moved the page")
+    broken = Proposal(files={"other.html": b"x"}, summary="moved the page")
     answers = [broken]
 
-    async def mend(order: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
-        return answers.pop(0) if answers else Proposal(files={"index.html": GOOD.encode()}, said="back")
+    async def revise(build_request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
+        return answers.pop(0) if answers else Proposal(files={"index.html": GOOD.encode()}, summary="back")
 
-    author.mend = mend  # type: ignore[method-assign]
-    made = await build(folder, order, author, judge, lambda line: None)
+    author.revise = revise  # type: ignore[method-assign]
+    made = await build(folder, build_request, author, evaluator, lambda line: None)
     assert [each["verdict"] for each in made.rounds] == ["kept", "failed", "kept"]
     assert "there is no index.html; found other.html" in made.rounds[1]["findings"][-1]
 
 
-async def test_pages_of_an_order_have_names(order: BuildRequest) -> None:
-    assert BuildRequest(pages=order.pages * 3, viewport_px=SIZE).names == ("index.html", "page-2.html", "page-3.html")
+async def test_pages_of_an_order_have_names(build_request: BuildRequest) -> None:
+    assert BuildRequest(pages=build_request.pages * 3, viewport_px=SIZE).names == (
+        "index.html",
+        "page-2.html",
+        "page-3.html",
+    )
     assert SitePages({"index.html": GOOD}).read("/") is not None

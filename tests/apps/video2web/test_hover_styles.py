@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.video2web.interactions import Act, Interaction
+from apps.video2web.interactions import Interaction, PageAction
 from apps.video2web.recording.states import clean_frame, find_grounds
 from apps.video2web.rules_interactions import find_header, find_hover_style
 from visual_tools.box import Box
@@ -23,7 +23,7 @@ def draw_card(ground: str = "#ffffff", ink: str = "#222222", down: int = 0, shad
 
 
 def style_of(before: Pixels, after: Pixels) -> tuple[dict[str, str], dict[str, str]]:
-    act = Act(trigger="hover", x_px=100, y_px=60)
+    act = PageAction(trigger="hover", x_px=100, y_px=60)
     return find_hover_style(
         Interaction(kind="hover", page=0, acts=(act,), box_px=Box(0, 0, 240, 140), before=before, after=after)
     )

@@ -2,16 +2,16 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import pytest_asyncio
 
 from apps.video2web.build import SiteEvaluator, build
-from apps.video2web.interactions import Act, Interaction, interactions_of, pages_of
+from apps.video2web.interactions import Interaction, PageAction, interactions_of, pages_of
+from apps.video2web.recording import PageState, Storyboard, Transition
 from apps.video2web.render import Renderer, SitePages, open_page
-from apps.video2web.replaying import compare_curves, compare_durations, replay
+from apps.video2web.replay import compare_curves, compare_durations, replay
 from apps.video2web.rounds import BuildFolder, BuildRequest
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.score import read_reference
@@ -50,7 +50,7 @@ async def _record(renderer: Renderer, kind: str, at: tuple[int, int], box: Box, 
         await (page.mouse.move(*at) if kind == "hover" else page.mouse.click(*at))
         await page.wait_for_timeout(300)
         after = load_image(await page.screenshot())
-    act = Act(trigger="hover" if kind == "hover" else "click", x_px=at[0], y_px=at[1])
+    act = PageAction(trigger="hover" if kind == "hover" else "click", x_px=at[0], y_px=at[1])
     crops = [image[box.top : box.bottom, box.left : box.right] for image in (before, after)]
     end = after if kind != "hover" else None
     made = Interaction(
@@ -74,13 +74,13 @@ async def test_the_original_does_it_all_and_a_still_copy_nothing(
 ) -> None:
     names = ("index.html", "page-2.html")
     same = await replay(renderer, SitePages(SITE), recorded, names, SIZE)
-    assert [each.is_there for each in same] == [True, True, True], same
+    assert [each.is_present for each in same] == [True, True, True], same
     still = FIRST.replace("button:hover", "b").replace("classList.add('open')", "id").replace("href=page-2.html", "")
     found = await replay(renderer, SitePages({**SITE, "index.html": still}), recorded, names, SIZE)
     assert [each.why for each in found] == ["nothing happens"] * 3
     wrong = FIRST.replace("onclick", "onmouseenter").replace("page-2.html", "page-3.html")
     found = await replay(renderer, SitePages({**SITE, "index.html": wrong}), recorded, names, SIZE)
-    assert [each.is_there for each in found] == [True, False, False]
+    assert [each.is_present for each in found] == [True, False, False]
     assert found[1].why == "nothing happens"  # it is open before the click: by a hover, so by another act
 
 
@@ -90,14 +90,14 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
 ) -> None:
     shown = [await renderer.render(SitePages(SITE), SIZE, path=f"/{name}") for name in SITE]
     pages = tuple(read_reference(page.image, f"state {number}") for number, page in enumerate(shown))
-    order = BuildRequest(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=tuple(recorded))
+    build_request = BuildRequest(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=tuple(recorded))
     folder = BuildFolder(tmp_path / "build")
-    folder.begin(order, {})
-    again = folder.order()
+    folder.begin(build_request, {})
+    again = folder.request()
     assert [one.name for one in again.interactions] == [one.name for one in recorded]
     assert np.array_equal(again.interactions[1].after, recorded[1].after)
-    async with SiteEvaluator() as judge:
-        made = await build(folder, again, LiteralAuthor(), judge, lambda line: None)
+    async with SiteEvaluator() as evaluator:
+        made = await build(folder, again, LiteralAuthor(), evaluator, lambda line: None)
     score = made.rounds[0]["score"]
     assert score["interactions"] > 0.95, score["replays"]
     assert all(one["is_there"] for one in score["replays"])
@@ -110,10 +110,10 @@ async def test_rules_make_pages_and_colours_of_what_was_recorded(
 async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, recorded: list[Interaction]) -> None:
     menu = await _record(renderer, "menu", BUTTON, Box(40, 190, 464, 304), end_page=None, end_state=None)
     shown = await renderer.render(SitePages(SITE), SIZE)
-    order = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu,))
-    files = (await LiteralAuthor().draft(order)).files
-    (done,) = await replay(renderer, SitePages(files), [menu], order.names, SIZE)
-    assert done.is_there, done
+    build_request = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu,))
+    files = (await LiteralAuthor().draft(build_request)).files
+    (done,) = await replay(renderer, SitePages(files), [menu], build_request.names, SIZE)
+    assert done.is_present, done
     async with renderer.context(SitePages(files), SIZE) as context:
         page = (await open_page(context)).page
         before = await page.screenshot()
@@ -128,10 +128,12 @@ async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, 
 @pytest.mark.long
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
-    order = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],))
-    async with SiteEvaluator() as judge:
+    build_request = BuildRequest(
+        pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(recorded[0],)
+    )
+    async with SiteEvaluator() as evaluator:
         still = FIRST.replace("button:hover", "b").encode()
-        score, _, _ = await judge.judge(order, {"index.html": still})
+        score, _, _ = await evaluator.score_site(build_request, {"index.html": still})
     assert score.missing() == ["interaction: hover at (115, 142): hover: nothing happens"]
     assert score.interactions == 0
     assert score.score == pytest.approx(0.8, abs=0.02)
@@ -149,7 +151,7 @@ new IntersectionObserver(([one]) => one.isIntersecting && late.classList.add('on
 setTimeout(() => {{ document.querySelector('.clock').style.background = '#7c2d12' }}, 900);</script>"""
 
 
-async def _film(renderer: Renderer, kind: str, act: Act, box: Box, **more: float) -> Interaction:
+async def _film(renderer: Renderer, kind: str, act: PageAction, box: Box, **more: float) -> Interaction:
     """What the page MOVING does, as it would have been recorded."""
     async with renderer.context(SitePages({"index.html": MOVING}), SIZE) as context:
         page = (await open_page(context)).page
@@ -169,9 +171,9 @@ async def _film(renderer: Renderer, kind: str, act: Act, box: Box, **more: float
 
 @pytest.mark.long
 async def test_typing_scrolling_reveals_and_clocks_are_done_again(renderer: Renderer) -> None:
-    typed = Act(trigger="type", x_px=60, y_px=236, text="Ada Lovelace")
-    moved, shown = (Act(trigger="scroll", x_px=9, y_px=9, scroll_px=row) for row in (160, 380))
-    clock = Act(trigger="wait", x_px=9, y_px=9)
+    typed = PageAction(trigger="type", x_px=60, y_px=236, text="Ada Lovelace")
+    moved, shown = (PageAction(trigger="scroll", x_px=9, y_px=9, scroll_px=row) for row in (160, 380))
+    clock = PageAction(trigger="wait", x_px=9, y_px=9)
     recorded = [
         await _film(renderer, "typing", typed, Box(40, 220, 240, 256)),
         await _film(renderer, "scroll", moved, Box(0, 0, 480, 320)),
@@ -179,7 +181,7 @@ async def test_typing_scrolling_reveals_and_clocks_are_done_again(renderer: Rend
         await _film(renderer, "carousel", clock, Box(260, 220, 380, 260), wait_s=0.9, duration_s=0.4),
     ]
     same = await replay(renderer, SitePages({"index.html": MOVING}), recorded, ("index.html",), SIZE)
-    assert [each.is_there for each in same] == [True] * 4, same
+    assert [each.is_present for each in same] == [True] * 4, same
     still = MOVING.replace("opacity:0", "opacity:1").replace("sticky", "static").replace("setTimeout", "void")
     still = still.replace("<input aria-label=name>", "")
     found = await replay(renderer, SitePages({"index.html": still}), recorded, ("index.html",), SIZE)
@@ -203,31 +205,40 @@ async def test_durations_and_curves_are_compared() -> None:
 async def test_a_storyboard_becomes_pages_and_interactions() -> None:
     rng = np.random.default_rng(1)
     full = [rng.integers(0, 255, (900, 480, 3), np.uint8) for _ in range(3)]
-    states = [SimpleNamespace(full_page=image, top_px=0, first_s=0.0, fixed={}) for image in full]
+    states = [
+        PageState(index=index, image=image[:320], full_page=image, top_px=0, first_s=0.0, last_s=9.0)
+        for index, image in enumerate(full)
+    ]
     box = Box(100, 50, 200, 150)
 
-    def one(kind: str, trigger: str, before: int, after: int, top: int = 0) -> SimpleNamespace:
+    def transition(kind: str, trigger: str, before: int, after: int, top: int = 0) -> Transition:
         crop = full[before][top + box.top : top + box.bottom, box.left : box.right]
-        return SimpleNamespace(
+        return Transition(
             kind=kind, trigger=trigger, box_px=box, before=before, after=after, pointer_px=(120, 80), duration_s=0.2,
-            easing="ease", start_s=1.0, before_image=None if kind == "scroll" else crop, after_image=255 - crop,
+            easing="ease", start_s=1.0, confidence=0.9, before_image=None if kind == "scroll" else crop,
+            after_image=255 - crop,
         )  # fmt: skip
 
-    board = SimpleNamespace(
-        states=states,
-        transitions=[
-            one("hover", "hover", 0, 0, top=300),
-            one("modal", "click", 0, 1),
-            one("hover", "hover", 1, 1),
-            one("navigation", "click", 1, 2),
-            one("scroll", "scroll", 2, 2),
-        ],
+    board = Storyboard(
+        path=Path("demo.webm"),
+        states=tuple(states),
+        transitions=(
+            transition("hover", "hover", 0, 0, top=300),
+            transition("modal", "click", 0, 1),
+            transition("hover", "hover", 1, 1),
+            transition("navigation", "click", 1, 2),
+            transition("scroll", "scroll", 2, 2),
+        ),
+        size_px=SIZE,
+        scale=1.0,
+        crop_px=Box(0, 0, *SIZE),
+        duration_s=9.0,
     )
     assert pages_of(board) == [0, 2]
-    found = interactions_of(board)
-    assert [(each.page, len(each.acts), each.leads_to) for each in found] == [
+    interactions = interactions_of(board)
+    assert [(each.page, len(each.acts), each.leads_to) for each in interactions] == [
         (0, 1, None), (0, 1, None), (0, 2, None), (0, 2, 1),
     ]  # fmt: skip
-    assert found[0].act.scroll_px == 300
-    assert found[1].act.scroll_px == 0
-    assert found[2].acts[0].trigger == "click"
+    assert interactions[0].act.scroll_px == 300
+    assert interactions[1].act.scroll_px == 0
+    assert interactions[2].acts[0].trigger == "click"

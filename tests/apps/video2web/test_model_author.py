@@ -33,8 +33,8 @@ MISSING = re.compile(r"missing: the text '(.*?)' at")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def order(judge: SiteEvaluator) -> BuildRequest:
-    shown = await judge.render({"index.html": GOOD.encode()}, "index.html", SIZE)
+async def build_request(evaluator: SiteEvaluator) -> BuildRequest:
+    shown = await evaluator.render({"index.html": GOOD.encode()}, "index.html", SIZE)
     return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999, max_rounds=4)
 
 
@@ -78,19 +78,19 @@ class Repairing:
         return Reply(content=f"Round {rounds} is done.\nMore words.")
 
 
-async def _draft(folder: BuildFolder, order: BuildRequest, judge: SiteEvaluator) -> None:
-    folder.begin(order, {})
-    first = BuildRequest(pages=order.pages, viewport_px=SIZE, goal=1, max_rounds=0)
-    await build(folder, first, Scripted([DRAFT]), judge, lambda line: None)
+async def _draft(folder: BuildFolder, build_request: BuildRequest, evaluator: SiteEvaluator) -> None:
+    folder.begin(build_request, {})
+    first = BuildRequest(pages=build_request.pages, viewport_px=SIZE, goal=1, max_rounds=0)
+    await build(folder, first, Scripted([DRAFT]), evaluator, lambda line: None)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_model_repairs_what_the_comparison_names(
-    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path, is_streamed: bool
+    evaluator: SiteEvaluator, build_request: BuildRequest, sandbox: KernelMaker, tmp_path: Path, is_streamed: bool
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    await _draft(folder, order, judge)
+    await _draft(folder, build_request, evaluator)
     repairing = Repairing()
     with FakeOpenAI(repairing) as server:
         given = (
@@ -98,9 +98,9 @@ async def test_a_model_repairs_what_the_comparison_names(
             if is_streamed
             else {"model": FunctionModel(repairing)}
         )
-        author = ModelAuthor(judge, sandbox=sandbox, runs_dir=tmp_path / "runs", **given)
+        author = ModelAuthor(evaluator, sandbox=sandbox, runs_dir=tmp_path / "runs", **given)
         try:
-            made = await build(folder, order, author, judge, lambda line: None)
+            made = await build(folder, build_request, author, evaluator, lambda line: None)
         finally:
             await author.close()
     assert [each["verdict"] for each in made.rounds] == ["kept", "rolled back", "kept", "kept"]
@@ -131,24 +131,24 @@ HOSTILE = {
 
 @pytest.mark.slow
 async def test_hostile_pages_cost_their_round_only(
-    judge: SiteEvaluator, order: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluator: SiteEvaluator, build_request: BuildRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.video2web.render._RENDER_TIMEOUT_S", 4.0)
     for name, (html, line) in HOSTILE.items():
         folder = BuildFolder(tmp_path / name)
-        folder.begin(order, {})
+        folder.begin(build_request, {})
         author = Scripted([DRAFT, DRAFT + html, GOOD])
-        made = await asyncio.wait_for(build(folder, order, author, judge, lambda line: None), 60)
+        made = await asyncio.wait_for(build(folder, build_request, author, evaluator, lambda line: None), 60)
         assert made.is_goal_met, name
         assert re.search(line, "\n".join(made.rounds[1]["findings"])), name
 
 
 @pytest.mark.long
 async def test_a_site_that_code_has_tampered_with_is_not_followed(
-    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
+    evaluator: SiteEvaluator, build_request: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    await _draft(folder, order, judge)
+    await _draft(folder, build_request, evaluator)
     secret = tmp_path / "secret.html"
     secret.write_text(GOOD)
 
@@ -157,9 +157,9 @@ async def test_a_site_that_code_has_tampered_with_is_not_followed(
             return _call("shell", command=f"cd site && rm index.html && ln -s {secret} index.html; cd .. && ls -l site")
         return Reply(content="Linked.")
 
-    author = ModelAuthor(judge, model=FunctionModel(answer), sandbox=sandbox, runs_dir=tmp_path / "runs")
+    author = ModelAuthor(evaluator, model=FunctionModel(answer), sandbox=sandbox, runs_dir=tmp_path / "runs")
     try:
-        made = await build(folder, order, author, judge, lambda line: None)
+        made = await build(folder, build_request, author, evaluator, lambda line: None)
     finally:
         await author.close()
     assert [each["verdict"] for each in made.rounds] == ["kept", "failed", "failed"]
@@ -169,17 +169,19 @@ async def test_a_site_that_code_has_tampered_with_is_not_followed(
 
 @pytest.mark.long
 async def test_a_sentence_changes_a_site_and_what_breaks_it_is_taken_back(
-    judge: SiteEvaluator, sandbox: KernelMaker, tmp_path: Path
+    evaluator: SiteEvaluator, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     site = tmp_path / "site"
     write_site({"index.html": GOOD.encode()}, site)
     sticky = GOOD.replace("header{", "header{position:sticky;top:0;")
     answers = [_write(GOOD + "<script>nothing.there()</script>"), Reply(content="Broke it."), _write(sticky)]
     model = ScriptedModel([*answers, Reply(content="The header is sticky.")])
-    author = ModelAuthor(judge, model=model, sandbox=sandbox, runs_dir=tmp_path / "runs")
+    author = ModelAuthor(evaluator, model=model, sandbox=sandbox, runs_dir=tmp_path / "runs")
     folder, said = BuildFolder(tmp_path / "edit"), list[str]()
     try:
-        made = await edit_site(site, "make the header sticky", folder, author, judge, viewport_px=SIZE, say=said.append)
+        made = await edit_site(
+            site, "make the header sticky", folder, author, evaluator, viewport_px=SIZE, say=said.append
+        )
     finally:
         await author.close()
     assert [each["verdict"] for each in made.rounds] == ["kept", "rolled back", "kept"]
@@ -192,9 +194,9 @@ async def test_a_sentence_changes_a_site_and_what_breaks_it_is_taken_back(
 
 
 @pytest.mark.slow
-async def test_the_command_goes_on_after_a_kill(judge: SiteEvaluator, tmp_path: Path) -> None:
+async def test_the_command_goes_on_after_a_kill(evaluator: SiteEvaluator, tmp_path: Path) -> None:
     page = GOOD.replace("<p>", "<p style='margin-bottom:140px'>")
-    shown = await judge.render({"index.html": page.encode()}, "index.html", SIZE)
+    shown = await evaluator.render({"index.html": page.encode()}, "index.html", SIZE)
     save_image(shown.image, tmp_path / "page.png")
     seen = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -242,15 +244,15 @@ async def test_the_command_goes_on_after_a_kill(judge: SiteEvaluator, tmp_path: 
 
 @pytest.mark.long
 async def test_a_limit_ends_the_build_with_the_best_round(
-    judge: SiteEvaluator, order: BuildRequest, sandbox: KernelMaker, tmp_path: Path
+    evaluator: SiteEvaluator, build_request: BuildRequest, sandbox: KernelMaker, tmp_path: Path
 ) -> None:
     folder = BuildFolder(tmp_path / "build")
-    await _draft(folder, order, judge)
+    await _draft(folder, build_request, evaluator)
     author = ModelAuthor(
-        judge, model=FunctionModel(Repairing()), sandbox=sandbox, runs_dir=tmp_path / "runs", max_calls=1
+        evaluator, model=FunctionModel(Repairing()), sandbox=sandbox, runs_dir=tmp_path / "runs", max_calls=1
     )
     try:
-        made = await build(folder, order, author, judge, lambda line: None)
+        made = await build(folder, build_request, author, evaluator, lambda line: None)
     finally:
         await author.close()
     assert made.reason.startswith("capped: ")

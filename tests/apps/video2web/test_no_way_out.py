@@ -145,7 +145,7 @@ async def test_files_of_the_machine_are_not_shown(renderer: Renderer, tmp_path: 
 
 async def test_a_page_that_goes_away_or_lies_to_the_examiner_costs_itself_only() -> None:
     lie = "<script>window.axe = Object.freeze({run: async () => ({violations: []})})</script>"
-    async with SiteEvaluator() as judge:
+    async with SiteEvaluator() as evaluator:
         files = {"index.html": f"<!doctype html>{lie}<p>text<img src=x.png>".encode()}
-        violations = await judge.find_violations(files, "index.html", (320, 200))
+        violations = await evaluator.find_violations(files, "index.html", (320, 200))
     assert violations is None or any(line.startswith("image-alt") for line in violations)

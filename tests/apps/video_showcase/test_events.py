@@ -5,17 +5,24 @@ from itertools import pairwise
 
 import pytest
 
-from apps.video_showcase.answer import answer, wanted_events
-from apps.video_showcase.events import Event, alike, clock, event_of, find_citations, parse_clock
-from apps.video_showcase.sources import Source
-from apps.video_showcase.spans import Span, split
+from apps.video_showcase.answer import answer, matching_events
+from apps.video_showcase.events import (
+    VideoEvent,
+    event_from_json,
+    find_citations,
+    format_clock,
+    parse_clock,
+    text_similarity,
+)
+from apps.video_showcase.request import parse_request
+from apps.video_showcase.sources import VideoSource
+from apps.video_showcase.spans import VideoSpan, split
 from apps.video_showcase.tools import merge
-from apps.video_showcase.wish import read_wish
 from cua.errors import ConfigError
 
 
-def make_source(name: str = "a.mp4", seconds: float = 600.0) -> Source:
-    return Source(
+def make_source(name: str = "a.mp4", seconds: float = 600.0) -> VideoSource:
+    return VideoSource(
         name=name,
         path=f"/videos/{name}",
         size_bytes=1,
@@ -28,18 +35,23 @@ def make_source(name: str = "a.mp4", seconds: float = 600.0) -> Source:
     )
 
 
-def make_event(start_s: float, end_s: float, kind: str = "text", text: str = "LEVEL UP", **more: object) -> Event:
-    return replace(Event(file="a.mp4", start_s=start_s, end_s=end_s, kind=kind, text=text, source="text"), **more)
+def make_event(start_s: float, end_s: float, kind: str = "text", text: str = "LEVEL UP", **more: object) -> VideoEvent:
+    return replace(VideoEvent(file="a.mp4", start_s=start_s, end_s=end_s, kind=kind, text=text, source="text"), **more)
 
 
 def test_times_are_read_as_they_are_written() -> None:
-    assert [clock(time_s) for time_s in (0, 59.99, 3600, 359_999)] == ["00:00:00", "00:00:59", "01:00:00", "99:59:59"]
+    assert [format_clock(time_s) for time_s in (0, 59.99, 3600, 359_999)] == [
+        "00:00:00",
+        "00:00:59",
+        "01:00:00",
+        "99:59:59",
+    ]
     assert [parse_clock(text) for text in ("01:02:03", "2:03", "12.5")] == [3723.0, 123.0, 12.5]
 
 
 def test_an_event_survives_its_json() -> None:
     event = make_event(1.25, 4.5, evidence_s=(2.0, 3.0), is_open=True)
-    assert event_of(event.to_json()) == event
+    assert event_from_json(event.to_json()) == event
 
 
 @pytest.mark.parametrize(
@@ -52,8 +64,8 @@ def test_an_event_survives_its_json() -> None:
     ],
 )
 def test_what_is_no_event_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="no event"):
-        event_of(wrong)
+    with pytest.raises(ValueError, match="invalid event"):
+        event_from_json(wrong)
 
 
 def test_citations_name_the_nearest_event() -> None:
@@ -70,8 +82,8 @@ def test_citations_name_the_nearest_event() -> None:
 
 
 def test_text_that_was_misread_a_little_is_alike() -> None:
-    assert alike("RED 1: 0 BLUE", "RED 1:O BLUE") == 1.0
-    assert alike("LEVEL UP 26", "CHECKPOINT 11") < 0.5
+    assert text_similarity("RED 1: 0 BLUE", "RED 1:O BLUE") == 1.0
+    assert text_similarity("LEVEL UP 26", "CHECKPOINT 11") < 0.5
 
 
 def test_files_are_split_into_equal_pieces_without_gaps() -> None:
@@ -91,9 +103,9 @@ def test_files_are_split_into_equal_pieces_without_gaps() -> None:
     assert 900 < len(split(day, num_workers=2, span_s=5)) <= 1000
 
 
-def spans_of(*borders: float) -> list[Span]:
+def spans_of(*borders: float) -> list[VideoSpan]:
     source = make_source(seconds=borders[-1])
-    return [Span(number=at, source=source, start_s=a, end_s=b) for at, (a, b) in enumerate(pairwise(borders), 1)]
+    return [VideoSpan(number=at, source=source, start_s=a, end_s=b) for at, (a, b) in enumerate(pairwise(borders), 1)]
 
 
 def test_an_event_over_a_border_is_one_with_its_whole_length() -> None:
@@ -161,13 +173,13 @@ def test_a_scene_lasts_until_the_next_one_of_another_span() -> None:
 def test_plain_words_choose_detectors(
     question: str, detectors: tuple[str, ...], kinds: tuple[str, ...], ask: str
 ) -> None:
-    wish = read_wish(question)
-    assert (wish.detectors, set(wish.kinds), wish.ask) == (detectors, set(kinds), ask)
+    request = parse_request(question)
+    assert (request.detectors, set(request.kinds), request.ask) == (detectors, set(kinds), ask)
 
 
 def test_a_showcase_is_wished_for_in_words() -> None:
-    assert read_wish("Make a showcase of the best goals").is_showcase
-    assert not read_wish("Who shows up?").is_showcase
+    assert parse_request("Make a showcase of the best goals").is_showcase
+    assert not parse_request("Who shows up?").is_showcase
 
 
 @pytest.mark.parametrize(
@@ -180,7 +192,7 @@ def test_a_showcase_is_wished_for_in_words() -> None:
 )
 def test_a_wish_that_cannot_be_read_is_refused(question: str, given: dict[str, list[str]], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        read_wish(question, **given)
+        parse_request(question, **given)
 
 
 def test_an_answer_cites_each_event_and_says_what_is_missing() -> None:
@@ -189,24 +201,24 @@ def test_an_answer_cites_each_event_and_says_what_is_missing() -> None:
         make_event(70, 71, kind="score", text="RED 1:0 BLUE"),
         make_event(90, 95, text="PAUSE"),
     ]
-    wish = read_wish('How often does it say "pause"?')
-    assert wanted_events(events, wish) == events[2:]
-    text = answer(events, wish, seconds=600, num_files=1, missing=["a.mp4, 00:05:00 to 00:10:00"])
+    request = parse_request('How often does it say "pause"?')
+    assert matching_events(events, request) == events[2:]
+    text = answer(events, request, seconds=600, num_files=1, missing=["a.mp4, 00:05:00 to 00:10:00"])
     assert text.splitlines() == [
         '1 with "pause", in 1 file of 00:10:00 together: 1 text.',
         "- a.mp4@00:01:30 text: PAUSE (5 s)",
-        "Not watched, so that what happens there is not known:",
+        "Not watched:",
         "- a.mp4, 00:05:00 to 00:10:00",
     ]
 
 
 def test_the_colour_of_a_flash_counts() -> None:
     events = [make_event(at, at + 1, kind="flash", text=f"{color} flash") for at, color in enumerate(("red", "blue"))]
-    chosen = wanted_events(events, read_wish("How many blue flashes are there?"))
+    chosen = matching_events(events, parse_request("How many blue flashes are there?"))
     assert [event.text for event in chosen] == ["blue flash"]
-    assert len(wanted_events(events, read_wish("Any flashes of the blue team's lamp?"))) == 1
-    assert len(wanted_events(events, read_wish("Any flashes?"))) == 2
+    assert len(matching_events(events, parse_request("Any flashes of the blue team's lamp?"))) == 1
+    assert len(matching_events(events, parse_request("Any flashes?"))) == 2
 
 
 def test_nothing_found_is_said_as_such() -> None:
-    assert answer([], read_wish("Any flash?"), seconds=60, num_files=1).startswith("Nothing was found")
+    assert answer([], parse_request("Any flash?"), seconds=60, num_files=1).startswith("Nothing was found")

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
+from apps.video_showcase.request import parse_request
 from apps.video_showcase.run import (
     WATCHER_PROMPT,
     VideoOptions,
@@ -23,7 +24,6 @@ from apps.video_showcase.run import (
     resume_video,
     run_video,
 )
-from apps.video_showcase.wish import read_wish
 from benchmarks.made_videos import Recipe, make_video
 from cua.errors import ConfigError
 from cua.messages import ImagePart, Message, Reply, Sampling, ToolCall
@@ -60,17 +60,17 @@ def calls(*made: tuple[str, dict[str, Any]]) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def flashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
+def flashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[VideoEvent]]:
     recipe = Recipe(name="flashes.mp4", seconds=60, seed=4, mean_gap_s=9, kinds=("flash",), sound="")
     return make_video(recipe, tmp_path_factory.mktemp("videos"))
 
 
 async def run(path: Path, runs_dir: Path, model: Any, question: str = "What happens?", **settings: Any) -> VideoResult:
-    plan = make_plan([path], read_wish(question), num_parallel=2, span_s=30)
+    plan = make_plan([path], parse_request(question), num_parallel=2, span_s=30)
     return await run_video(plan, model=model, options=VideoOptions(num_parallel=2), runs_dir=str(runs_dir), **settings)
 
 
-async def test_a_model_looks_notes_and_answers(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+async def test_a_model_looks_notes_and_answers(tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]) -> None:
     def watch(messages: Sequence[Message], num_replies: int) -> Reply:
         match num_replies:
             case 0:
@@ -103,7 +103,9 @@ async def test_a_model_looks_notes_and_answers(tmp_path: Path, flashes: tuple[Pa
     assert result.run.usage.cost_usd == 0
 
 
-async def test_who_looks_at_the_same_place_shares_its_frames(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+async def test_who_looks_at_the_same_place_shares_its_frames(
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
+) -> None:
     def watch(messages: Sequence[Message], num_replies: int) -> Reply:
         if num_replies < 3:
             return calls(("show_frames", {"times_s": [1.0, 2.0, 3.0]}))
@@ -114,9 +116,9 @@ async def test_who_looks_at_the_same_place_shares_its_frames(tmp_path: Path, fla
     assert [line.partition(":")[0] for line in result.missing] == ["flashes.mp4, 00", "flashes.mp4, 00"]  # none noted
 
 
-async def test_a_budget_ends_sub_agents_and_is_said(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+async def test_a_budget_ends_sub_agents_and_is_said(tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]) -> None:
     endless = ToolModel(lambda *_: calls(("show_frames", {"times_s": [1.0]}), ("sound_level", {})), "It ends.")
-    plan = make_plan([flashes[0]], read_wish("What happens?"), num_parallel=2, span_s=30)
+    plan = make_plan([flashes[0]], parse_request("What happens?"), num_parallel=2, span_s=30)
     swarm = SwarmOptions()
     options = VideoOptions(num_parallel=2, swarm=swarm)
     result = await run_video(plan, model=endless, options=options, runs_dir=str(tmp_path), max_calls=25)
@@ -138,7 +140,7 @@ def ask(folder: Path, path: Path) -> "subprocess.Popen[bytes]":
 
 @pytest.mark.long
 async def test_a_killed_run_goes_on_and_watches_nothing_twice(
-    tmp_path: Path, flashes: tuple[Path, list[Event]]
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
 ) -> None:
     import psutil
 
@@ -163,26 +165,28 @@ async def test_a_killed_run_goes_on_and_watches_nothing_twice(
 
 
 async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
-    tmp_path: Path, flashes: tuple[Path, list[Event]]
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
 ) -> None:
     gone = make_video(Recipe(name="gone.mp4", seconds=8, seed=9, kinds=("flash",), sound=""), tmp_path)[0]
-    plan = make_plan([flashes[0], gone], read_wish("Any flashes?"), span_s=60)
+    plan = make_plan([flashes[0], gone], parse_request("Any flashes?"), span_s=60)
     gone.unlink()
     result = await run_video(plan, model="literal", options=VideoOptions(), runs_dir=str(tmp_path / "runs"))
     (line,) = result.missing
     assert line.startswith("gone.mp4, 00:00:00 to 00:00:08: ")
-    assert "is gone since the work began" in line
+    assert "no longer exists" in line
     assert line in (result.run.end.answer or "")
     assert len(result.events) == len(flashes[1])
-    with pytest.raises(ConfigError, match="no run of `cua video`"):
+    with pytest.raises(ConfigError, match="is not a run of `cua video`"):
         load_plan(tmp_path)
 
 
 @pytest.mark.long
-async def test_a_watcher_that_is_killed_gets_another_try(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+async def test_a_watcher_that_is_killed_gets_another_try(
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
+) -> None:
     import psutil
 
-    plan = make_plan([flashes[0]], read_wish("Any flashes?"), span_s=60)
+    plan = make_plan([flashes[0]], parse_request("Any flashes?"), span_s=60)
     running = asyncio.create_task(run_video(plan, model="literal", options=VideoOptions(), runs_dir=str(tmp_path)))
 
     def watchers() -> list[psutil.Process]:
@@ -196,7 +200,7 @@ async def test_a_watcher_that_is_killed_gets_another_try(tmp_path: Path, flashes
 
 
 @pytest.mark.slow
-async def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[Path, list[Event]]) -> None:
+async def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]) -> None:
     process = ask(tmp_path, flashes[0])
     runs = tmp_path / "runs"
     wait_until(lambda: list(runs.glob("*/children/*/files/span-*-noted.json")))

@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from apps.video_showcase.clips import choose_clips, clip_span, write_clip
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.frame_store import FrameStore
 from apps.video_showcase.showcase import Showcase, check_target, render_page, write_showcase
-from apps.video_showcase.sources import Source
+from apps.video_showcase.sources import VideoSource
 from cua.errors import ConfigError
 from visual_tools.video import probe
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }}"
 
 
-def make_show(source: Source, events: list[Event], **more: object) -> Showcase:
+def make_show(source: VideoSource, events: list[VideoEvent], **more: object) -> Showcase:
     answer = f"See {source.name}@00:00:05 and {source.name}@01:10:00. {HOSTILE}\nMore [^3^]"
     show = Showcase(question=HOSTILE, answer=answer, events=tuple(events), sources=(source,), remarks=(HOSTILE,))
     return replace(show, **more)
 
 
-def test_foreign_words_stay_words(source: Source) -> None:
+def test_foreign_words_stay_words(source: VideoSource) -> None:
     name = f"{HOSTILE}.mp4"
     odd = replace(source, name=name)
-    events = [Event(file=name, start_s=5, end_s=6, kind=HOSTILE[:40], text=HOSTILE)]
+    events = [VideoEvent(file=name, start_s=5, end_s=6, kind=HOSTILE[:40], text=HOSTILE)]
     page = render_page(make_show(odd, events), {}, {})
     assert page.count("<script>") == page.count("</script>") == 1
     assert "<img src=x" not in page
@@ -42,13 +42,13 @@ def test_foreign_words_stay_words(source: Source) -> None:
 def test_each_kind_gets_clips_in_turn() -> None:
     kinds = ["beep"] * 5 + ["goal"] * 2 + ["flash"]
     events = [
-        Event(file="a", start_s=at, end_s=at, kind=kind, confidence=1 - at / 100) for at, kind in enumerate(kinds)
+        VideoEvent(file="a", start_s=at, end_s=at, kind=kind, confidence=1 - at / 100) for at, kind in enumerate(kinds)
     ]
     assert choose_clips(events, 5) == [0, 5, 7, 1, 6]
     assert sorted(choose_clips(events, 100)) == list(range(8))
 
 
-def test_a_clip_shows_what_it_says(source: Source, match: tuple[Path, list[Event]], tmp_path: Path) -> None:
+def test_a_clip_shows_what_it_says(source: VideoSource, match: tuple[Path, list[VideoEvent]], tmp_path: Path) -> None:
     event = next(event for event in match[1] if event.kind == "motion")
     span = clip_span(event, source)
     assert span.start_s == pytest.approx(event.start_s - 1)
@@ -60,7 +60,7 @@ def test_a_clip_shows_what_it_says(source: Source, match: tuple[Path, list[Event
 
 
 async def test_the_folder_stays_within_its_size(
-    source: Source, match: tuple[Path, list[Event]], tmp_path: Path
+    source: VideoSource, match: tuple[Path, list[VideoEvent]], tmp_path: Path
 ) -> None:
     said: list[str] = []
     show = make_show(source, match[1], max_bytes=4 * 2**20 + 120_000)
@@ -68,19 +68,19 @@ async def test_the_folder_stays_within_its_size(
     clips = sorted((tmp_path / "show" / "clips").iterdir())
     assert 0 < len(clips) < len(match[1])
     assert sum(each.stat().st_size for each in clips) <= 120_000
-    assert "clips are left out" in page.read_text()
+    assert "clips were left out" in page.read_text()
     assert len(json.loads((tmp_path / "show" / "events.json").read_text())) == len(match[1])
     check_target(tmp_path / "show")  # one of ours may be replaced
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="is no showcase"):
+    with pytest.raises(ConfigError, match="is not a showcase"):
         check_target(tmp_path / "mine")
 
 
 @pytest.mark.long
 @pytest.mark.browser
 async def test_it_opens_from_disk_plays_its_clips_and_asks_for_nothing(
-    source: Source, match: tuple[Path, list[Event]], tmp_path: Path
+    source: VideoSource, match: tuple[Path, list[VideoEvent]], tmp_path: Path
 ) -> None:
     from axe_playwright_python.async_playwright import Axe
     from playwright.async_api import async_playwright

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from apps.video_showcase.detectors.sound import find_sounds, read_loudness
-from apps.video_showcase.events import Event
+from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.frame_store import FrameStore
-from apps.video_showcase.sources import VideoInputError, source_of, take_inventory
+from apps.video_showcase.sources import VideoInputError, source_from_json, take_inventory
 from apps.video_showcase.watch import watch
 from tests.apps.video_showcase.conftest import whole
 from tests.visual_tools.video.making import Recipe, make_video, read_number
@@ -33,7 +33,7 @@ def make_tone(path: Path, tone_s: tuple[float, float], seconds: float = 12.0) ->
     return path
 
 
-def test_the_rest_is_watched_when_some_cannot_be(tmp_path: Path, match: tuple[Path, list[Event]]) -> None:
+def test_the_rest_is_watched_when_some_cannot_be(tmp_path: Path, match: tuple[Path, list[VideoEvent]]) -> None:
     (tmp_path / "notes.mp4").write_text("no video")
     (tmp_path / "empty.mp4").touch()
     whole_file = match[0].read_bytes()
@@ -67,7 +67,7 @@ def test_odd_names_and_equal_names_stay_apart(tmp_path: Path) -> None:
     ]
     sources = take_inventory(paths).sources
     assert [source.name for source in sources] == ["a.mp4", "a-2.mp4", "a\ufffd<img src=x> \ufffd@00:01.mp4"]
-    assert [source_of(source.to_json()) for source in sources] == list(sources)
+    assert [source_from_json(source.to_json()) for source in sources] == list(sources)
 
 
 def test_sound_alone_is_listened_to_when_asked_for(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_frames_are_those_of_their_times_and_kept(tmp_path: Path) -> None:
     assert [read_number(frame.image) for frame in await again.get(source, [3.1, 1.0])] == [31, 10]
     assert (store.num_decoded, again.num_decoded) == (3, 0)
     path.unlink()
-    with pytest.raises(VideoInputError, match="is gone"):
+    with pytest.raises(VideoInputError, match="no longer exists"):
         await again.get(source, [5.0])
 
 

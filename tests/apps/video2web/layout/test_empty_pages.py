@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from apps.video2web.layout.markup import write_markup
-from apps.video2web.layout.pieces import find_pieces
+from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
 
 

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from apps.video2web.layout.markup import Markup, write_markup
-from apps.video2web.layout.pieces import find_pieces, read_page
+from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
 from apps.video2web.score import rendered_reference, score_page

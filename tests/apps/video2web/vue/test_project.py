@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from apps.cli.main import app
 from apps.setup.command import run_command
 from apps.video2web.build import SiteEvaluator
-from apps.video2web.edit import order_of_site
+from apps.video2web.edit import request_for_site
 from apps.video2web.inputs import find_demo, read_inputs
 from apps.video2web.render import SitePages, open_page
 from apps.video2web.rounds import BuildRequest
@@ -44,8 +44,8 @@ async def needs_npm() -> None:
         pytest.skip(f"npm reaches no registry: {done.why}")
 
 
-async def test_the_files_of_a_project(judge: SiteEvaluator) -> None:
-    project = await make_project(SITE, judge.renderer)
+async def test_the_files_of_a_project(evaluator: SiteEvaluator) -> None:
+    project = await make_project(SITE, evaluator.renderer)
     text = {name: content.decode() for name, content in project.items()}
     assert {name for name in text if name.startswith("public/")} == {
         "public/style.css", "public/first.js", "public/last.js", "public/images/a.png", "public/index-inline-2.js",
@@ -88,9 +88,9 @@ async def test_packages_that_cannot_be_had_are_told(tmp_path: Path, monkeypatch:
         await build_project({"package.json": b"{}"}, tmp_path / "project")
 
 
-async def _title_from_disk(judge: SiteEvaluator, page: Path) -> Any:
+async def _title_from_disk(evaluator: SiteEvaluator, page: Path) -> Any:
     """What a page's title becomes where it is opened from disk, without any server."""
-    launched = judge.renderer._launched
+    launched = evaluator.renderer._launched
     assert launched is not None
     context = await launched.browser.new_context()
     try:
@@ -102,29 +102,29 @@ async def _title_from_disk(judge: SiteEvaluator, page: Path) -> Any:
 
 
 @pytest.mark.slow
-async def test_a_project_is_built_and_looks_and_does_the_same(judge: SiteEvaluator, tmp_path: Path) -> None:
+async def test_a_project_is_built_and_looks_and_does_the_same(evaluator: SiteEvaluator, tmp_path: Path) -> None:
     await needs_npm()
-    order, shown = await order_of_site(SITE, judge, SIZE)
-    made = await export_site(SITE, tmp_path / "project", order, judge)
+    build_request, shown = await request_for_site(SITE, evaluator, SIZE)
+    made = await export_site(SITE, tmp_path / "project", build_request, evaluator)
     assert made.score > 0.999
     assert (tmp_path / "project" / "dist" / "vue-app.js").is_file()
-    assert await _title_from_disk(judge, tmp_path / "project" / "dist" / "index.html") == "Farne & Moose 3 2"
+    assert await _title_from_disk(evaluator, tmp_path / "project" / "dist" / "index.html") == "Farne & Moose 3 2"
     assert any("{{ braces }}" in block.text for block in shown[1].blocks)
 
 
 @pytest.mark.slow
-async def test_interactions_of_a_recording_replay_in_the_vue_build(judge: SiteEvaluator, tmp_path: Path) -> None:
+async def test_interactions_of_a_recording_replay_in_the_vue_build(evaluator: SiteEvaluator, tmp_path: Path) -> None:
     await needs_npm()
     given = read_inputs([find_demo()], None)
-    order = BuildRequest(
+    build_request = BuildRequest(
         pages=given.pages, viewport_px=given.viewport_px, goal=1, max_rounds=1, interactions=given.interactions
     )
-    site = (await LiteralAuthor().draft(order)).files
-    plain, _, _ = await judge.judge(order, site)
-    built = await build_project(await make_project(site, judge.renderer), tmp_path / "project")
-    vue, _, _ = await judge.judge(order, built)
+    site = (await LiteralAuthor().draft(build_request)).files
+    plain, _, _ = await evaluator.score_site(build_request, site)
+    built = await build_project(await make_project(site, evaluator.renderer), tmp_path / "project")
+    vue, _, _ = await evaluator.score_site(build_request, built)
     assert plain.interactions is not None and plain.interactions > 0.5
     assert abs(vue.pages[0].static - plain.pages[0].static) < 0.01
-    assert [one.is_there for one in vue.replays] == [one.is_there for one in plain.replays]
-    async with judge.renderer.context(SitePages(built), given.viewport_px) as context:
+    assert [one.is_present for one in vue.replays] == [one.is_present for one in plain.replays]
+    async with evaluator.renderer.context(SitePages(built), given.viewport_px) as context:
         assert (await open_page(context)).problems == []

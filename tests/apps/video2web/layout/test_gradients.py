@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from apps.video2web.layout.gradients import Gradient, find_gradient
 from apps.video2web.layout.markup import write_markup
-from apps.video2web.layout.pieces import find_pieces
-from apps.video2web.layout.shades import Gradient, find_shade
+from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, SiteFiles, SitePages
 from visual_tools.box import Box
@@ -47,7 +47,7 @@ def _paint_page(gradient: str) -> SitePages:
 )
 async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient: str, expected: Gradient) -> None:
     image = (await renderer.render(_paint_page(gradient))).image
-    found = find_shade(image, Box(0, 0, image.shape[1], image.shape[0]))
+    found = find_gradient(image, Box(0, 0, image.shape[1], image.shape[0]))
     assert found is not None
     assert found.angle_deg == expected.angle_deg
     for color, wanted in ((found.start, expected.start), (found.end, expected.end)):
@@ -58,7 +58,7 @@ async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient
 async def test_cards_and_text_on_a_gradient_are_no_image(renderer: Renderer, tmp_path: Path) -> None:
     reference = await renderer.render(SitePages({"index.html": LOGIN}))
     pieces = find_pieces(reference.image)
-    assert pieces.shade is not None
+    assert pieces.gradient is not None
     assert [piece.kind for piece in pieces.leaves if piece.kind == "image"] == []
     markup = write_markup(build_tree(pieces), reference.image)
     markup.save(tmp_path)
@@ -76,8 +76,8 @@ async def test_what_does_not_change_evenly_is_no_gradient(kind: str) -> None:
         image = np.random.default_rng(0).integers(0, 256, image.shape).astype(np.uint8)
     elif kind == "two halves":
         image[:, 150:] = 40
-    assert find_shade(image, Box(0, 0, 300, 200)) is None
+    assert find_gradient(image, Box(0, 0, 300, 200)) is None
 
 
 async def test_a_part_of_two_pixels_is_no_gradient() -> None:
-    assert find_shade(np.zeros((1, 2, 3), np.uint8), Box(0, 0, 2, 1)) is None
+    assert find_gradient(np.zeros((1, 2, 3), np.uint8), Box(0, 0, 2, 1)) is None

@@ -104,7 +104,7 @@ class Happening:
     easing: str = ""
 
 
-class Hand:
+class PointerScript:
     """What a person would do with a mouse and a keyboard, and the notes of what it leads to.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cua.errors import ConfigError, name_choices
 
-Ask = Literal["list", "count", "first", "last", "longest"]
+AnswerKind = Literal["list", "count", "first", "last", "longest"]
 
 DETECTORS = ("scene", "text", "motion", "flash", "template", "sound")
 """Detectors that work without a model."""
@@ -32,7 +32,7 @@ _WORDS = {
     "beep": r"beeps?|tones?|signals?|whistles?",
     "sound": r"sounds?|loud(?:er|est|ness)?|nois(?:e|es|y)|bangs?|volume|audio|cheer(?:s|ing)?|shout(?:s|ing)?",
 }
-_ASKS: tuple[tuple[Ask, str], ...] = (
+_ASKS: tuple[tuple[AnswerKind, str], ...] = (
     ("count", r"how many|how often|count|number of"),
     ("longest", r"longest|most of the time"),
     ("last", r"\blast\b|latest"),
@@ -63,7 +63,7 @@ class VideoRequest:
     kinds: tuple[str, ...] = ()
     quoted: str = ""
     color: str = ""
-    ask: Ask = "list"
+    ask: AnswerKind = "list"
     is_showcase: bool = False
     template: str = ""
 
@@ -73,16 +73,16 @@ class VideoRequest:
         return "sound" in self.detectors
 
     def to_json(self) -> dict[str, Any]:
-        """Return the wish as JSON values."""
+        """Return the request as JSON values."""
         return asdict(self)
 
 
-def wish_of(data: dict[str, Any]) -> VideoRequest:
-    """Return a wish from its JSON values."""
+def request_from_json(data: dict[str, Any]) -> VideoRequest:
+    """Return a request from its JSON values."""
     return VideoRequest(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
 
 
-def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "") -> VideoRequest:
+def parse_request(question: str, *, detectors: Iterable[str] = (), template: str = "") -> VideoRequest:
     """Parse a question; if it names nothing that detectors can find, all detectors are used.
 
     Args:
@@ -98,7 +98,7 @@ def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "
     chosen = tuple(dict.fromkeys(detectors))
     for name in chosen:
         if name not in DETECTORS:
-            raise ConfigError(f"there is no detector {name!r}.{name_choices(name, DETECTORS)}")
+            raise ConfigError(f"unknown detector {name!r}.{name_choices(name, DETECTORS)}")
     bare = _QUOTED.sub(" ", question)
     named = [kind for kind, words in _WORDS.items() if re.search(rf"\b(?:{words})\b", bare, re.IGNORECASE)]
     quoted, color = _QUOTED.search(question), _COLORS.search(bare)
@@ -108,13 +108,13 @@ def read_wish(question: str, *, detectors: Iterable[str] = (), template: str = "
         named.append("template")
     if "template" in (chosen or named) and not template:
         if chosen:
-            raise ConfigError("the detector template needs the image to look for: --template IMAGE")
+            raise ConfigError("the detector template needs an image: --template IMAGE")
         named.remove("template")
-    found = chosen or tuple(dict.fromkeys(_detector_of(kind) for kind in named))
+    wanted = chosen or tuple(dict.fromkeys(_detector_of(kind) for kind in named))
     everything = tuple(name for name in DETECTORS if name != "template" or template)
     return VideoRequest(
         question=question.strip(),
-        detectors=tuple(name for name in DETECTORS if name in (found or everything)),
+        detectors=tuple(name for name in DETECTORS if name in (wanted or everything)),
         kinds=tuple(_without_general(named)) if not chosen else (),
         quoted=quoted[1] if quoted else "",
         color=color[1].lower().replace("grey", "gray") if color and "flash" in named else "",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from apps.video2web.interactions import MAX_INTERACTIONS, Act, Interaction
+from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
 from apps.video2web.recording.easing import ease, fit_easing, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
 from cua.errors import CuaError
@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
 
 END_SHARE, DURATION_SHARE, EASING_SHARE = 0.8, 0.15, 0.05
-"""Weights of a present interaction: its end state, its duration and its curve."""
+"""Weights of a present interaction: its end state, its duration and its curve; documented in docs/web.md, "The score".
+"""
 
-_MIN_CLOSENESS, _MIN_CHANGE = 0.5, 0.6
-_REDUCED = 4
-_AT_ONCE = 3
-_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0
-_MAX_FRAMES, _MAX_DECODED = 150, 40
-_QUALITY = 85
+# No measurement is recorded for these limits; each comment states what it trades off.
+_MIN_CLOSENESS = 0.5  # the end must be nearer to the recorded end than to the recorded start
+_MIN_CHANGE = 0.6  # mean levels of 255; below it (or a quarter of a fainter recorded change) nothing changed
+_REDUCED = 4  # factor of the reduction before comparison: tolerates shifts of a pixel or two
+_AT_ONCE = 3  # pages at a time; more slow the animations down on two processors
+_SETTLE_S, _MAX_WAIT_S, _LIMIT_S = 0.25, 2.0, 20.0  # pause after an action, longest recorded duration, time per replay
+_MAX_FRAMES, _MAX_DECODED = 150, 40  # memory limit of a recording; frames that are compared
+_QUALITY = 85  # of the JPEG frames; lower values add noise to the measured progress
 _SURE_S = 0.25  # shorter durations are compared as if they were this long
 _CURVE_SPAN = 0.25  # mean distance at which curves count as entirely different
 _KEY_MS = 15
@@ -49,7 +52,7 @@ class Replay:
 
     Attributes:
         interaction: Replayed interaction.
-        is_there: True if the page does the same.
+        is_present: True if the page does the same.
         closeness: 1 if the region equals the recorded end, 0 if it equals the start, lower if it is neither.
         why: Reason why it does not count; "" if it does.
         duration_s: Duration on our page; None if not compared.
@@ -57,7 +60,7 @@ class Replay:
     """
 
     interaction: Interaction
-    is_there: bool
+    is_present: bool
     closeness: float
     why: str = ""
     duration_s: float | None = None
@@ -66,7 +69,7 @@ class Replay:
     @property
     def score(self) -> float:
         """Score: 0 if absent, else 0.8 for the end, plus up to 0.15 for the duration and 0.05 for the curve."""
-        if not self.is_there:
+        if not self.is_present:
             return 0.0
         lasts = compare_durations(self.interaction.duration_s, self.duration_s)
         eases = compare_curves(self.interaction.easing, self.easing)
@@ -111,23 +114,23 @@ async def replay(
     """
     places = asyncio.Semaphore(_AT_ONCE)
 
-    async def try_twice(one: Interaction) -> Replay:
-        done = await try_one(one)  # a browser under load may have missed the act
-        return await try_one(one) if done.why == _NOTHING else done
+    async def try_twice(interaction: Interaction) -> Replay:
+        done = await try_one(interaction)  # a browser under load may have missed the act
+        return await try_one(interaction) if done.why == _NOTHING else done
 
-    async def try_one(one: Interaction) -> Replay:
+    async def try_one(interaction: Interaction) -> Replay:
         try:
-            async with places, asyncio.timeout(_LIMIT_S + one.wait_s):
-                film = await _play(renderer, site, one, names[one.page], viewport_px)
+            async with places, asyncio.timeout(_LIMIT_S + interaction.wait_s):
+                recording = await _play(renderer, site, interaction, names[interaction.page], viewport_px)
         except (CuaError, TimeoutError) as error:
-            return Replay(interaction=one, is_there=False, closeness=0, why=str(error) or "the page hangs")
-        return await asyncio.to_thread(judge_film, one, film)
+            return Replay(interaction=interaction, is_present=False, closeness=0, why=str(error) or "the page hangs")
+        return await asyncio.to_thread(compare_recording, interaction, recording)
 
-    return tuple(await asyncio.gather(*(try_twice(one) for one in interactions[:MAX_INTERACTIONS])))
+    return tuple(await asyncio.gather(*(try_twice(interaction) for interaction in interactions[:MAX_INTERACTIONS])))
 
 
 @dataclass(slots=True)
-class Film:
+class Recording:
     """Window before and after an act, and the frames in between, still compressed.
 
     Attributes:
@@ -149,16 +152,16 @@ class Film:
         area = (box.left, box.top, box.right, box.bottom)
         return [np.asarray(Image.open(io.BytesIO(frame)).convert("RGB").crop(area)) for frame in self.frames]
 
-    def thinned(self, end_s: float) -> "Film":
+    def thinned(self, end_s: float) -> "Recording":
         """Return the frames until a time, thinned to a number that can be decoded."""
         kept = [number for number, at in enumerate(self.times_s) if at <= end_s]
         return self._only(kept[:: max(-(-len(kept) // _MAX_DECODED), 1)])
 
-    def at_rest(self) -> "Film":
+    def at_rest(self) -> "Recording":
         """Return the frames with the same scroll offset as the last one."""
         return self._only([number for number, row in enumerate(self.scrolls_px) if abs(row - self.scrolls_px[-1]) < 1])
 
-    def _only(self, kept: Sequence[int]) -> "Film":
+    def _only(self, kept: Sequence[int]) -> "Recording":
         return replace(
             self,
             times_s=[self.times_s[number] for number in kept],
@@ -167,32 +170,34 @@ class Film:
         )
 
 
-async def _play(renderer: Renderer, site: Site, one: Interaction, name: str, viewport_px: tuple[int, int]) -> Film:
+async def _play(
+    renderer: Renderer, site: Site, interaction: Interaction, name: str, viewport_px: tuple[int, int]
+) -> Recording:
     """Replay an interaction and film it."""
     from playwright.async_api import Error
 
     try:
         async with renderer.context(site, viewport_px) as context:
             page = (await open_page(context, f"/{name}")).page
-            for act in one.acts[:-1]:
+            for act in interaction.acts[:-1]:
                 await _do(page, act)
                 await _settle(page, _SETTLE_S)
-            if one.act.trigger in ("hover", "click", "type"):
-                await _point(page, one.act, is_away=one.act.trigger == "hover")
-            if one.act.trigger != "wait":
+            if interaction.act.trigger in ("hover", "click", "type"):
+                await _point(page, interaction.act, is_away=interaction.act.trigger == "hover")
+            if interaction.act.trigger != "wait":
                 await _settle(page, _SETTLE_S)
-            film = Film(load_image(await page.screenshot()), np.zeros((1, 1, 3), np.uint8))
-            if one.duration_s or one.act.trigger in ("wait", "scroll"):
-                await _start_filming(context, page, film)
-            await _do(page, one.act)
-            await _settle(page, one.wait_s + min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S)
-            film.after = load_image(await page.screenshot())
-            return film
+            recording = Recording(load_image(await page.screenshot()), np.zeros((1, 1, 3), np.uint8))
+            if interaction.duration_s or interaction.act.trigger in ("wait", "scroll"):
+                await _start_filming(context, page, recording)
+            await _do(page, interaction.act)
+            await _settle(page, interaction.wait_s + min(interaction.duration_s, _MAX_WAIT_S) + _SETTLE_S)
+            recording.after = load_image(await page.screenshot())
+            return recording
     except Error as error:
         raise CuaError(error.message.splitlines()[0]) from error
 
 
-async def _start_filming(context: "BrowserContext", page: "Page", film: Film) -> None:
+async def _start_filming(context: "BrowserContext", page: "Page", recording: Recording) -> None:
     from playwright.async_api import Error
 
     session = await context.new_cdp_session(page)
@@ -206,10 +211,10 @@ async def _start_filming(context: "BrowserContext", page: "Page", film: Film) ->
             return
 
     def take(event: dict[str, Any]) -> None:
-        if len(film.frames) < _MAX_FRAMES:
-            film.times_s.append(float(event["metadata"].get("timestamp") or time.time()) - began)
-            film.frames.append(base64.b64decode(event["data"]))
-            film.scrolls_px.append(float(event["metadata"].get("scrollOffsetY") or 0))
+        if len(recording.frames) < _MAX_FRAMES:
+            recording.times_s.append(float(event["metadata"].get("timestamp") or time.time()) - began)
+            recording.frames.append(base64.b64decode(event["data"]))
+            recording.scrolls_px.append(float(event["metadata"].get("scrollOffsetY") or 0))
         task = asyncio.ensure_future(acknowledge(event["sessionId"]))
         sent.add(task)
         task.add_done_callback(sent.discard)
@@ -218,12 +223,12 @@ async def _start_filming(context: "BrowserContext", page: "Page", film: Film) ->
     await session.send("Page.startScreencast", {"format": "jpeg", "quality": _QUALITY})
 
 
-async def _point(page: "Page", act: Act, *, is_away: bool) -> None:
+async def _point(page: "Page", act: PageAction, *, is_away: bool) -> None:
     await page.evaluate("top => window.scrollTo(0, top)", act.scroll_px)
     await page.mouse.move(*((0, 0) if is_away else (act.x_px, act.y_px)))
 
 
-async def _do(page: "Page", act: Act) -> None:
+async def _do(page: "Page", act: PageAction) -> None:
     if act.trigger == "wait":
         return
     if act.trigger == "scroll":
@@ -242,27 +247,30 @@ async def _settle(page: "Page", seconds: float) -> None:
     await page.wait_for_load_state("load")
 
 
-def judge_film(one: Interaction, film: Film) -> Replay:
+def compare_recording(interaction: Interaction, recording: Recording) -> Replay:
     """Judge whether the window changed as recorded, and how fast.
 
     Args:
-        one: Recorded interaction.
-        film: Film of our window.
+        interaction: Recorded interaction.
+        recording: Film of our window.
     """
-    box = one.box_px.clipped(film.before.shape[1], film.before.shape[0])
-    film = film.thinned(one.wait_s + min(one.duration_s, _MAX_WAIT_S) + _SETTLE_S + 0.5)
-    if one.act.trigger == "wait" or one.kind == "reveal":
-        return _judge_by_itself(one, film, box)
-    found = judge_change(one, film.before, film.after)
-    if not (found.is_there and one.duration_s and film.frames) or one.act.trigger in ("type", "scroll"):
-        return found
-    ends = [image[box.slices] for image in (film.before, film.after)]
-    crops = [ends[0], *film.crops(box), ends[1]]
-    times = [-0.02, *film.times_s, max(film.times_s[-1], 0.0) + 0.04]
+    box = interaction.box_px.clipped(recording.before.shape[1], recording.before.shape[0])
+    recording = recording.thinned(interaction.wait_s + min(interaction.duration_s, _MAX_WAIT_S) + _SETTLE_S + 0.5)
+    if interaction.act.trigger == "wait" or interaction.kind == "reveal":
+        return _compare_by_itself(interaction, recording, box)
+    result = compare_change(interaction, recording.before, recording.after)
+    if not (result.is_present and interaction.duration_s and recording.frames) or interaction.act.trigger in (
+        "type",
+        "scroll",
+    ):
+        return result
+    ends = [image[box.slices] for image in (recording.before, recording.after)]
+    crops = [ends[0], *recording.crops(box), ends[1]]
+    times = [-0.02, *recording.times_s, max(recording.times_s[-1], 0.0) + 0.04]
     if any(crop.shape != ends[0].shape for crop in crops):
-        return found
+        return result
     fit = fit_easing(*_held(times, measure_progress(crops, *ends)))
-    return replace(found, duration_s=round(fit.duration_s, 3), easing=fit.easing)
+    return replace(result, duration_s=round(fit.duration_s, 3), easing=fit.easing)
 
 
 def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
@@ -277,43 +285,48 @@ def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[
     return held_times, held
 
 
-def _judge_by_itself(one: Interaction, film: Film, box: Box) -> Replay:
+def _compare_by_itself(interaction: Interaction, recording: Recording, box: Box) -> Replay:
     """Judge a change without an act: it must be absent first and appear later."""
-    crops = film.at_rest().crops(box)
+    crops = recording.at_rest().crops(box)
     if not crops:
-        return Replay(interaction=one, is_there=False, closeness=0, why=_NOTHING)
-    closeness = [_closeness(one, crop) for crop in [*crops, film.after[box.slices]]]
+        return Replay(interaction=interaction, is_present=False, closeness=0, why=_NOTHING)
+    closeness = [_closeness(interaction, crop) for crop in [*crops, recording.after[box.slices]]]
     first = next((number for number, value in enumerate(closeness) if value < _MIN_CLOSENESS), None)
     if first is None:
-        return Replay(interaction=one, is_there=False, closeness=closeness[0], why="it is there from the start")
+        return Replay(
+            interaction=interaction, is_present=False, closeness=closeness[0], why="it is there from the start"
+        )
     best = max(closeness[first:])
     why = "" if best >= _MIN_CLOSENESS else "it does not come"
-    return Replay(interaction=one, is_there=not why, closeness=best, why=why)
+    return Replay(interaction=interaction, is_present=not why, closeness=best, why=why)
 
 
-def judge_change(one: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
+def compare_change(interaction: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
     """Judge whether the window changed as recorded.
 
     Args:
-        one: Recorded interaction.
+        interaction: Recorded interaction.
         before: Our window before the act, (H, W, 3).
         after: Our window after it.
     """
-    box = one.box_px.clipped(before.shape[1], before.shape[0])
-    if min(box.width, box.height, *one.after.shape[:2]) < 1:
-        return Replay(interaction=one, is_there=False, closeness=0, why="it lies outside of the window")
-    closeness = _closeness(one, after[box.slices])
-    changed, recorded = _distance(before[box.slices], after[box.slices]), _distance(one.before, one.after)
+    box = interaction.box_px.clipped(before.shape[1], before.shape[0])
+    if min(box.width, box.height, *interaction.after.shape[:2]) < 1:
+        return Replay(interaction=interaction, is_present=False, closeness=0, why="it lies outside of the window")
+    closeness = _closeness(interaction, after[box.slices])
+    changed, recorded = (
+        _distance(before[box.slices], after[box.slices]),
+        _distance(interaction.before, interaction.after),
+    )
     if changed < min(_MIN_CHANGE, recorded / 4):
-        return Replay(interaction=one, is_there=False, closeness=closeness, why=_NOTHING)
+        return Replay(interaction=interaction, is_present=False, closeness=closeness, why=_NOTHING)
     if closeness < _MIN_CLOSENESS:
-        return Replay(interaction=one, is_there=False, closeness=closeness, why="it ends differently")
-    return Replay(interaction=one, is_there=True, closeness=closeness)
+        return Replay(interaction=interaction, is_present=False, closeness=closeness, why="it ends differently")
+    return Replay(interaction=interaction, is_present=True, closeness=closeness)
 
 
-def _closeness(one: Interaction, ours: NDArray[np.uint8]) -> float:
+def _closeness(interaction: Interaction, ours: NDArray[np.uint8]) -> float:
     """Return 1 if a region equals the recorded end, 0 if it is as far from it as the recorded start."""
-    return 1 - _distance(ours, one.after) / max(_distance(one.before, one.after), 1e-6)
+    return 1 - _distance(ours, interaction.after) / max(_distance(interaction.before, interaction.after), 1e-6)
 
 
 def _distance(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:

@@ -16,7 +16,7 @@ MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
 """Minimum change in levels for a pixel of text to be visible, and minimum visible share of a block's ink."""
 
 
-def changed_by_text(
+def find_text_ink(
     image: NDArray[np.uint8], bare: NDArray[np.uint8], min_levels: int = MIN_SEEN_LEVELS
 ) -> NDArray[np.bool_]:
     """Return the pixels, (H, W), where a page (H, W, 3) without its text differs by at least `min_levels`."""
@@ -24,7 +24,7 @@ def changed_by_text(
     return changed
 
 
-def blocks_of_paintings(
+def blocks_of_ink(
     texts: list[list[Any]],
     first: NDArray[np.uint8],
     second: NDArray[np.uint8],
@@ -52,9 +52,9 @@ def blocks_of_paintings(
     is_text &= ((off <= _NEAR_COLOR) & (steps >= 0) & (steps < _NUM_LEVELS)).all(axis=2)
     rows, columns = np.nonzero(is_text)
     codes = (steps[rows, columns] * np.array([_NUM_LEVELS**2, _NUM_LEVELS, 1])).sum(axis=1)
-    order = np.argsort(codes, kind="stable")
-    names, starts = np.unique(codes[order], return_index=True)
-    pixels = dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if names.size else {}
+    sorting = np.argsort(codes, kind="stable")
+    names, starts = np.unique(codes[sorting], return_index=True)
+    pixels = dict(zip(names.tolist(), np.split(sorting, starts[1:]), strict=True)) if names.size else {}
     joined: dict[int, list[str]] = {}
     for text, *color in texts:
         red, green, blue = ((int(level) - _FIRST_LEVEL) // _LEVEL_STEP for level in color)

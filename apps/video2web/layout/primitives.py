@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
-from apps.video2web.layout.shades import Gradient, Rgb, find_shades, paint_ground
+from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine, read_text
 from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
 
-Kind = Literal["frame", "text", "image", "rule", "toggle"]
+ChangeKind = Literal["frame", "text", "image", "rule", "toggle"]
 
 _MIN_FRAME_PX = (10, 10)
 _MIN_IMAGE_SIDE_PX = 10
@@ -41,14 +41,14 @@ class BoxStyle:
 
     Attributes:
         fill: Colour; None for the colour below it.
-        shade: Gradient, over the colour.
+        gradient: Gradient, over the colour.
         border: Colour of the border; None without one.
         border_px: Thickness of the border.
         radius_px: Radius of the corners.
     """
 
     fill: Rgb | None = None
-    shade: Gradient | None = None
+    gradient: Gradient | None = None
     border: Rgb | None = None
     border_px: int = 0
     radius_px: int = 0
@@ -73,7 +73,7 @@ class Primitive:
         toggle: Kind of toggle.
     """
 
-    kind: Kind
+    kind: ChangeKind
     box_px: Box
     text: str = ""
     font: FontFit | None = None
@@ -90,14 +90,14 @@ class PagePieces:
     Attributes:
         size_px: Width and height.
         background: Colour of the page.
-        shade: The page's gradient, over its colour.
+        gradient: The page's gradient, over its colour.
         frames: Frames, large ones first; without the page itself.
         leaves: Texts, images, rules, toggles.
     """
 
     size_px: tuple[int, int]
     background: Rgb
-    shade: Gradient | None = None
+    gradient: Gradient | None = None
     frames: tuple[Primitive, ...]
     leaves: tuple[Primitive, ...]
 
@@ -110,15 +110,17 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
         lines: Result of `read_text` on it; read if omitted.
     """
     height, width = image.shape[:2]
-    found = read_page(image) if lines is None else list(lines)
+    page_lines = read_page(image) if lines is None else list(lines)
     background = _color(find_background(image))
     rectangles = [each for each in find_rectangles(image) if each.box_px.area < 0.98 * width * height]
-    shades = find_shades(image, rectangles)
-    page_shade = shades.get(Box(0, 0, width, height))
-    background = page_shade.middle if page_shade else background
-    ground = paint_ground(image, background, rectangles, shades)
-    images = _find_images(image, ground, rectangles, found)
-    texts = [line for line in found if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg]
+    gradients = find_gradients(image, rectangles)
+    page_gradient = gradients.get(Box(0, 0, width, height))
+    background = page_gradient.middle if page_gradient else background
+    ground = paint_ground(image, background, rectangles, gradients)
+    images = _find_images(image, ground, rectangles, page_lines)
+    texts = [
+        line for line in page_lines if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg
+    ]
     outside = [
         each
         for each in rectangles
@@ -131,7 +133,7 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     images = [box for box in images if not any(mark.padded(3).contains(box) for mark in marks)]
     rules = [each for each in outside if _is_rule(each.box_px)]
     bare = [each for each in outside if not _is_rule(each.box_px)]
-    frames = _make_frames(image, background, bare, marks, shades)
+    frames = _make_frames(image, background, bare, marks, gradients)
     leaves = [
         *_make_texts(image, texts, [each.box_px for each in rectangles]),
         *(Primitive(kind="image", box_px=box) for box in images),
@@ -142,7 +144,7 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     return PagePieces(
         size_px=(width, height),
         background=background,
-        shade=page_shade,
+        gradient=page_gradient,
         frames=tuple(frames),
         leaves=tuple(leaves[:_MAX_PIECES]),
     )
@@ -151,7 +153,7 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
 def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
     """Read the lines of a page of any height, (H, W, 3), in strips that are cut between lines."""
     height = len(image)
-    found: list[TextLine] = []
+    page_lines: list[TextLine] = []
     top = 0
     while top < height:
         bottom = min(top + _STRIP_PX, height)
@@ -159,9 +161,9 @@ def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
             spread = np.ptp(image[top + _STRIP_PX // 2 : bottom].reshape(bottom - top - _STRIP_PX // 2, -1, 3), axis=1)
             plain = np.flatnonzero(spread.max(axis=1) <= _FLAT_STEP)
             bottom = top + _STRIP_PX // 2 + int(plain[-1]) + 1 if plain.size else bottom
-        found += [line.moved(0, top) for line in read_text(image[top:bottom])]
+        page_lines += [line.moved(0, top) for line in read_text(image[top:bottom])]
         top = bottom
-    return found
+    return page_lines
 
 
 def _color(values: NDArray[np.uint8] | Sequence[float]) -> Rgb:
@@ -169,8 +171,8 @@ def _color(values: NDArray[np.uint8] | Sequence[float]) -> Rgb:
     return red, green, blue
 
 
-def _is_near(one: Rgb, other: Rgb, limit: int = _SAME_COLOR) -> bool:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True)) <= limit
+def _is_near(color: Rgb, other: Rgb, limit: int = _SAME_COLOR) -> bool:
+    return max(abs(a - b) for a, b in zip(color, other, strict=True)) <= limit
 
 
 def _is_inside(inner: Box, outer: Box) -> bool:
@@ -254,7 +256,7 @@ def _make_frames(
     background: Rgb,
     rectangles: Sequence[Rectangle],
     marks: Sequence[Box],
-    shades: Mapping[Box, Gradient],
+    gradients: Mapping[Box, Gradient],
 ) -> list[Primitive]:
     """Return the visible rectangles: of another colour than the area below, or with a border or a gradient."""
     height, width = image.shape[:2]
@@ -272,14 +274,14 @@ def _make_frames(
         under = parent.look.fill if parent is not None and parent.look.fill is not None else background
         border, border_px = _find_border(image, box, each.colour, under)
         outer = box.padded(border_px).clipped(width, height)
-        shade = shades.get(box)
-        fill = None if _is_near(each.colour, under) and shade is None else each.colour
+        gradient = gradients.get(box)
+        fill = None if _is_near(each.colour, under) and gradient is None else each.colour
         if fill is None and border is None:
             continue
         if parent is not None and fill is None and parent.box_px.area < 1.1 * outer.area:
             continue
         radius = _find_radius(image, outer, under)
-        look = BoxStyle(fill=fill, shade=shade, border=border, border_px=border_px, radius_px=radius)
+        look = BoxStyle(fill=fill, gradient=gradient, border=border, border_px=border_px, radius_px=radius)
         frames.append(Primitive(kind="frame", box_px=outer, look=look))
     return frames
 
@@ -312,14 +314,14 @@ def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> t
 def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
     """Return the corner radius: how far along the upper edge the colour below is visible."""
     reach = min(box.width // 2, box.height // 2, _MAX_RADIUS_PX)
-    found = []
+    counts = []
     for row, step, start in ((box.top, 1, box.left), (box.top, -1, box.right - 1)):
         count = 0
         while count < reach and _is_near(_color(image[row, start + step * count]), under, 10):
             count += 1
-        found.append(count)
+        counts.append(count)
     # the top row of a circle of radius r leaves about r - sqrt(r) pixels open
-    return round(((1 + (1 + 4 * min(found)) ** 0.5) / 2) ** 2) if min(found) >= 2 else 0
+    return round(((1 + (1 + 4 * min(counts)) ** 0.5) / 2) ** 2) if min(counts) >= 2 else 0
 
 
 def _find_thin_rules(

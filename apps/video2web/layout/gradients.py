@@ -44,7 +44,7 @@ class Gradient:
         return red, green, blue
 
 
-def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
+def find_gradients(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
     """Find boxes with a gradient: the page, and rectangles on it.
 
     Args:
@@ -52,17 +52,17 @@ def find_shades(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> di
         rectangles: Result of `find_rectangles`, which treats slow changes of colour as flat.
     """
     page = Box(0, 0, image.shape[1], image.shape[0])
-    found = {}
+    gradients = {}
     for box in {page: None} | {each.box_px: None for each in rectangles if each.box_px.area >= _MIN_AREA_PX}:
         on_it = [each.box_px for each in rectangles if each.box_px != box and box.contains(each.box_px)]
-        shade = find_shade(image, box, on_it)
-        if shade is not None:
-            found[box] = shade
-    return found
+        gradient = find_gradient(image, box, on_it)
+        if gradient is not None:
+            gradients[box] = gradient
+    return gradients
 
 
 def paint_ground(
-    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], shades: Mapping[Box, Gradient]
+    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], gradients: Mapping[Box, Gradient]
 ) -> NDArray[np.uint8]:
     """Paint the flat areas and gradients of a page, with the shadows on them: (H, W, 3)."""
     height, width = image.shape[:2]
@@ -75,9 +75,9 @@ def paint_ground(
     }
     for box, color in colors.items():
         here = box.slices
-        shade = shades.get(box)
-        ground[here] = color if shade is None else _paint_shade(shade, box.width, box.height)
-        is_shaded[here] = shade is not None
+        gradient = gradients.get(box)
+        ground[here] = color if gradient is None else _paint_gradient(gradient, box.width, box.height)
+        is_shaded[here] = gradient is not None
     is_plain = _find_smooth(image) & (is_shaded | _find_shadows(image, ground))
     ground[is_plain] = image[is_plain]
     return ground
@@ -86,13 +86,13 @@ def paint_ground(
 def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Find pixels that are slightly darker than the ground by the same share in all channels: (H, W)."""
     lost = 1 - image.astype(np.float32) / np.maximum(ground, 1)
-    found: NDArray[np.bool_] = (
+    shadows: NDArray[np.bool_] = (
         (lost.min(axis=2) >= 0) & (lost.max(axis=2) < _MAX_SHADOW) & (np.ptp(lost, axis=2) < 0.04)
     )
-    return found
+    return shadows
 
 
-def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
+def find_gradient(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
     """Return the gradient of a part of an image; None where it is flat or something else.
 
     Args:
@@ -114,7 +114,7 @@ def find_shade(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -
         return None
     across, down = (each[is_bare] for each in np.meshgrid(x + 0.5 - box.left, y + 0.5 - box.top))
     fit = _fit_plane(np.stack([np.ones_like(across), across, down], axis=1), colors)
-    return None if fit is None else _to_shade(fit, box)
+    return None if fit is None else _to_gradient(fit, box)
 
 
 def _fit_plane(
@@ -146,7 +146,7 @@ def _find_errors(
     return errors
 
 
-def _to_shade(fit: NDArray[np.floating[Any]], box: Box) -> Gradient | None:
+def _to_gradient(fit: NDArray[np.floating[Any]], box: Box) -> Gradient | None:
     """Return the gradient of a plane, in the direction of the channel that changes most.
 
     Source: CSS Images Module Level 3, section 3.1, for the length and start of the gradient line.
@@ -170,14 +170,14 @@ def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
     return red, green, blue
 
 
-def _paint_shade(shade: Gradient, width: int, height: int) -> NDArray[np.uint8]:
+def _paint_gradient(gradient: Gradient, width: int, height: int) -> NDArray[np.uint8]:
     """Paint a gradient on a box of the given size as a browser does: (height, width, 3)."""
-    angle = math.radians(shade.angle_deg)
+    angle = math.radians(gradient.angle_deg)
     right, down = math.sin(angle), -math.cos(angle)
     length = abs(width * right) + abs(height * down)
     x, y = np.meshgrid(np.arange(width) + 0.5 - width / 2, np.arange(height) + 0.5 - height / 2)
     share = np.clip((x * right + y * down) / length + 0.5, 0, 1)[..., None]
-    mixed = (1 - share) * np.array(shade.start) + share * np.array(shade.end)
+    mixed = (1 - share) * np.array(gradient.start) + share * np.array(gradient.end)
     painted: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
     return painted
 
