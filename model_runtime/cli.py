@@ -11,7 +11,7 @@ from model_runtime.config.types import DType
 from model_runtime.errors import ConfigError, RuntimeFault
 
 if TYPE_CHECKING:
-    from model_runtime.checkpoint.reader import Summary
+    from model_runtime.checkpoint.reader import CheckpointSummary
     from model_runtime.config import K25Config
 
 HELP = """Checkpoints of Kimi K2.5: see whether one is whole, or make a small random one to try the runtime with.
@@ -89,7 +89,7 @@ def make_tiny(
     typer.echo(f"{model_dir} written; look at it with: cua-runtime check {model_dir}")
 
 
-def _lines(summary: "Summary", config: "K25Config") -> list[str]:
+def _lines(summary: "CheckpointSummary", config: "K25Config") -> list[str]:
     """Return the table printed after the result."""
     text, vision = config.text, config.vision
     packed = f"INT4 in groups of {summary.group_size}" if summary.group_size else "not packed"

@@ -19,7 +19,7 @@ from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from model_runtime.engine.ranks import RankSpec
-    from model_runtime.engine.runner import Executor
+    from model_runtime.engine.runner import StepExecutor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.server.options import ServerOptions
 
@@ -153,17 +153,17 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
     )
 
 
-def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[Executor, EngineOptions]":
+def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[StepExecutor, EngineOptions]":
     """Load every rank and set the number of cache blocks to one that fits on all; `on_death` is called with a text if a
     rank exits.
 
     Raises:
         RuntimeFault: If a rank cannot load its part.
     """
-    from model_runtime.engine.ranks import RankedExecutor, Workers, load_rank
+    from model_runtime.engine.ranks import RankedExecutor, RankProcesses, load_rank
     from model_runtime.engine.runner import Runner
 
-    workers = Workers(spec, on_death) if spec.size > 1 else None
+    workers = RankProcesses(spec, on_death) if spec.size > 1 else None
     try:
         model, capacity = load_rank(spec, 0)
         if workers is None:

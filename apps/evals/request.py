@@ -62,7 +62,7 @@ class EvalRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedEvaluation:
     """Checked request.
 
     Attributes:
@@ -86,7 +86,7 @@ LeaveOut = Callable[[Mapping[str, str], int], bool]
 """Called with the reasons by id of tasks that cannot be evaluated, and the number of all; True to leave them out."""
 
 
-def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> Prepared:
+def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> PreparedEvaluation:
     """Check the request and make the folder; nothing is started.
 
     Args:
@@ -123,14 +123,14 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
     if kept is None:
         plan = _available(suite, plan, may_leave_out)
     known = {
-        name: KnownBaseline(score=one.score, num_episodes=one.num_episodes, command=one.command)
-        for name, one in suite.baselines.items()
+        name: KnownBaseline(score=baseline.score, num_episodes=baseline.num_episodes, command=baseline.command)
+        for name, baseline in suite.baselines.items()
     }
     evaluation = kept or Evaluation(folder=Path(), plan=plan, started_at=time.time())
     evaluation = replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped="")
     check_can_be_read(evaluation)
     folder = kept.folder if kept is not None else _make_folder(request.out, plan)
-    return Prepared(
+    return PreparedEvaluation(
         evaluation=replace(evaluation, folder=folder),
         suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
         settings=flags | _absolute_paths(resolved.settings),
@@ -142,8 +142,8 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
 
 def _absolute_paths(settings: Settings) -> dict[str, Any]:
     """Return the model and the path settings with absolute paths, so that they are valid in any working directory."""
-    given = {name: getattr(settings, name) for name in FIELDS}
-    paths = {name: value.absolute() for name, value in given.items() if isinstance(value, Path)}
+    values = {name: getattr(settings, name) for name in FIELDS}
+    paths = {name: value.absolute() for name, value in values.items() if isinstance(value, Path)}
     return {**paths, "model": _absolute_file(settings.model, "scripted:", "")}
 
 

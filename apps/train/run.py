@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from apps.train.course import NUMBER_WIDTH, Course, Stage
+from apps.train.course import NUMBER_WIDTH, Course, CourseStage
 from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
-from apps.train.look import Look, look
+from apps.train.look import MarkedPredictions, mark_predictions
 from apps.train.nano import SIZES, make_config, make_model
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -44,7 +44,7 @@ line{stroke:#b8bec8;stroke-dasharray:3 3}text{font-size:11px;fill:#555}img{max-w
 td,th{padding:2px 14px 2px 0;text-align:right}th:first-child,td:first-child{text-align:left}"""
 
 
-def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: Look) -> None:
+def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: MarkedPredictions) -> None:
     """Write `index.html` and the stage's image; images of earlier stages are kept.
 
     Args:
@@ -58,8 +58,8 @@ def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: L
     names = list(dict.fromkeys(name for row in rows for name in row["losses"]))
     curves = "\n".join(_draw_curve(name, rows) for name in names)
     table = "".join(_describe_stage([row for row in rows if row["stage"] == name], name) for name in stages)
-    what = f"{seen.num_right} of {seen.count} right" if seen.count else "nothing to judge"
-    titles = {name: name for name in stages} | {stage: f"{stage}: {what}"}
+    accuracy = f"{seen.num_right} of {seen.count} right" if seen.count else "nothing to judge"
+    titles = {name: name for name in stages} | {stage: f"{stage}: {accuracy}"}
     images = "\n".join(
         f'<h2>{escape(titles[name])}</h2><img src="{escape(CLICKS.format(stage=name))}" alt="">'
         for name in reversed(stages)
@@ -117,13 +117,13 @@ def _draw_curve(name: str, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-GOODBYE_S = 10.0
+EXIT_GRACE_S = 10.0
 """Timeout for the other processes to exit by themselves."""
-Work = Callable[[Comm], None]
+RankFunction = Callable[[Comm], None]
 
 
 @contextmanager
-def join_processes(count: int, work: Work) -> Iterator[Comm]:
+def join_processes(count: int, work: RankFunction) -> Iterator[Comm]:
     """Run this process as the first of several that compute in step; the others end with the block.
 
     Args:
@@ -142,7 +142,7 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
         try:
             yield open_group(0, count, address)
             for other in others:
-                other.join(GOODBYE_S)
+                other.join(EXIT_GRACE_S)
         finally:
             close_group()
             for other in others:
@@ -150,7 +150,7 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
                 other.join()
 
 
-def _work(rank: int, count: int, address: str, work: Work) -> None:
+def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C and ends this one
     torch.set_num_threads(max((os.cpu_count() or 1) // count, 1))
     comm = open_group(rank, count, address)
@@ -162,7 +162,7 @@ def _work(rank: int, count: int, address: str, work: Work) -> None:
 
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0
-SAY_EVERY = 10
+REPORT_EVERY = 10
 SHARPNESS = 2.0
 """Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
@@ -172,7 +172,7 @@ without forgetting letters. See docs/training-experiments.md, "What the language
 SMOOTHING = 0.95
 GROUP_SIZE = 32
 
-Say = Callable[[str], None]
+Emit = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +245,7 @@ class TrainingRun:
         stage, done = self._find(step)
         return None if stage.rate is None else stage.rate * (1 - done / stage.steps)
 
-    def stage_at(self, step: int) -> Stage:
+    def stage_at(self, step: int) -> CourseStage:
         """Return the stage of a step."""
         return self._find(step)[0]
 
@@ -257,7 +257,7 @@ class TrainingRun:
         last = stage.image_rate if stage.final_image_rate is None else stage.final_image_rate
         return stage.image_rate + (last - stage.image_rate) * done / stage.steps
 
-    def _find(self, step: int) -> tuple[Stage, int]:
+    def _find(self, step: int) -> tuple[CourseStage, int]:
         """Return the stage of a step, and the number of the stage's steps before it."""
         for stage in self.course:
             if step < stage.steps:
@@ -271,7 +271,7 @@ def count_steps(course: Course) -> int:
     return sum(stage.steps for stage in course)
 
 
-def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
+def train(order: TrainingRun, say: Emit = lambda text: None) -> Path:
     """Train to the end of the course, resuming an interrupted run in the folder.
 
     Args:
@@ -375,11 +375,11 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
                 saved_at = time.monotonic()
 
 
-def _show(order: TrainingRun, trainer: Trainer, stage: Stage) -> None:
+def _show(order: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
     rows = read_log(order.folder / LOG)
     if rows:
         maker = LessonMaker(load_tokenizer(order.folder / INIT))
-        write_page(order.folder, rows, stage.name, look(trainer.losses, maker, stage))
+        write_page(order.folder, rows, stage.name, mark_predictions(trainer.losses, maker, stage))
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -436,15 +436,15 @@ def start_trainer(order: TrainingRun) -> Trainer:
 class _Meter:
     """Meter that smooths reported losses, writes the log, and estimates the remaining time."""
 
-    def __init__(self, order: TrainingRun, say: Say, first_step: int) -> None:
+    def __init__(self, order: TrainingRun, say: Emit, first_step: int) -> None:
         self._order, self._say, self._first = order, say, first_step
         self._smooth: dict[str, float] = {}
         self._started, self._cpu = time.monotonic(), time.process_time()
 
-    def add(self, step: int, stage: Stage, report: StepReport) -> None:
+    def add(self, step: int, stage: CourseStage, report: StepReport) -> None:
         for name, value in report.losses.items():
             self._smooth[name] = SMOOTHING * self._smooth.get(name, value) + (1 - SMOOTHING) * value
-        if (step + 1) % SAY_EVERY and step + 1 < self._order.num_steps:
+        if (step + 1) % REPORT_EVERY and step + 1 < self._order.num_steps:
             return
         seconds, done = time.monotonic() - self._started, step + 1 - self._first
         row = {

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from model_runtime.chat.messages import ChatMessage
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 
 _NUMBERED = re.compile(r"functions\..*:([0-9]{1,1000})", re.DOTALL)
 _NOT_ALNUM = re.compile(r"[\W_]+")
@@ -135,9 +135,9 @@ def _match(results: Mapping[int, str], known: _KnownCalls, ids: Sequence[str]) -
     return {index: known.take(external) for index, external in found.items() if external is not None}
 
 
-def _unmatched(index: int, external: str, found: str) -> RequestError:
+def _unmatched(index: int, external: str, found: str) -> InvalidRequestError:
     shown = repr(external[:100]) if external else "missing"
-    return RequestError(
+    return InvalidRequestError(
         f"messages.{index} is a tool result, and its tool_call_id is {shown}: {found}. "
         "Send the id that the call has in tool_calls of the assistant message before it.",
         param=f"messages.{index}.tool_call_id",

@@ -19,7 +19,7 @@ import torch
 
 from model_runtime.checkpoint.reader import Fingerprint
 from model_runtime.checkpoint.shard import read_head
-from model_runtime.checkpoint.writer import Planned, write_shard
+from model_runtime.checkpoint.writer import TensorSpec, write_shard
 from model_runtime.errors import CheckpointError, require
 from model_runtime.parallel.comm import Comm
 
@@ -87,7 +87,7 @@ def _write(path: Path, made: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {field.name: getattr(made, field.name) for field in fields(made)}
     plan = {
-        name: Planned(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
+        name: TensorSpec(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
     }
     part = path.with_suffix(f".{os.getpid()}.part")
     try:

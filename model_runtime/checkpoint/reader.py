@@ -31,7 +31,7 @@ Head = Mapping[str, StoredTensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorLocation:
     """Location of a tensor: its shard, its name there, and its entry in the shard's head."""
 
     file_name: str
@@ -52,7 +52,7 @@ class Checkpoint:
     """
 
     model_dir: Path
-    places: Mapping[str, Place] = field(repr=False)
+    places: Mapping[str, TensorLocation] = field(repr=False)
     lost: Mapping[str, str] = field(repr=False)
     faults: tuple[str, ...]
     opened_as: Fingerprint = field(repr=False)
@@ -167,15 +167,15 @@ def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head])
     return faults
 
 
-def _find_places(heads: Mapping[str, Head], faults: list[str]) -> dict[str, Place]:
-    places: dict[str, Place] = {}
+def _find_places(heads: Mapping[str, Head], faults: list[str]) -> dict[str, TensorLocation]:
+    places: dict[str, TensorLocation] = {}
     for file_name, head in heads.items():
         for stored_name, stored in head.items():
             name = release_name(stored_name)
             if name in places:
                 faults.append(f"{name} is in {places[name].file_name} and, as {stored_name}, in {file_name}")
             elif not name.endswith(IGNORED):
-                places[name] = Place(file_name, stored_name, stored)
+                places[name] = TensorLocation(file_name, stored_name, stored)
     return places
 
 
@@ -256,7 +256,7 @@ def check_tensors(checkpoint: Checkpoint, config: K25Config) -> None:
         raise CheckpointError(f"{checkpoint.model_dir} does not fit its config: " + "; ".join(lines))
 
 
-def _difference(place: Place, info: TensorInfo) -> str:
+def _difference(place: TensorLocation, info: TensorInfo) -> str:
     """Describe the difference between a stored tensor and the expected one; empty if there is none."""
     stored = place.stored
     if stored.shape == info.shape and stored.dtype in info.dtypes:
@@ -310,7 +310,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class CheckpointSummary:
     """Statistics of a checkpoint: parameters and bytes of each part, bytes of each dtype.
 
     Packed values count as parameters, their scales do not. `group_size` is None if nothing is packed.
@@ -324,7 +324,7 @@ class Summary:
     num_shards: int
 
 
-def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
+def summarize(checkpoint: Checkpoint, config: K25Config) -> CheckpointSummary:
     """Return statistics of a checkpoint that fits its config (`check_tensors`)."""
     params: Counter[str] = Counter()
     for name, info in expected_tensors(config, quantized=False).items():
@@ -335,7 +335,7 @@ def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
         sizes[part_of(name)] += place.stored.size_bytes
         dtypes[place.stored.dtype] += place.stored.size_bytes
     scheme = config.quantization or QuantizationConfig()
-    return Summary(
+    return CheckpointSummary(
         num_params=dict(params.most_common()),
         size_bytes=dict(sizes),
         dtypes=dict(dtypes.most_common()),

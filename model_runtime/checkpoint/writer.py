@@ -18,7 +18,7 @@ CODE_OF = {name: (code, item_bytes) for code, (name, item_bytes) in DTYPES.items
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class TensorSpec:
     """A tensor to be written; its dtype is named as in torch."""
 
     dtype: str
@@ -31,7 +31,7 @@ class Planned:
 
 
 def write_shards(
-    model_dir: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]], num_shards: int
+    model_dir: Path, plan: Mapping[str, TensorSpec], tensors: Iterable[tuple[str, Tensor]], num_shards: int
 ) -> None:
     """Write `model-0000i-of-0000n.safetensors` and the index.
 
@@ -60,7 +60,7 @@ def write_shards(
     (model_dir / INDEX).write_text(json.dumps(index, indent=2) + "\n", "utf-8")
 
 
-def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]]) -> None:
+def write_shard(path: Path, plan: Mapping[str, TensorSpec], tensors: Iterable[tuple[str, Tensor]]) -> None:
     """Write one safetensors file, replacing an existing one; tensors may be in any order, one at a time in memory."""
     with path.open("wb") as file:
         starts = dict(_write_head(file, plan, list(plan)))
@@ -75,7 +75,7 @@ def _write_tensor(file: IO[bytes], tensor: Tensor) -> None:
     tensor.contiguous().flatten().view(torch.uint8).numpy().tofile(file)
 
 
-def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
+def _split(plan: Mapping[str, TensorSpec], num_shards: int) -> list[list[str]]:
     """Return the names in each shard, consecutive in the plan."""
     per_shard = sum(planned.size_bytes for planned in plan.values()) / num_shards
     shards: list[list[str]] = [[]]
@@ -88,7 +88,7 @@ def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
     return shards
 
 
-def _write_head(file: IO[bytes], plan: Mapping[str, Planned], names: list[str]) -> Iterator[tuple[str, int]]:
+def _write_head(file: IO[bytes], plan: Mapping[str, TensorSpec], names: list[str]) -> Iterator[tuple[str, int]]:
     """Write a shard's head; return names and positions in the file. Wide dtypes come first, so that tensors are
     aligned.
     """

@@ -12,7 +12,7 @@ import codecs
 from collections.abc import Iterable, Sequence
 
 from model_runtime.engine.contract import Delta
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 
 
@@ -53,7 +53,7 @@ class StopChecker:
 
     def __init__(self, stop: Sequence[str]) -> None:
         if "" in stop:
-            raise RequestError("a stop text is empty; it would end every output before its start", param="stop")
+            raise InvalidRequestError("a stop text is empty; it would end every output before its start", param="stop")
         self._patterns = tuple(_Pattern(text) for text in dict.fromkeys(stop))
         self._held = ""
 

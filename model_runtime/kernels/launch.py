@@ -180,14 +180,16 @@ MODULES = (
     "norm",
     "latent",
 )
-"""Files of this package with a `release_cases()` function, which returns `Case`s with tensors on the meta device."""
+"""Files of this package with a `release_cases()` function, which returns `KernelCase`s on the meta
+device.
+"""
 
 MAX_SHARED_BYTES = 232_448
 """Shared memory of one block on Hopper, 227 KiB. Source: CUDA C++ programming guide, compute capability 9.0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class KernelCase:
     """A shipped specialisation with the requirements on its compilation. Stack and spills must be 0 for all.
 
     Attributes:
@@ -207,7 +209,7 @@ class Case:
     max_registers: int = 255
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield the cases of all files."""
     for name in MODULES:
         yield from importlib.import_module(f"model_runtime.kernels.{name}").release_cases()

@@ -38,7 +38,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TileLine:
     """One line of the table.
 
     Attributes:
@@ -80,13 +80,13 @@ def next_power(size: int, least: int = 16) -> int:
 
 
 @cache
-def lines_of(kernel: str) -> tuple[Line, ...]:
+def lines_of(kernel: str) -> tuple[TileLine, ...]:
     """Return the table's lines for a kernel, sorted by number of tokens."""
     lines = [line for line in read_table(TABLE) if line.kernel == kernel]
     return tuple(sorted(lines, key=lambda line: float("inf") if line.max_tokens is None else line.max_tokens))
 
 
-def read_table(path: Path) -> list[Line]:
+def read_table(path: Path) -> list[TileLine]:
     """Read all lines of a table.
 
     Raises:
@@ -96,7 +96,7 @@ def read_table(path: Path) -> list[Line]:
     try:
         rows = json.loads(path.read_text("utf-8"))
         return [
-            Line(
+            TileLine(
                 kernel=row["kernel"],
                 max_tokens=row["max_tokens"],
                 tile=Tile(**{name: int(row[name]) for name in row if name in known}),

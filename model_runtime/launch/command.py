@@ -29,7 +29,7 @@ print(m.version(names[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class KnownProblem:
     """A known problem below a version.
 
     Attributes:
@@ -46,20 +46,20 @@ class Bound:
 
 
 BOUNDS = (
-    Bound(below=(0, 15, 0), severity="error", reason="K2.5 is not known to it: first used with 0.15.0"),
-    Bound(
+    KnownProblem(below=(0, 15, 0), severity="error", reason="K2.5 is not known to it: first used with 0.15.0"),
+    KnownProblem(
         below=(0, 18, 0),
         severity="error",
         reason="EAGLE-3 drafts of K2.5 need 0.18.0",
         only_with="draft_model",
     ),
-    Bound(
+    KnownProblem(
         below=(0, 20, 0),
         severity="warning",
         reason="streamed answers lose tool calls (vllm-project/vllm 41182) and long arguments are cut (37184); "
         "both are mended in 0.20.0",
     ),
-    Bound(
+    KnownProblem(
         below=(0, 32, 0),
         severity="warning",
         reason="reasoning and tool calls have separate parsers, so markers can leak where a call starts inside "
@@ -109,7 +109,7 @@ def parse_version(text: str) -> Version | None:
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
 
-def find_bounds(version: Version, options: VllmOptions) -> list[Bound]:
+def find_bounds(version: Version, options: VllmOptions) -> list[KnownProblem]:
     """Return the known problems of this version with these options."""
     return [
         bound

@@ -299,7 +299,7 @@ class _Watched:
         self._reader.join(timeout=_LAST_LINES_S)
 
     def _read(self) -> None:
-        progress = Progress()
+        progress = LoadingProgress()
         stream = self.process.stdout
         for line in _lines_of(stream) if stream else ():
             self.lines.append(line)
@@ -350,7 +350,7 @@ def _lines_of(stream: IO[bytes]) -> Iterator[str]:
         yield left.decode(errors="replace")
 
 
-class Progress:
+class LoadingProgress:
     """Formatter of vLLM's output: a prefix, and one line for each tenth of the shards."""
 
     def __init__(self) -> None:

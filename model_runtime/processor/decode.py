@@ -47,7 +47,7 @@ _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class ImageData:
     """The drawn part of a file: `data` of the same format with the same pixels.
 
     `size` (width, height) in px is known if the header was found; `orientation` is 1 to 8, by EXIF or XMP.
@@ -59,7 +59,7 @@ class Drawn:
     num_scans: int = 1
 
 
-def cut_down(data: bytes) -> Drawn:
+def cut_down(data: bytes) -> ImageData:
     """Return the drawn part of an image file; other files are returned unchanged.
 
     Raises:
@@ -74,12 +74,12 @@ def cut_down(data: bytes) -> Drawn:
             return _cut_gif(data)
         if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
             return _read_webp(data)
-        return _read_bmp(data) if data.startswith(b"BM") else Drawn(data=data)
+        return _read_bmp(data) if data.startswith(b"BM") else ImageData(data=data)
     except struct.error:  # it ends in the middle of a header; the decoder reports this
-        return Drawn(data=data[:64])
+        return ImageData(data=data[:64])
 
 
-def _cut_png(data: bytes) -> Drawn:
+def _cut_png(data: bytes) -> ImageData:
     kept, orientation, size, pos = [data[:8]], 1, None, 8
     for _ in _pieces("PNG", "chunks"):
         if pos + 8 > len(data):
@@ -97,10 +97,10 @@ def _cut_png(data: bytes) -> Drawn:
         if kind == b"IEND":
             break
         pos = end
-    return Drawn(data=b"".join(kept), size=size, orientation=orientation)
+    return ImageData(data=b"".join(kept), size=size, orientation=orientation)
 
 
-def _cut_jpeg(data: bytes) -> Drawn:
+def _cut_jpeg(data: bytes) -> ImageData:
     kept, orientation, size, scans, pos = [data[:2]], 1, None, 0, 2
     for _ in _pieces("JPEG", "segments"):
         found = _JPEG_MARKER.search(data, pos)
@@ -129,10 +129,10 @@ def _cut_jpeg(data: bytes) -> Drawn:
         if marker not in _JPEG_DROPPED:
             kept.append(data[pos:end])
         pos = end
-    return Drawn(data=b"".join(kept), size=size, orientation=orientation, num_scans=max(1, scans))
+    return ImageData(data=b"".join(kept), size=size, orientation=orientation, num_scans=max(1, scans))
 
 
-def _cut_gif(data: bytes) -> Drawn:
+def _cut_gif(data: bytes) -> ImageData:
     """Drop everything before the first image except its control block; decoders do not read the data after the
     image.
     """
@@ -153,10 +153,10 @@ def _cut_gif(data: bytes) -> Drawn:
         pos += 1
         if label == b"\xf9":
             control = data[start:pos]
-    return Drawn(data=head + control + data[pos:], size=(width, height))
+    return ImageData(data=head + control + data[pos:], size=(width, height))
 
 
-def _read_webp(data: bytes) -> Drawn:
+def _read_webp(data: bytes) -> ImageData:
     """Read size and orientation. Nothing is dropped, as the library decodes only the image."""
     size, orientation, pos = None, 1, 12
     for _ in _pieces("WebP", "chunks"):
@@ -171,7 +171,7 @@ def _read_webp(data: bytes) -> Drawn:
         elif kind == b"XMP " and orientation == 1:
             orientation = _xmp_orientation(data, body, body + length)
         pos = body + length + length % 2
-    return Drawn(data=data, size=size, orientation=orientation)
+    return ImageData(data=data, size=size, orientation=orientation)
 
 
 def _webp_size(kind: bytes, head: bytes) -> tuple[int, int] | None:
@@ -186,15 +186,15 @@ def _webp_size(kind: bytes, head: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _read_bmp(data: bytes) -> Drawn:
+def _read_bmp(data: bytes) -> ImageData:
     (header,) = struct.unpack_from("<I", data, 14)
     if header < 40:
-        return Drawn(data=data, size=struct.unpack_from("<HH", data, 18))
+        return ImageData(data=data, size=struct.unpack_from("<HH", data, 18))
     width, height, _, _, compression = struct.unpack_from("<iiHHI", data, 18)
     if compression in (1, 2) and len(data) > MAX_RLE_BYTES:
         text = f"the BMP is run-length coded and has {len(data)} bytes, at most {MAX_RLE_BYTES} are decoded"
         raise MediaError(f"{text}: send a PNG", code="media_too_large")
-    return Drawn(data=data, size=(abs(width), abs(height)))
+    return ImageData(data=data, size=(abs(width), abs(height)))
 
 
 def _pieces(kind: str, what: str) -> "_Counted":
@@ -291,7 +291,7 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
         raise MediaError(text, code="invalid_media") from error
 
 
-def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
+def _check_drawn(drawn: ImageData, limits: MediaLimits) -> None:
     """Check by the header alone that an image does not take long to open or decode.
 
     Raises:

@@ -146,7 +146,7 @@ HASH_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ResizedShape:
     """Sizes in px, (width, height): after resizing, and with the black padding on the right and at the bottom."""
 
     resized: tuple[int, int]
@@ -158,7 +158,7 @@ class Fit:
         return (self.padded[0] // MERGED_PX) * (self.padded[1] // MERGED_PX)
 
 
-def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
+def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> ResizedShape:
     """Return the largest size within the limits that is not above the original.
 
     The limits apply before padding; padding may exceed `patch_limit`, as in the release.
@@ -174,10 +174,10 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
     scale = min(1.0, math.sqrt(patch_limit / patches), side_px / width, side_px / height)
     resized = tuple(min(max(1, int(side * scale)), side_px) for side in (width, height))
     padded = tuple(-(-side // MERGED_PX) * MERGED_PX for side in resized)
-    return Fit(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
+    return ResizedShape(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
 
 
-def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
+def make_item(images: list[Image.Image], fit: ResizedShape) -> MediaItem:
     """Resize (bicubic, antialiased) and pad RGB images, one or the frames of a chunk, into one item of one size."""
     width, height = fit.resized
     frames = np.zeros((len(images), fit.padded[1], fit.padded[0], 3), np.uint8)

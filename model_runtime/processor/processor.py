@@ -21,9 +21,9 @@ from model_runtime.media import MediaItem
 from model_runtime.processor.decode import check_bytes, check_pixels, decode_image
 from model_runtime.processor.media_rules import (
     CHUNK_FRAMES,
-    Fit,
     MediaLimits,
     MediaOptions,
+    ResizedShape,
     fit_size,
     format_timestamp,
     load_media_options,
@@ -262,7 +262,7 @@ class Processor:
         """
         return cls(options=load_media_options(Path(model_dir)), limits=limits or MediaLimits())
 
-    def fit(self, width: int, height: int, *, is_frame: bool = False) -> Fit:
+    def fit(self, width: int, height: int, *, is_frame: bool = False) -> ResizedShape:
         """Return the resized and padded sizes of an image (or a video frame) of `width` x `height` px."""
         limit = self.options.in_patch_limit_each_frame if is_frame else self.options.in_patch_limit
         return fit_size(width, height, limit, self.options.patch_limit_on_one_side)

@@ -8,14 +8,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from model_runtime.engine.contract import EngineOutput, TokenLogprob
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.server.body import DrainingError, dump
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageCounter:
     """Token counts over all sequences of a request; a prompt that several choices share counts once."""
 
     num_choices: int = 1
@@ -129,7 +129,7 @@ def format_event(data: object) -> bytes:
     return b"data: " + dump(data) + b"\n\n"
 
 
-class Reply(Protocol):
+class ReplyBuilder(Protocol):
     """Interface of an answer in progress."""
 
     def take(self, index: int, output: EngineOutput) -> bytes:
@@ -179,7 +179,7 @@ def check_stream_options(asked: SamplingFields) -> None:
         RequestError: If they are given without a stream.
     """
     if asked.stream_options is not None and not asked.stream:
-        raise RequestError("stream_options is set; expected stream: true beside it", param="stream_options")
+        raise InvalidRequestError("stream_options is set; expected stream: true beside it", param="stream_options")
 
 
 def check_output(output: EngineOutput) -> None:
@@ -189,6 +189,6 @@ def check_output(output: EngineOutput) -> None:
         RequestError: If it failed in the engine, or was cancelled there.
     """
     if output.finish_reason == "error":
-        raise RequestError(f"the engine failed: {output.error}", code="engine_error", status=500)
+        raise InvalidRequestError(f"the engine failed: {output.error}", code="engine_error", status=500)
     if output.finish_reason == "aborted":
         raise DrainingError(1.0)

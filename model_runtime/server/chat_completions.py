@@ -12,7 +12,7 @@ from model_runtime.chat.parser import (
     Problem,
     ReasoningText,
     ReplyParser,
-    Summary,
+    ReplySummary,
     ToolCallArguments,
     ToolCallStart,
     collect_reply,
@@ -22,7 +22,7 @@ from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogp
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    Usage,
+    UsageCounter,
     chat_logprobs,
     check_stream_options,
     format_event,
@@ -31,8 +31,8 @@ from model_runtime.server.body import dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import ChatPrompt, ToolUse, chat_params, load_tools, read_flags, read_prompt
 from model_runtime.server.responses import (
-    Answer,
     Prepared,
+    StreamingAnswer,
     make_answer,
     make_choices,
     make_reply_id,
@@ -109,7 +109,7 @@ class ChatChoice:
 
     def whole(self) -> Json:
         """Return the choice of an answer that is not streamed."""
-        reply = collect_reply(self._events, Summary())
+        reply = collect_reply(self._events, ReplySummary())
         message: Json = {"role": "assistant", "content": reply.content, "refusal": None}
         if reply.reasoning is not None:
             message["reasoning_content"] = reply.reasoning
@@ -199,7 +199,7 @@ class ChatReply:
         self._asked = asked
         self._prompt_ids = prompt_ids
         self._record = record
-        self._usage = record.usage = Usage(len(choices))
+        self._usage = record.usage = UsageCounter(len(choices))
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add an output of one choice. See `Reply.take`."""
@@ -237,7 +237,7 @@ class ChatReply:
         return extra
 
 
-async def complete_chat(request: Request) -> Answer:
+async def complete_chat(request: Request) -> StreamingAnswer:
     """Handle a chat request."""
     state = state_of(request)
     asked = await read_body(request, ChatRequest, timeout_s=state.options.body_timeout_s)

@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    Usage,
+    UsageCounter,
     check_stream_options,
     format_event,
     prompt_logprobs_json,
@@ -23,9 +23,9 @@ from model_runtime.server.body import Json, dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import load_tools, read_flags, read_prompt, text_params
 from model_runtime.server.responses import (
-    Answer,
     Prepared,
     RequestDeadline,
+    StreamingAnswer,
     make_answer,
     make_choices,
     make_reply_id,
@@ -38,7 +38,7 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 
 @dataclass(slots=True)
-class _Piece:
+class _UnsentOutput:
     """Output of a choice that has not been returned yet."""
 
     text: str = ""
@@ -55,7 +55,7 @@ class TextChoice:
         self._prompt_ids = prompt_ids
         self._asked = asked
         self._tokenizer = tokenizer
-        self._piece = _Piece()
+        self._piece = _UnsentOutput()
         self._offset = 0
         self._has_begun = False
         self._first_extras: Json = {}
@@ -99,7 +99,7 @@ class TextChoice:
         if self._asked.return_token_ids:
             choice["token_ids"] = piece.token_ids
         choice |= self._first_extras
-        self._piece, self._first_extras = _Piece(), {}
+        self._piece, self._first_extras = _UnsentOutput(), {}
         return choice
 
     def _begin(self, output: EngineOutput) -> None:
@@ -129,7 +129,7 @@ class TextReply:
         self._choices = choices
         self._asked = asked
         self._record = record
-        self._usage = record.usage = Usage(asked.n or 1)
+        self._usage = record.usage = UsageCounter(asked.n or 1)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add an output of one choice. See `Reply.take`."""
@@ -160,7 +160,7 @@ class TextReply:
         return {"usage": self._usage.to_json() if self._asked.usage_always else None}
 
 
-async def complete_text(request: Request) -> Answer:
+async def complete_text(request: Request) -> StreamingAnswer:
     """Handle a completion request with text or token ids."""
     state = state_of(request)
     asked = await read_body(request, TextRequest, timeout_s=state.options.body_timeout_s)
@@ -200,7 +200,7 @@ def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> 
     num_prompts = len(texts) or len(lists) or 1
     if num_prompts * (asked.n or 1) > MAX_CHOICES:
         text = f"{num_prompts} prompts with n {asked.n or 1} make more than {MAX_CHOICES} choices; send fewer"
-        raise RequestError(text, param="prompt")
+        raise InvalidRequestError(text, param="prompt")
     encode = tokenizer.encode_with_special if asked.parse_special_tokens else tokenizer.encode
     prompts = [encode(text, TokenBudget(most_tokens)) for text in texts]
     if not texts and not isinstance(given, str):
@@ -208,10 +208,10 @@ def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> 
     for token_ids in prompts:
         TokenBudget(most_tokens).spend(len(token_ids))
         if not token_ids:
-            raise RequestError("the prompt is empty; expected one token or more", param="prompt")
+            raise InvalidRequestError("the prompt is empty; expected one token or more", param="prompt")
         if tokenizer.special.media_pad in token_ids:
             text = "the prompt holds <|media_pad|>, for which there is no image here; send images to the chat endpoint"
-            raise RequestError(text, param="prompt")
+            raise InvalidRequestError(text, param="prompt")
     return prompts
 
 
@@ -225,7 +225,7 @@ async def tokenize(request: Request) -> Response:
     asked = await read_body(request, TokenizeRequest, timeout_s=state.options.body_timeout_s)
     state.check_model(asked.model)
     if (asked.prompt is None) == (asked.chat is None):
-        raise RequestError("expected prompt or messages, one of them", param="prompt")
+        raise InvalidRequestError("expected prompt or messages, one of them", param="prompt")
     async with _attend(request, state):
         ids = await _count(asked, state)
         shown = {"count": len(ids), "max_model_len": state.engine.card.max_model_len, "tokens": ids}
@@ -249,13 +249,13 @@ async def detokenize(request: Request) -> Response:
     state.check_model(asked.model)
     most, vocab_size = MOST_CONTEXTS * state.engine.card.max_model_len, state.engine.card.vocab_size
     if len(asked.tokens) > most:
-        raise RequestError(f"there are {len(asked.tokens)} tokens; at most {most} are decoded", param="tokens")
+        raise InvalidRequestError(f"there are {len(asked.tokens)} tokens; at most {most} are decoded", param="tokens")
 
     def decode() -> Json:
         wrong = next((token_id for token_id in asked.tokens if token_id >= vocab_size), None)
         if wrong is not None:
             text = f"token id {wrong} is outside the vocabulary; expected 0 to {vocab_size - 1}"
-            raise RequestError(text, param="tokens")
+            raise InvalidRequestError(text, param="tokens")
         return {"prompt": state.engine.tokenizer.decode(asked.tokens)}
 
     return await _make_answer(decode)

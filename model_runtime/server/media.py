@@ -23,7 +23,7 @@ from urllib.parse import urljoin, urlsplit
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.chat.messages import ImagePart, VideoPart
-from model_runtime.errors import MediaError, RequestError, require
+from model_runtime.errors import InvalidRequestError, MediaError, require
 from model_runtime.media import MediaItem
 from model_runtime.server.options import MediaAccess
 from model_runtime.server.schemas import ImageIn, VideoIn
@@ -211,7 +211,7 @@ class MediaReader:
         most = self._access.max_items
         if len(parts) > most:
             text = f"the request has {len(parts)} images and videos; at most {most} are taken"
-            raise RequestError(text, param="messages", code="too_many_images")
+            raise InvalidRequestError(text, param="messages", code="too_many_images")
         loaded = await asyncio.gather(*(self._read(path, part) for path, part in parts), return_exceptions=True)
         done: list[Loaded] = []
         for one in loaded:

@@ -12,7 +12,7 @@ from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, T
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.server.media import Loaded, MediaReader
 from model_runtime.server.schemas import (
@@ -125,14 +125,14 @@ def read_flags(asked: ChatRequest) -> dict[str, bool]:
         path = f"chat_template_kwargs.{name[:64]}"
         if name not in _TEMPLATE_FLAGS:
             known = " and ".join(_TEMPLATE_FLAGS)
-            raise RequestError(f"{path}: the template has no such flag; it has {known}", param=path)
+            raise InvalidRequestError(f"{path}: the template has no such flag; it has {known}", param=path)
         if not isinstance(value, bool):
-            raise RequestError(f"{path}: found {value!r:.40}; expected true or false", param=path)
+            raise InvalidRequestError(f"{path}: found {value!r:.40}; expected true or false", param=path)
         flags[name] = value
     said = asked.thinking.type if asked.thinking is not None else None
     if said is not None and flags.setdefault("thinking", said == "enabled") != (said == "enabled"):
         text = f"thinking.type is {said}, and chat_template_kwargs.thinking says otherwise; leave one of them out"
-        raise RequestError(text, param="thinking")
+        raise InvalidRequestError(text, param="thinking")
     if asked.reasoning_effort == "none":
         flags.setdefault("thinking", False)
     return {"thinking": True} | flags
@@ -216,18 +216,18 @@ def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
     choice = asked.tool_choice or ("auto" if declared else "none")
     if not declared and choice not in ("none", "auto"):
         text = f"tool_choice is {_shown(choice)}, and there are no tools; declare one, or leave it out"
-        raise RequestError(text, param="tool_choice")
+        raise InvalidRequestError(text, param="tool_choice")
     names = [tool["function"]["name"] for tool in declared]
     if isinstance(choice, ToolChoice) and choice.function.name not in names:
         known = ", ".join(names[:20])
         text = f"tool_choice names {choice.function.name[:64]!r}; the declared tools are {known}"
-        raise RequestError(text, param="tool_choice")
+        raise InvalidRequestError(text, param="tool_choice")
     content = _content_grammar(asked)
     if not declared or choice == "none":
         return ToolUse(declared=declared, with_calls=False, grammar=content or (NO_CALLS if declared else None))
     if content is not None and choice == "auto":
         text = "response_format is set beside tools; set tool_choice to none for an answer, or to required for calls"
-        raise RequestError(text, param="response_format", code="unsupported_parameter")
+        raise InvalidRequestError(text, param="response_format", code="unsupported_parameter")
     is_parallel = asked.parallel_tool_calls is not False
     may_call = declared
     if isinstance(choice, ToolChoice):
@@ -246,12 +246,14 @@ def _declared(asked: ChatRequest, max_tools: int) -> tuple[dict[str, Any], ...]:
     tools = asked.tools or []
     if len(tools) > max_tools:
         text = f"the request declares {len(tools)} tools; at most {max_tools} are taken"
-        raise RequestError(text, param="tools", code="too_many_tools")
+        raise InvalidRequestError(text, param="tools", code="too_many_tools")
     seen: set[str] = set()
     for index, tool in enumerate(tools):
         if tool.function.name in seen:
             path = f"tools.{index}.function.name"
-            raise RequestError(f"{path}: a second tool is called {tool.function.name!r}; names must differ", param=path)
+            raise InvalidRequestError(
+                f"{path}: a second tool is called {tool.function.name!r}; names must differ", param=path
+            )
         seen.add(tool.function.name)
     return tuple(tool.model_dump(exclude_unset=True) for tool in tools)
 
@@ -264,7 +266,7 @@ def _content_grammar(asked: ChatRequest) -> GrammarSpec | None:
         schema = wanted.json_schema.schema_
         if schema is None:
             path = "response_format.json_schema.schema"
-            raise RequestError(
+            raise InvalidRequestError(
                 f"{path}: missing; expected a JSON schema", param=path, code="missing_required_parameter"
             )
         return GrammarSpec(kind="json_schema", text=json.dumps(schema, ensure_ascii=False))
@@ -288,10 +290,10 @@ def chat_params(asked: ChatRequest, *, thinking: bool, grammar: GrammarSpec | No
     """
     _refuse_unsupported(asked)
     if asked.top_logprobs and not asked.logprobs:
-        raise RequestError("top_logprobs is set; expected logprobs: true beside it", param="top_logprobs")
+        raise InvalidRequestError("top_logprobs is set; expected logprobs: true beside it", param="top_logprobs")
     max_tokens = asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens
     if max_tokens == 0:
-        raise RequestError("max_tokens is 0; expected 1 or more", param="max_tokens")
+        raise InvalidRequestError("max_tokens is 0; expected 1 or more", param="max_tokens")
     budget = asked.thinking_budget
     if budget is None and asked.thinking is not None:
         budget = asked.thinking.budget_tokens
@@ -313,12 +315,12 @@ def text_params(asked: TextRequest) -> SamplingParams:
     """
     _refuse_unsupported(asked)
     if asked.suffix:
-        raise RequestError("suffix is not supported; leave it out", param="suffix", code="unsupported_parameter")
+        raise InvalidRequestError("suffix is not supported; leave it out", param="suffix", code="unsupported_parameter")
     if asked.best_of is not None and asked.best_of != (asked.n or 1):
         text = f"best_of is {asked.best_of}; expected it left out, or equal to n"
-        raise RequestError(text, param="best_of", code="unsupported_parameter")
+        raise InvalidRequestError(text, param="best_of", code="unsupported_parameter")
     if asked.max_tokens == 0 and not asked.echo:
-        raise RequestError("max_tokens is 0; expected 1 or more, or echo beside it", param="max_tokens")
+        raise InvalidRequestError("max_tokens is 0; expected 1 or more, or echo beside it", param="max_tokens")
     prompt_logprobs = asked.prompt_logprobs
     if prompt_logprobs is None and asked.echo:
         prompt_logprobs = asked.logprobs
@@ -363,4 +365,4 @@ def _refuse_unsupported(asked: SamplingFields) -> None:
     for name, value in wrong.items():
         if value:
             instead = {"functions": "; use tools", "function_call": "; use tool_choice"}.get(name, "; leave it out")
-            raise RequestError(f"{name} is not supported{instead}", param=name, code="unsupported_parameter")
+            raise InvalidRequestError(f"{name} is not supported{instead}", param=name, code="unsupported_parameter")

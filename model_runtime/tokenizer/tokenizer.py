@@ -20,7 +20,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from model_runtime.cancellation import check_cancelled
-from model_runtime.errors import ConfigError, RequestError, require
+from model_runtime.errors import ConfigError, InvalidRequestError, require
 from model_runtime.tokenizer.special import SpecialTokens, read_special
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class TokenBudget:
         if self._left < 0:
             raise self._error()
 
-    def _error(self) -> RequestError:
+    def _error(self) -> InvalidRequestError:
         text = f"the prompt has more than {self._most} tokens, which is all that is taken"
-        return RequestError(
+        return InvalidRequestError(
             f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
         )
 
@@ -273,7 +273,7 @@ class Tokenizer:
             RequestError: If the token does not exist.
         """
         if not 0 <= token_id < len(self.tokens):
-            raise RequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
+            raise InvalidRequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
         return self.tokens[token_id]
 
     def decode(self, token_ids: Sequence[int]) -> str:

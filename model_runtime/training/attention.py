@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model_runtime.model import K25Model
-from model_runtime.model.batch import AttentionPlan
+from model_runtime.model.batch import StepAttention
 from model_runtime.model.mla import Mla
 from model_runtime.training.batch import TrainingBatch
 
@@ -27,7 +27,7 @@ class LayerInput:
     """
 
     x: Tensor
-    plan: AttentionPlan
+    plan: StepAttention
     cache: Tensor
 
 
@@ -41,8 +41,8 @@ class AttentionInputs:
             model.layers[number].attention.register_forward_pre_hook(self._keep(number)) for number in numbers
         ]
 
-    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, AttentionPlan, Tensor]], None]:
-        def hook(_module: nn.Module, inputs: tuple[Tensor, AttentionPlan, Tensor]) -> None:
+    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, StepAttention, Tensor]], None]:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, StepAttention, Tensor]) -> None:
             x, plan, cache = inputs
             self.of_layer[number] = LayerInput(x=x, plan=plan, cache=cache)
 

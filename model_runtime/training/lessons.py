@@ -17,7 +17,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class NumberLabel:
     """A number token, and the image token that the model should look at to find it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class AttentionTarget:
     """A token that is not a number, and the token that the model should look at to find it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RequestPart:
     """A token of one part of a request that asks for several things, or an answer token for that part.
 
     Attributes:
@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class WordLabel:
     """A word that is read from one token.
 
     Attributes:
@@ -81,7 +81,7 @@ class Word:
     is_on: bool | None = None
 
 
-Placed = TypeVar("Placed", Number, Look, Part, Word)
+TokenLabel = TypeVar("TokenLabel", NumberLabel, AttentionTarget, RequestPart, WordLabel)
 """Label of a token in a branch."""
 
 
@@ -111,7 +111,7 @@ class PatchLetters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatchLook:
+class PatchAttentionTarget:
     """A patch, and the other patch of its image that a head of the vision tower should look at.
 
     Attributes:
@@ -152,19 +152,19 @@ class Lesson:
 
     example: Example
     spoken: tuple[int, ...] = ()
-    numbers: tuple[tuple[Number, ...], ...] = ()
+    numbers: tuple[tuple[NumberLabel, ...], ...] = ()
     choices: tuple[tuple[int, ...], ...] = ()
     copies: tuple[tuple[int, ...], ...] = ()
-    looks: tuple[tuple[Look, ...], ...] = ()
-    names: tuple[tuple[Word, ...], ...] = ()
-    sought: tuple[tuple[Word, ...], ...] = ()
-    seeks: tuple[tuple[Look, ...], ...] = ()
-    parts: tuple[tuple[Part, ...], ...] = ()
+    looks: tuple[tuple[AttentionTarget, ...], ...] = ()
+    names: tuple[tuple[WordLabel, ...], ...] = ()
+    sought: tuple[tuple[WordLabel, ...], ...] = ()
+    seeks: tuple[tuple[AttentionTarget, ...], ...] = ()
+    parts: tuple[tuple[RequestPart, ...], ...] = ()
     letters: PatchLetters | None = None
-    words: tuple[Word, ...] = ()
-    patch_looks: tuple[PatchLook, ...] = ()
-    reaches: tuple[PatchLook, ...] = ()
-    marks: tuple[PatchLook, ...] = ()
+    words: tuple[WordLabel, ...] = ()
+    patch_looks: tuple[PatchAttentionTarget, ...] = ()
+    reaches: tuple[PatchAttentionTarget, ...] = ()
+    marks: tuple[PatchAttentionTarget, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
 
 
@@ -243,7 +243,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
     spoken = [row for lesson, spans in _pair(lessons, batch) for row in _find_spoken(lesson, spans)]
     numbers = [(row - 1, number) for row, number in _find_in_branches([lesson.numbers for lesson in lessons], batch)]
     looks = [
-        (row, Look(place=number.place, at=number.look_at, head=number.axis), number.value)
+        (row, AttentionTarget(place=number.place, at=number.look_at, head=number.axis), number.value)
         for row, number in numbers
         if number.look_at is not None
     ]
@@ -316,15 +316,15 @@ def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) 
 
 
 def _find_in_branches(
-    labels: Sequence[Sequence[Sequence[Placed]]], batch: TrainingBatch
-) -> Iterator[tuple[int, Placed]]:
+    labels: Sequence[Sequence[Sequence[TokenLabel]]], batch: TrainingBatch
+) -> Iterator[tuple[int, TokenLabel]]:
     """Yield labels of each branch of each lesson, with their rows."""
     for of_lesson, spans in zip(labels, batch.branches, strict=True):
         for of_branch, span in zip(of_lesson, spans, strict=False):
             yield from ((span.start + label.place, label) for label in of_branch)
 
 
-def _find_words(words: Sequence[Sequence[Sequence[Word]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+def _find_words(words: Sequence[Sequence[Sequence[WordLabel]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Return rows of words in branches, and their letters."""
     found = list(_find_in_branches(words, batch))
     return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
@@ -355,7 +355,7 @@ def _class_of(state: bool | None) -> int:
     return IGNORED if state is None else int(state)
 
 
-def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchLook]]) -> Tensor:
+def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchAttentionTarget]]) -> Tensor:
     """Join the looks of all lessons, with patches counted over all lessons."""
     found, start = [], 0
     for lesson, own in zip(lessons, looks, strict=True):

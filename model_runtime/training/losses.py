@@ -262,7 +262,10 @@ class SupervisedHeads:
 
 
 class AuxiliaryHeads(nn.Module):
-    """Small layers with which the losses read internal representations; trained with the model and not exported."""
+    """Small layers with which the losses read internal representations; trained with the model and not exported.
+
+    Attribute names are keys of training checkpoints.
+    """
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
@@ -357,13 +360,13 @@ class Losses:
         scores = self._read_patches(self.heads.order, batch.images, self.heads.word_length + 1)
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
-    def _find_gather(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_read_word_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.patch_looks, self._patches.gathering)
 
-    def _find_reach(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_target_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.reaches, self._patches.reaching)
 
-    def _find_mark(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_state_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.marks, self._patches.reaching)
 
     def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor, block: int) -> Tensor:
@@ -405,7 +408,7 @@ class Losses:
                 parts.append(cross_entropy(scores, which[: len(rows)]))
         return torch.stack(parts).mean() if parts else seen.hidden.new_zeros(())
 
-    def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_click_point(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_said = ~targets.aims.isnan().any(1)
         means = []
         for is_away in (False, True):
@@ -436,7 +439,7 @@ class Losses:
         ]
         return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
 
-    def _find_spell(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_char_position_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         rows, shares = targets.name_rows, []
         for number in range(max(self._layer_before, 1) if len(rows) else 0):
             mla = self.model.layers[number].attention
@@ -450,7 +453,7 @@ class Losses:
                     shares.append(find_log_shares(scores[is_said], places, head=head).mean())
         return -torch.stack(shares).mean() if shares else seen.hidden.new_zeros(())
 
-    def _find_seek(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_name_query_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.seek_rows):
             return seen.hidden.new_zeros(())
         number = self._layer_before
@@ -460,7 +463,7 @@ class Losses:
         places = targets.seek_at + batch.prefix.stop
         return -torch.stack([find_log_shares(scores, places, head=head) for head in self.supervised.seekers]).mean()
 
-    def _find_part(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_part_id(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.part_rows):
             return seen.hidden.new_zeros(())
         rows = self._inputs.of_layer[self._layer_before].x[targets.part_rows]
@@ -519,7 +522,7 @@ class Losses:
             return seen.hidden.new_zeros(())
         return self._find_looks(batch, targets, self.supervised.layer, self.supervised.heads)
 
-    def _find_again(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_second_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if targets.look_numbers.isnan().all():
             return seen.hidden.new_zeros(())
         return self._find_looks(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])

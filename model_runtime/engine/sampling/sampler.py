@@ -46,7 +46,7 @@ class DrawOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class SampledTokens:
     """Token drawn in each row, and the distribution that it was drawn from.
 
     The filters keep the most likely tokens of a row, ordered by id if equal, so their number and total weight describe
@@ -63,18 +63,18 @@ class Drawn:
     num_kept: Tensor
     mass: Tensor
 
-    def put(self, index: Tensor, rows: "Drawn") -> None:
+    def put(self, index: Tensor, rows: "SampledTokens") -> None:
         """Overwrite some rows."""
         self.token_ids[index], self.num_kept[index], self.mass[index] = rows.token_ids, rows.num_kept, rows.mass
 
 
-def make_drawn(token_ids: Tensor) -> Drawn:
+def make_drawn(token_ids: Tensor) -> SampledTokens:
     """Return a result for tokens without alternatives."""
     mass = torch.ones(len(token_ids), dtype=torch.float64, device=token_ids.device)
-    return Drawn(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
+    return SampledTokens(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
 
 
-def draw(logits: Tensor, options: DrawOptions) -> Drawn:
+def draw(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw one token of each row of (R, V) float32 logits, of which at least one is finite; -inf bans a token."""
     is_headed = (options.top_k < logits.shape[-1]) | (options.top_p < 1)
     if not bool(is_headed.any()):
@@ -86,7 +86,7 @@ def draw(logits: Tensor, options: DrawOptions) -> Drawn:
     return drawn
 
 
-def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
+def _draw_whole(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw from rows without top-k and top-p, which need no sorting."""
     weights = _to_weights(logits, logits.amax(-1), options)
     num_kept = torch.full(logits.shape[:1], logits.shape[-1], dtype=torch.int64, device=logits.device)
@@ -95,10 +95,10 @@ def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
         num_kept = is_kept.sum(-1)
         weights.mul_(is_kept)
     token_ids, mass = _pick(weights, options.uniform)
-    return Drawn(token_ids=token_ids, num_kept=num_kept, mass=mass)
+    return SampledTokens(token_ids=token_ids, num_kept=num_kept, mass=mass)
 
 
-def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
+def _draw_headed(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw from rows with top-k or top-p: sort the few hundred most likely tokens first, all if these are not
     enough.
     """
@@ -117,7 +117,7 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
         is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
         mass = cumulative.gather(1, last)
         token_ids = ids.gather(1, _search(cumulative, some.uniform[:, None] * mass, last))
-        found = Drawn(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
+        found = SampledTokens(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
         drawn.put(left[is_done], found)
         left = left[~is_done]
         if not len(left):
@@ -211,7 +211,7 @@ def make_raw_logprobs(logits: Tensor, token_ids: Sequence[int], tops: Sequence[i
 
 
 def make_processed_logprobs(
-    logits: Tensor, drawn: Drawn, temperature: Sequence[float], tops: Sequence[int]
+    logits: Tensor, drawn: SampledTokens, temperature: Sequence[float], tops: Sequence[int]
 ) -> list[TokenLogprob]:
     """Return log-probabilities of the drawn tokens and of the alternatives, in the distribution that was drawn from.
 
@@ -359,13 +359,13 @@ def _find_faults(logits: Tensor) -> dict[int, str]:
 
 
 def _list_processed(
-    logits: Tensor, drawn: Drawn, states: Sequence[SamplingState], rows: Sequence[int]
+    logits: Tensor, drawn: SampledTokens, states: Sequence[SamplingState], rows: Sequence[int]
 ) -> dict[int, TokenLogprob]:
     """Return log-probabilities of some rows' draws. A forced token is the only one in its row, with probability 1."""
     forced = {row: forced_id for row in rows if (forced_id := states[row].forced_id) is not None}
     free = [row for row in rows if row not in forced]
     index = torch.tensor(free, dtype=torch.int64, device=logits.device)
-    of_free = Drawn(token_ids=drawn.token_ids[index], num_kept=drawn.num_kept[index], mass=drawn.mass[index])
+    of_free = SampledTokens(token_ids=drawn.token_ids[index], num_kept=drawn.num_kept[index], mass=drawn.mass[index])
     asked = [states[row].params for row in free]
     found = make_processed_logprobs(
         logits[index], of_free, [one.temperature for one in asked], [one.logprobs or 0 for one in asked]
@@ -387,7 +387,7 @@ def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Seque
     return forced + [row for row, num in zip(ruled, num_left, strict=True) if num == 1]
 
 
-def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> Drawn:
+def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> SampledTokens:
     """Draw one token per row: the largest entry, of equal ones the lowest id, in greedy rows; the forced token in
     forced ones.
     """
@@ -403,7 +403,7 @@ def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> Drawn:
     return drawn
 
 
-def _draw_rows(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> Drawn:
+def _draw_rows(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> SampledTokens:
     options = []
     for row in rows:
         params = states[row].params

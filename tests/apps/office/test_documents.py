@@ -38,7 +38,7 @@ def test_chapters_merge(tmp_path: Path) -> None:
 
 def test_one_key_for_two_works(tmp_path: Path) -> None:
     assert merge_bibliographies(["@book{a, title={X}}", "@book{a,  title = {X}}"]).count("@book") == 1
-    with pytest.raises(OfficeError, match="'a' stands for two different works"):
+    with pytest.raises(OfficeError, match="'a' is used for two different works"):
         merge_bibliographies(["@book{a, title={X}}", "@book{a, title={Y}}"])
 
 
