@@ -56,12 +56,12 @@ class PreparedFiles:
             pass
         except (OSError, CheckpointError, ValueError) as error:
             log.warning("%s cannot be used and is made again: %s", path, error)
-        made = make()
+        value = make()
         try:
-            _write(path, made)
+            _write(path, value)
         except OSError as error:
             log.warning("%s cannot be kept, the next start makes it again: %s", path, error.strerror or error)
-        return made
+        return value
 
     def _read(self, path: Path) -> Any:
         kind = _find_class(path.with_suffix(".json").read_text("utf-8"))
@@ -82,10 +82,10 @@ def open_prepared(root: Path, fingerprint: Fingerprint, comm: Comm, device: torc
     return PreparedFiles(folder=root.expanduser() / key, rank=f"{comm.rank}-of-{comm.size}", device=device)
 
 
-def _write(path: Path, made: Any) -> None:
+def _write(path: Path, prepared: Any) -> None:
     """Write both files under temporary names first, so that an interrupted start leaves no file that looks complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {field.name: getattr(made, field.name) for field in fields(made)}
+    tensors = {field.name: getattr(prepared, field.name) for field in fields(prepared)}
     plan = {
         name: TensorSpec(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
     }
@@ -93,7 +93,7 @@ def _write(path: Path, made: Any) -> None:
     try:
         write_shard(part, plan, ((name, value.cpu()) for name, value in tensors.items()))
         part.replace(path)
-        part.write_text(f"{type(made).__module__}:{type(made).__qualname__}", "utf-8")
+        part.write_text(f"{type(prepared).__module__}:{type(prepared).__qualname__}", "utf-8")
         part.replace(path.with_suffix(".json"))
     finally:
         with suppress(FileNotFoundError):

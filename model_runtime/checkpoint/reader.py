@@ -88,8 +88,8 @@ class Checkpoint:
         place = self.places.get(name)
         if place is None:
             file_name = self.lost.get(name)
-            what = f" (its shard {file_name} cannot be read)" if file_name else ""
-            raise CheckpointError(f"no tensor {name} in {self.model_dir}{what}")
+            origin = f" (its shard {file_name} cannot be read)" if file_name else ""
+            raise CheckpointError(f"no tensor {name} in {self.model_dir}{origin}")
         tensor: Tensor = self._open_file(place.file_name).get_tensor(place.stored_name)
         return tensor[index] if index else tensor
 
@@ -156,8 +156,8 @@ def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head])
     for file_name, head in heads.items() if weight_map else ():
         unlisted = [name for name in head if weight_map.get(name) != file_name]
         if unlisted:
-            what = f"{_count(unlisted)} that {INDEX} does not place there"
-            faults.append(f"{file_name} holds {what}: {_first(unlisted)}")
+            problem = f"{_count(unlisted)} that {INDEX} does not place there"
+            faults.append(f"{file_name} holds {problem}: {_first(unlisted)}")
     absent: dict[str, list[str]] = {}
     for name, file_name in weight_map.items():
         if file_name in heads and name not in heads[file_name]:
@@ -188,14 +188,14 @@ def _first(names: list[str]) -> str:
 
 
 def _find_fingerprint(model_dir: Path, names: list[str]) -> Fingerprint:
-    found = []
+    entries = []
     for name in names:
         try:
             stat = (model_dir / name).stat()
-            found.append((name, stat.st_size, stat.st_mtime_ns))
+            entries.append((name, stat.st_size, stat.st_mtime_ns))
         except OSError:
-            found.append((name, -1, -1))
-    return tuple(found)
+            entries.append((name, -1, -1))
+    return tuple(entries)
 
 
 class TensorSource(Protocol):
@@ -221,8 +221,8 @@ def copy_into(target: "Tensor", stored: "Tensor", name: str) -> None:
         CheckpointError: If the shapes differ.
     """
     if target.shape != stored.shape:
-        found, expected = tuple(stored.shape), tuple(target.shape)
-        raise CheckpointError(f"{name} has the shape {found}, expected {expected}: config.json and weights disagree")
+        actual, expected = tuple(stored.shape), tuple(target.shape)
+        raise CheckpointError(f"{name} has the shape {actual}, expected {expected}: config.json and weights disagree")
     target.copy_(stored)
 
 
@@ -265,7 +265,7 @@ def _difference(place: TensorLocation, info: TensorInfo) -> str:
     return f"is {stored.dtype} {list(stored.shape)}, expected {dtypes} {list(info.shape)}"
 
 
-def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
+def _tell(noun: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
     """Return one sentence on the first few kinds of tensors, grouped by name without numbers and by detail."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for name, detail in names:
@@ -273,10 +273,10 @@ def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -
     if not kinds:
         return []
     total = sum(map(len, kinds.values()))
-    told = [_describe(group, detail, checkpoint) for (_, detail), group in list(kinds.items())[:MAX_KINDS]]
+    messages = [_describe(group, detail, checkpoint) for (_, detail), group in list(kinds.items())[:MAX_KINDS]]
     if len(kinds) > MAX_KINDS:
-        told.append(f"and {len(kinds) - MAX_KINDS} more kinds")
-    return [f"{total:,} {'tensor' if total == 1 else 'tensors'} {what}: {', '.join(told)}"]
+        messages.append(f"and {len(kinds) - MAX_KINDS} more kinds")
+    return [f"{total:,} {'tensor' if total == 1 else 'tensors'} {noun}: {', '.join(messages)}"]
 
 
 def _describe(names: list[str], detail: str, checkpoint: Checkpoint) -> str:
@@ -287,8 +287,8 @@ def _describe(names: list[str], detail: str, checkpoint: Checkpoint) -> str:
     count = f" ({len(names):,} tensors)" if len(names) > 1 else ""
     files = sorted({checkpoint.places[name].file_name for name in names if name in checkpoint.places})
     more = f" and {len(files) - 1} other files" if len(files) > 1 else ""
-    where = f" in {files[0]}{more}" if files else ""
-    return text + count + where + (f" {detail}" if detail else "")
+    location = f" in {files[0]}{more}" if files else ""
+    return text + count + location + (f" {detail}" if detail else "")
 
 
 def _span(values: list[int]) -> str:

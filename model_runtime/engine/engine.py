@@ -48,10 +48,10 @@ class Admission:
         StopChecker(request.params.stop)
         if request.params.grammar is not None:
             self._grammars.compile(request.params.grammar)  # cached: the engine's own call reuses it
-        found, most = len(request.prompt.token_ids), self.card.max_prompt_len
-        if found > most:
+        length, most = len(request.prompt.token_ids), self.card.max_prompt_len
+        if length > most:
             in_media = sum(span.item.num_tokens for span in request.prompt.media)
-            text = f"the prompt has {found} tokens ({in_media} of images or video); the model takes {most} and a reply"
+            text = f"the prompt has {length} tokens ({in_media} of images or video); the model takes {most} and a reply"
             raise InvalidRequestError(
                 f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
             )
@@ -168,8 +168,10 @@ def describe_out_of_memory(sequence: Sequence, error: BaseException) -> str:
     """Return the error text for the client of the request that was dropped."""
     media = sum(span.item.num_patches for span in sequence.request.prompt.media)
     first = (str(error).splitlines() or ["MemoryError"])[0][:200]
-    found = f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
-    return f"{found}: {first}. Send fewer or smaller images, or ask the operator for a smaller max_num_batched_tokens"
+    message = (
+        f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
+    )
+    return f"{message}: {first}. Send fewer or smaller images, or ask the operator for a smaller max_num_batched_tokens"
 
 
 Outputs = list[tuple[str, EngineOutput]]

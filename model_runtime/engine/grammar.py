@@ -90,11 +90,11 @@ def check_size(schema: dict[str, Any], *, param: str) -> None:
     for _ in range(MAX_DEPTH):
         inner = [_find_inner(value) for value in level]
         if any(len(value) > MAX_MEMBERS for value in level if isinstance(value, dict)) or any(
-            len(found) > MAX_MEMBERS for found in inner
+            len(values) > MAX_MEMBERS for values in inner
         ):
             text = f"an object or list of the schema has more than {MAX_MEMBERS} members"
             raise InvalidRequestError(f"{text}; only lists of plain values may be longer", param=param)
-        level = [value for found in inner for value in found]
+        level = [value for values in inner for value in values]
         num_values += len(level)
         if num_values > MAX_VALUES:
             raise InvalidRequestError(f"the schema has more than {MAX_VALUES} objects and lists", param=param)

@@ -68,9 +68,9 @@ class StopChecker:
             return text, None
         pending = self._held + text
         for place, char in enumerate(text, start=len(self._held)):
-            found = [pattern.text for pattern in self._patterns if pattern.step(char)]
-            if found:
-                longest = max(found, key=len)
+            matches = [pattern.text for pattern in self._patterns if pattern.step(char)]
+            if matches:
+                longest = max(matches, key=len)
                 self.flush()
                 return pending[: place + 1 - len(longest)], longest
         num_safe = len(pending) - max(pattern.num_matched for pattern in self._patterns)

@@ -78,11 +78,11 @@ def find_vllm(vllm: str) -> Path:
     path = Path(vllm).expanduser()
     if path.is_dir():
         path = path / "bin" / "vllm"
-    found = shutil.which(str(path)) if path.parent != Path() else shutil.which(vllm)
-    if found is None:
+    program = shutil.which(str(path)) if path.parent != Path() else shutil.which(vllm)
+    if program is None:
         advice = "Install vLLM in a virtual environment of its own and name it: --vllm FOLDER"
         raise RuntimeFault(f"{str(path)!r} is no program that can be run. {advice}")
-    return Path(found)
+    return Path(program)
 
 
 def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
@@ -105,8 +105,8 @@ def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
 def parse_version(text: str) -> Version | None:
     """Return the version in the last line of a text, such as `0.20.0rc1+cpu`; None if there is none."""
     lines = text.strip().splitlines()
-    found = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", lines[-1]) if lines else None
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", lines[-1]) if lines else None
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
 def find_bounds(version: Version, options: VllmOptions) -> list[KnownProblem]:
@@ -272,13 +272,13 @@ def make_vllm_environment(options: VllmOptions, environment: Mapping[str, str]) 
     Raises:
         RuntimeFault: If the environment variable for the key is empty or not set.
     """
-    made = {**environment, **(own_environment(options))}
+    variables = {**environment, **(own_environment(options))}
     if options.api_key_env is not None:
         key = environment.get(options.api_key_env, "")
         if not key:
             raise RuntimeFault(f"--api-key-env names {options.api_key_env}, which is not set; set it to the key")
-        made["VLLM_API_KEY"] = key
-    return made
+        variables["VLLM_API_KEY"] = key
+    return variables
 
 
 def own_environment(options: VllmOptions) -> dict[str, str]:

@@ -70,9 +70,9 @@ def find_gpu(name: str, *, memory_gib: float | None = None, bandwidth_tb_s: floa
     Raises:
         RuntimeFault: If it is unknown and one of the two numbers is missing, or a number is not positive.
     """
-    for what, value in (("memory", memory_gib), ("bandwidth", bandwidth_tb_s)):
+    for noun, value in (("memory", memory_gib), ("bandwidth", bandwidth_tb_s)):
         if value is not None and value <= 0:
-            raise RuntimeFault(f"the GPU's {what} is {value}, expected a positive number")
+            raise RuntimeFault(f"the GPU's {noun} is {value}, expected a positive number")
     listed = {_key(gpu.name): gpu for gpu in GPUS}
     gpu = listed.get(_key(name))
     if gpu is not None:
@@ -222,7 +222,9 @@ def make_plan(request: PlanRequest) -> DeploymentPlan:
     """
     _check(request)
     placements = [place(request, layout) for layout in find_layouts(request)]
-    placements.sort(key=lambda found: (not found.fits, found.floors[0].step_ms if found.fits else -found.free_gib))
+    placements.sort(
+        key=lambda estimate: (not estimate.fits, estimate.floors[0].step_ms if estimate.fits else -estimate.free_gib)
+    )
     fits = any(placement.fits for placement in placements)
     return DeploymentPlan(request=request, placements=tuple(placements), advice=() if fits else tuple(_advice(request)))
 
@@ -346,13 +348,13 @@ def make_floor(request: PlanRequest, layout: Layout, batch: int) -> StepLowerBou
 
 def _advice(request: PlanRequest) -> Iterator[str]:
     """Yield alternatives that would fit."""
-    best = max((place(request, layout) for layout in find_layouts(request)), key=lambda found: found.free_gib)
-    what = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
+    best = max((place(request, layout) for layout in find_layouts(request)), key=lambda estimate: estimate.free_gib)
+    gpus = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
     if best.max_context > 0:
-        yield f"{what}: {best.max_context:,} tokens of context fit ({best.layout.name}), not {request.context_len:,}"
+        yield f"{gpus}: {best.max_context:,} tokens of context fit ({best.layout.name}), not {request.context_len:,}"
     else:
         needed = f"{best.weights_gib:.1f} GiB of weights on a GPU ({best.layout.name})"
-        yield f"{what}: too small by {-best.free_gib:.1f} GiB: {needed}"
+        yield f"{gpus}: too small by {-best.free_gib:.1f} GiB: {needed}"
     nodes = find_num_nodes(request)
     if nodes is not None:
         yield f"it fits on {nodes} nodes of {request.gpus_per_node} x {request.gpu.name} each"

@@ -103,10 +103,10 @@ def _cut_png(data: bytes) -> ImageData:
 def _cut_jpeg(data: bytes) -> ImageData:
     kept, orientation, size, scans, pos = [data[:2]], 1, None, 0, 2
     for _ in _pieces("JPEG", "segments"):
-        found = _JPEG_MARKER.search(data, pos)
-        if found is None:
+        match = _JPEG_MARKER.search(data, pos)
+        if match is None:
             break
-        pos, marker = found.start(), data[found.start() + 1]
+        pos, marker = match.start(), data[match.start() + 1]
         if marker in _JPEG_BARE:
             kept.append(data[pos : pos + 2])
             pos += 2
@@ -141,8 +141,8 @@ def _cut_gif(data: bytes) -> ImageData:
     head, control = data[:pos], b""
     blocks = _pieces("GIF", "blocks before its first image")
     for _ in blocks:
-        found = _GIF_BLOCK.search(data, pos)
-        pos = found.start() if found else len(data)
+        match = _GIF_BLOCK.search(data, pos)
+        pos = match.start() if match else len(data)
         if data[pos : pos + 1] != b"!":
             break
         start, label = pos, data[pos + 1 : pos + 2]
@@ -197,8 +197,8 @@ def _read_bmp(data: bytes) -> ImageData:
     return ImageData(data=data, size=(abs(width), abs(height)))
 
 
-def _pieces(kind: str, what: str) -> "_Counted":
-    return _Counted(f"the {kind} has more than {MAX_PIECES} {what}: save it anew")
+def _pieces(kind: str, noun: str) -> "_Counted":
+    return _Counted(f"the {kind} has more than {MAX_PIECES} {noun}: save it anew")
 
 
 class _Counted:
@@ -237,8 +237,8 @@ def _exif_orientation(data: bytes) -> int:
 
 
 def _xmp_orientation(data: bytes, start: int, end: int) -> int:
-    found = _XMP.search(data, start, end)
-    return int(found[1]) if found else 1
+    match = _XMP.search(data, start, end)
+    return int(match[1]) if match else 1
 
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
@@ -317,16 +317,16 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
+def check_bytes(size_bytes: int, limit_bytes: int, noun: str) -> None:
     """Check that data is not empty and not too large.
 
     Raises:
         MediaError: If it is.
     """
     if not size_bytes:
-        raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_media")
+        raise MediaError(f"the {noun} is empty: 0 bytes", code="invalid_media")
     if size_bytes > limit_bytes:
-        text = f"the {what} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
+        text = f"the {noun} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
         raise MediaError(text, code="media_too_large")
 
 

@@ -103,24 +103,28 @@ def load_media_options(model_dir: Path) -> MediaOptions:
     return parse_media_options(content, str(path))
 
 
-def parse_media_options(content: object, where: str) -> MediaOptions:
+def parse_media_options(content: object, source: str) -> MediaOptions:
     """Parse the object of the file.
 
     Raises:
         ConfigError: If a value has the wrong type, or requires something that this runtime does not support.
     """
-    found = content.get("media_proc_cfg") if isinstance(content, dict) else None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{where}: there is no object media_proc_cfg; is it the file of a Kimi K2.5 release?")
+    options = content.get("media_proc_cfg") if isinstance(content, dict) else None
+    if not isinstance(options, dict):
+        raise ConfigError(f"{source}: there is no object media_proc_cfg; is it the file of a Kimi K2.5 release?")
     for name, expected in FIXED.items():
-        if found.get(name, expected) != expected:
-            raise ConfigError(f"{where}: media_proc_cfg.{name} is {found[name]!r}; this runtime has {expected!r} only")
-    own = {each.name: found[each.name] for each in fields(MediaOptions) if each.name in found and each.name != "extra"}
+        if options.get(name, expected) != expected:
+            raise ConfigError(
+                f"{source}: media_proc_cfg.{name} is {options[name]!r}; this runtime has {expected!r} only"
+            )
+    own = {
+        each.name: options[each.name] for each in fields(MediaOptions) if each.name in options and each.name != "extra"
+    }
     for name, value in own.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or value <= 0 or (name != "sample_fps" and value != int(value)):
-            raise ConfigError(f"{where}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
-    extra = {name: value for name, value in found.items() if name not in own}
+            raise ConfigError(f"{source}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
+    extra = {name: value for name, value in options.items() if name not in own}
     return MediaOptions(**own, extra=MappingProxyType(extra))
 
 

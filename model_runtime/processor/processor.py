@@ -151,7 +151,7 @@ def decode_frames(
     Raises:
         MediaError: If none of them can be decoded.
     """
-    found = 0
+    count = 0
     with _open(source) as container:
         stream = _video_stream(container)
         stream.thread_type = "AUTO"
@@ -159,9 +159,9 @@ def decode_frames(
         stream.codec_context.options = {"max_pixels": str(2 * max_pixels)}
         reader = _by_time(container, stream, index, wanted) if index.times else _by_count(container, stream, wanted)
         for number, frame in reader:
-            found += 1
+            count += 1
             yield SampledFrame(index=number, image=frame.to_image())
-    if not found:
+    if not count:
         raise MediaError("no frame of the video can be decoded", code="invalid_media")
 
 
@@ -291,8 +291,8 @@ class Processor:
         """
         for frame in frames:
             if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
-                found = f"{frame.dtype} of shape {frame.shape}"
-                raise MediaError(f"a video frame is {found}, expected uint8 of (height, width, 3)")
+                actual = f"{frame.dtype} of shape {frame.shape}"
+                raise MediaError(f"a video frame is {actual}, expected uint8 of (height, width, 3)")
         return self._chunk([Image.fromarray(frame) for frame in frames])
 
     def video(self, source: bytes | Path) -> tuple[tuple[str, MediaItem], ...]:

@@ -56,10 +56,10 @@ Json = dict[str, Any]
 def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer, *, with_sampled: bool) -> list[Json]:
     """Return `logprobs.content` of a chat answer; `with_sampled` adds a flag for tokens chosen by the model."""
     return [
-        _entry(one.token_id, one.logprob, tokenizer)
-        | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in one.top]}
-        | ({"sampled": one.sampled} if with_sampled else {})
-        for one in logprobs
+        _entry(entry.token_id, entry.logprob, tokenizer)
+        | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in entry.top]}
+        | ({"sampled": entry.sampled} if with_sampled else {})
+        for entry in logprobs
     ]
 
 
@@ -81,15 +81,15 @@ def text_logprobs(
         offset += len(text)
     return {
         "tokens": texts,
-        "token_logprobs": [None if one is None else finite(one.logprob) for one in logprobs],
+        "token_logprobs": [None if logprob is None else finite(logprob.logprob) for logprob in logprobs],
         "top_logprobs": [
-            {token_text(token_id, tokenizer): finite(logprob) for token_id, logprob in one.top}
-            if one and one.top
+            {token_text(token_id, tokenizer): finite(logprob) for token_id, logprob in entry.top}
+            if entry and entry.top
             else None
-            for one in logprobs
+            for entry in logprobs
         ],
         "text_offset": offsets,
-        **({"sampled": [one is not None and one.sampled for one in logprobs]} if with_sampled else {}),
+        **({"sampled": [logprob is not None and logprob.sampled for logprob in logprobs]} if with_sampled else {}),
     }
 
 
@@ -97,12 +97,12 @@ def prompt_logprobs_json(logprobs: Sequence[TokenLogprob | None], tokenizer: Tok
     """Return one entry per prompt token: by id, its own first, then the most likely; None for the first token."""
     return [
         None
-        if one is None
+        if entry is None
         else {
             str(token_id): {"logprob": finite(logprob), "decoded_token": token_text(token_id, tokenizer)}
-            for token_id, logprob in [(one.token_id, one.logprob), *one.top]
+            for token_id, logprob in [(entry.token_id, entry.logprob), *entry.top]
         }
-        for one in logprobs
+        for entry in logprobs
     ]
 
 
@@ -172,13 +172,13 @@ def fingerprint(model: str) -> str:
     return "fp_" + hashlib.sha256(f"model_runtime 1 {model}".encode()).hexdigest()[:12]
 
 
-def check_stream_options(asked: SamplingFields) -> None:
+def check_stream_options(body: SamplingFields) -> None:
     """Check that stream options are given only with a stream.
 
     Raises:
         RequestError: If they are given without a stream.
     """
-    if asked.stream_options is not None and not asked.stream:
+    if body.stream_options is not None and not body.stream:
         raise InvalidRequestError("stream_options is set; expected stream: true beside it", param="stream_options")
 
 

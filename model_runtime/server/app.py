@@ -109,18 +109,18 @@ class RequestMiddleware:
         digest = _digest(key.strip())
         matches = [hmac.compare_digest(digest, known) for known in self._key_digests]
         if kind.lower() != "bearer" or not any(matches):
-            found = "an unknown key" if header else "no key"
-            text = f"found {found}; expected the header 'Authorization: Bearer KEY' with a key of this server"
+            problem = "an unknown key" if header else "no key"
+            text = f"found {problem}; expected the header 'Authorization: Bearer KEY' with a key of this server"
             raise InvalidRequestError(text, code="invalid_api_key", status=401)
 
     def _limited(self, receive: Receive) -> Receive:
-        most, found = self._options.max_body_bytes, 0
+        most, size_bytes = self._options.max_body_bytes, 0
 
         async def receive_limited() -> Message:
-            nonlocal found
+            nonlocal size_bytes
             message = await receive()
-            found += len(message.get("body", b""))
-            if found > most:
+            size_bytes += len(message.get("body", b""))
+            if size_bytes > most:
                 raise _too_large(most)
             return message
 

@@ -112,8 +112,8 @@ def _wrong_field(error: ValidationError, raw: bytes) -> InvalidRequestError:
         return InvalidRequestError(
             f"the body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}", code="invalid_json"
         )
-    same_field = [one for one in others if one["loc"][:1] == first["loc"][:1]]  # including branches of a union
-    first = max([first, *same_field], key=lambda one: len(one["loc"]))
+    same_field = [other for other in others if other["loc"][:1] == first["loc"][:1]]  # including branches of a union
+    first = max([first, *same_field], key=lambda error: len(error["loc"]))
     path = ".".join(_path(first["loc"], raw))
     rest = f" ({len(others)} more)" if others else ""
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
@@ -122,14 +122,14 @@ def _wrong_field(error: ValidationError, raw: bytes) -> InvalidRequestError:
 
 def _say(error: ErrorDetails) -> str:
     """Describe the found and the expected value."""
-    said = error["msg"][:1].lower() + error["msg"][1:]
+    message = error["msg"][:1].lower() + error["msg"][1:]
     match error["type"]:
         case "missing":
-            return said
+            return message
         case "union_tag_invalid":
             return f"found type {_shorten(error['ctx']['tag'])}, expected one of {error['ctx']['expected_tags']}"
         case _:
-            return f"found {_shorten(error['input'])}, expected: {said}"
+            return f"found {_shorten(error['input'])}, expected: {message}"
 
 
 def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:

@@ -67,9 +67,9 @@ class AccessLogRecord:
         )
 
 
-def make_request_id(given: str) -> str:
+def make_request_id(client_id: str) -> str:
     """Return the client's id if it is short printable ASCII, otherwise a new one."""
-    return given if _GIVEN_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
+    return client_id if _GIVEN_ID.fullmatch(client_id) else f"req-{uuid.uuid4().hex}"
 
 
 PREFIX = "k25_"

@@ -260,7 +260,7 @@ def make_reply_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> StreamingAnswer:
+def make_answer(state: ServerState, body: SamplingFields, prepare: Prepare) -> StreamingAnswer:
     """Return the answer to a sampling request; `prepare` reads media and text within the request's limits."""
 
     async def produce(deadline: RequestDeadline) -> AsyncGenerator[bytes, None]:
@@ -275,6 +275,6 @@ def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> 
                     yield piece
         yield reply.end()
 
-    ignored = ignored_fields(asked.unknown_fields)
+    ignored = ignored_fields(body.unknown_fields)
     headers = {"x-ignored-fields": ignored} if ignored else {}
-    return StreamingAnswer(produce, state.options, is_stream=bool(asked.stream), headers=headers)
+    return StreamingAnswer(produce, state.options, is_stream=bool(body.stream), headers=headers)

@@ -239,10 +239,10 @@ class Tokenizer:
         ids: list[int] = []
         for part in split_text(text):
             check_cancelled()
-            found = self.encoding.encode_ordinary(part)
+            encoded = self.encoding.encode_ordinary(part)
             if budget is not None:
-                budget.spend(len(found))
-            ids += found
+                budget.spend(len(encoded))
+            ids += encoded
         self._seen.put(text, ids)
         return ids
 

@@ -257,8 +257,8 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
         for word in lesson.words
     ]
-    said = {row for row, _ in numbers}
-    rows = torch.tensor([row for row in spoken if row not in said], dtype=torch.int64)
+    number_rows = {row for row, _ in numbers}
+    rows = torch.tensor([row for row in spoken if row not in number_rows], dtype=torch.int64)
     return Targets(
         rows=rows,
         tokens=batch.token_ids[rows + 1],
@@ -326,8 +326,8 @@ def _find_in_branches(
 
 def _find_words(words: Sequence[Sequence[Sequence[WordLabel]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Return rows of words in branches, and their letters."""
-    found = list(_find_in_branches(words, batch))
-    return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
+    labels = list(_find_in_branches(words, batch))
+    return torch.tensor([row for row, _ in labels], dtype=torch.int64), _pad([word.letters for _, word in labels])
 
 
 def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:
@@ -357,11 +357,11 @@ def _class_of(state: bool | None) -> int:
 
 def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchAttentionTarget]]) -> Tensor:
     """Join the looks of all lessons, with patches counted over all lessons."""
-    found, start = [], 0
+    rows, start = [], 0
     for lesson, own in zip(lessons, looks, strict=True):
-        found += [(start + look.place, start + look.at, look.head) for look in own]
+        rows += [(start + look.place, start + look.at, look.head) for look in own]
         start += _count_patches(lesson)
-    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
+    return torch.tensor(rows, dtype=torch.int64).view(-1, 3)
 
 
 def _count_patches(lesson: Lesson) -> int:

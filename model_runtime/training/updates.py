@@ -93,8 +93,8 @@ class Muon:
             names += present
             updates += [next(made_here) if place in own else averages.new_zeros(shape) for place in range(len(present))]
         if updates:
-            made = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
-            parts = torch.split(made, [update.numel() for update in updates])
+            joined = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
+            parts = torch.split(joined, [update.numel() for update in updates])
             for name, change in zip(names, parts, strict=True):
                 matrix = self._matrices[name]
                 scale = RMS * max(matrix.shape) ** 0.5

@@ -132,11 +132,11 @@ class ToolNames:
         """Return the only tool that accepts these arguments, or None."""
         if len(self._keys) == 1:
             return next(iter(self._keys))
-        given = _keys_of(arguments)
-        if given is None:
+        argument_names = _keys_of(arguments)
+        if argument_names is None:
             return None
-        taking = [name for name, keys in self._keys.items() if _takes(keys, given)]
-        exact = [name for name in taking if self._keys[name].known == given]
+        taking = [name for name, keys in self._keys.items() if _takes(keys, argument_names)]
+        exact = [name for name in taking if self._keys[name].known == argument_names]
         return next((names[0] for names in (taking, exact) if len(names) == 1), None)
 
 
@@ -149,8 +149,8 @@ def _compact(text: str) -> str:
     return _NOT_ALNUM.sub("", text)
 
 
-def _takes(keys: ToolKeys, given: Collection[str]) -> bool:
-    return keys.required.issubset(given) and (keys.is_open or keys.known.issuperset(given))
+def _takes(keys: ToolKeys, keys_used: Collection[str]) -> bool:
+    return keys.required.issubset(keys_used) and (keys.is_open or keys.known.issuperset(keys_used))
 
 
 def _keys_of(arguments: str) -> frozenset[str] | None:
@@ -277,14 +277,14 @@ class StringTracker:
         position = 1 if self._is_escaped and text else 0
         self._is_escaped = self._is_escaped and not text
         while True:
-            found = (_IN_STRING if self.in_string else _OUT_OF_STRING).search(text, position)
-            if found is None:
+            match = (_IN_STRING if self.in_string else _OUT_OF_STRING).search(text, position)
+            if match is None:
                 return
-            if found[0] == '"':
+            if match[0] == '"':
                 self.in_string = not self.in_string
-                position = found.end()
+                position = match.end()
             else:
-                position = found.end() + 1
+                position = match.end() + 1
                 self._is_escaped = position > len(text)
 
 

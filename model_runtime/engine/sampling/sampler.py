@@ -117,8 +117,8 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> SampledTokens:
         is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
         mass = cumulative.gather(1, last)
         token_ids = ids.gather(1, _search(cumulative, some.uniform[:, None] * mass, last))
-        found = SampledTokens(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
-        drawn.put(left[is_done], found)
+        finished = SampledTokens(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
+        drawn.put(left[is_done], finished)
         left = left[~is_done]
         if not len(left):
             break
@@ -224,7 +224,7 @@ def make_processed_logprobs(
     if not len(logits):
         return []
     peak, log_mass = logits.amax(-1, keepdim=True).double(), drawn.mass.log()[:, None]
-    scale = torch.tensor([one or 1.0 for one in temperature], dtype=torch.float64, device=logits.device)[:, None]
+    scale = torch.tensor([value or 1.0 for value in temperature], dtype=torch.float64, device=logits.device)[:, None]
     most = torch.minimum(drawn.num_kept, (logits > float("-inf")).sum(-1))
     kept = [min(top, num) for top, num in zip(tops, most.tolist(), strict=True)]
     return _list_logprobs(
@@ -234,21 +234,21 @@ def make_processed_logprobs(
 
 def make_prompt_logprobs(logits: Tensor, token_ids: Sequence[int], top: int) -> list[TokenLogprob]:
     """Return log-probabilities of prompt tokens: row i of `logits`, (N, V) float32, is the prediction of token i."""
-    found = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
-    return [replace(one, sampled=False) for one in found]
+    logprobs = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
+    return [replace(logprob, sampled=False) for logprob in logprobs]
 
 
 def _list_logprobs(
     logits: Tensor, token_ids: Sequence[int], tops: Sequence[int], normalize: Callable[[Tensor], Tensor]
 ) -> list[TokenLogprob]:
     """List log-probabilities of each row. `normalize` converts (N, K) logits to log-probabilities."""
-    taken = normalize(logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None]))[:, 0]
+    chosen = normalize(logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None]))[:, 0]
     values, ids = _find_top(logits, max(tops))
     best = normalize(values).tolist()
     return [
         TokenLogprob(token_id=token_id, logprob=logprob, top=tuple(zip(row_ids[:top], row[:top], strict=True)))
         for token_id, logprob, row_ids, row, top in zip(
-            token_ids, taken.tolist(), ids.tolist(), best, tops, strict=True
+            token_ids, chosen.tolist(), ids.tolist(), best, tops, strict=True
         )
     ]
 
@@ -300,8 +300,10 @@ class Sampler:
         if not states:
             return []
         faults = _find_faults(logits)
-        asked = [row for row, state in enumerate(states) if state.params.logprobs is not None and row not in faults]
-        raw_rows = [row for row in asked if states[row].params.logprobs_mode == "raw_logprobs"]
+        logprob_rows = [
+            row for row, state in enumerate(states) if state.params.logprobs is not None and row not in faults
+        ]
+        raw_rows = [row for row in logprob_rows if states[row].params.logprobs_mode == "raw_logprobs"]
         raw = logits[raw_rows] if raw_rows else logits[:0]
         faults |= self._constrain(logits, states, faults)
         for row in faults:
@@ -309,10 +311,10 @@ class Sampler:
         drawn = _draw_batch(logits, states)
         token_ids: list[int] = drawn.token_ids.tolist()
         tops = [states[row].params.logprobs or 0 for row in raw_rows]
-        found = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
-        logprobs = dict(zip(raw_rows, found, strict=True))
-        logprobs |= _list_processed(logits, drawn, states, [row for row in asked if row not in logprobs])
-        for row in _find_unsampled(logits, states, asked):
+        listed = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
+        logprobs = dict(zip(raw_rows, listed, strict=True))
+        logprobs |= _list_processed(logits, drawn, states, [row for row in logprob_rows if row not in logprobs])
+        for row in _find_unsampled(logits, states, logprob_rows):
             logprobs[row] = replace(logprobs[row], sampled=False)
         return [
             Sampled(token_id=-1, fault=faults[row])
@@ -331,7 +333,7 @@ class Sampler:
             for row, state in enumerate(states)
             if row not in faults and state.forced_id is None and (matcher := state.active_matcher)
         }
-        found = apply_grammars(logits, matchers)
+        faults_found = apply_grammars(logits, matchers)
         if len(self._banned):
             self._banned = self._banned.to(logits.device)
             logits.index_fill_(1, self._banned, float("-inf"))
@@ -340,8 +342,8 @@ class Sampler:
                 logits[row, list(banned)] = float("-inf")
         for row, peak in enumerate(logits.amax(-1).tolist()):
             if peak == float("-inf") and row not in faults and states[row].forced_id is None:
-                found.setdefault(row, "no token is left: grammar, bans and min_tokens contradict each other")
-        return found
+                faults_found.setdefault(row, "no token is left: grammar, bans and min_tokens contradict each other")
+        return faults_found
 
 
 def _find_faults(logits: Tensor) -> dict[int, str]:
@@ -366,15 +368,18 @@ def _list_processed(
     free = [row for row in rows if row not in forced]
     index = torch.tensor(free, dtype=torch.int64, device=logits.device)
     of_free = SampledTokens(token_ids=drawn.token_ids[index], num_kept=drawn.num_kept[index], mass=drawn.mass[index])
-    asked = [states[row].params for row in free]
-    found = make_processed_logprobs(
-        logits[index], of_free, [one.temperature for one in asked], [one.logprobs or 0 for one in asked]
+    params = [states[row].params for row in free]
+    listed = make_processed_logprobs(
+        logits[index],
+        of_free,
+        [row_params.temperature for row_params in params],
+        [row_params.logprobs or 0 for row_params in params],
     )
     alone = {
         row: TokenLogprob(token_id=token_id, logprob=0.0, top=((token_id, 0.0),) if states[row].params.logprobs else ())
         for row, token_id in forced.items()
     }
-    return alone | dict(zip(free, found, strict=True))
+    return alone | dict(zip(free, listed, strict=True))
 
 
 def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> list[int]:
