@@ -37,7 +37,9 @@ def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda te
     from model_runtime.server.run import listen, serve
 
     if not options.model_dir.is_dir():
-        raise ConfigError(f"{options.model_dir} is no folder; expected that of a Kimi K2.5 release, with config.json")
+        raise ConfigError(
+            f"{options.model_dir} is not a folder; expected the folder of a Kimi K2.5 release, with config.json"
+        )
     listen(options.host, options.port).close()  # report a port in use before loading, which takes minutes
     server_options = make_server_options(options)
     processor = Processor.load(options.model_dir)
@@ -78,7 +80,7 @@ def read_keys(variable: str | None) -> tuple[str, ...]:
         return ()
     keys = tuple(key.strip() for key in os.environ.get(variable, "").split(",") if key.strip())
     if not keys:
-        raise ConfigError(f"the variable {variable} holds no API key; set it, or leave the option out to ask for none")
+        raise ConfigError(f"the variable {variable} holds no API key; set it, or omit the option to require none")
     return keys
 
 

@@ -78,7 +78,7 @@ class CheckedEndpoint:
         """Look up the model's name, which also checks that a server answers.
 
         Raises:
-            RuntimeFault: If nothing answers at the address, or it requires another key.
+            RuntimeFault: If no response from the address, or it requires another key.
         """
         try:
             raw = self.get("/models")
@@ -87,10 +87,12 @@ class CheckedEndpoint:
                 raw = self.get("/models")
         except NoResponse as error:
             raise RuntimeFault(
-                f"nothing answers at {self.url}: {error}. Expected such as http://HOST:8000/v1"
+                f"no response from {self.url}: {error}. Expected a URL such as http://HOST:8000/v1"
             ) from error
         if raw.status in (401, 403):
-            raise RuntimeFault(f"{self.url} refuses the key (HTTP {raw.status}); name its variable: --api-key-env NAME")
+            raise RuntimeFault(
+                f"{self.url} refuses the API key (HTTP {raw.status}); pass its variable with --api-key-env NAME"
+            )
         listed = raw.body.get("data") if isinstance(raw.body, Mapping) else None
         cards = [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
         card = next((card for card in cards if card.get("id") == self._name), cards[0] if cards else {})
@@ -191,4 +193,4 @@ def _raw(response: Any, blocks: Iterator[bytes]) -> RawResponse:
 def repeated(endpoint: CheckedEndpoint, messages: Sequence[Message], first: ParsedAnswer, **options: Any) -> None:
     """End the probe if the same request does not return the same text again, which makes comparisons impossible."""
     if endpoint.ask(messages, **options).content != first.content:
-        raise inconclusive("the same request gives another text each time (temperature 0, seed 0); nothing to compare")
+        raise inconclusive("the same request gives different texts (temperature 0, seed 0); they cannot be compared")

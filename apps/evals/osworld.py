@@ -74,7 +74,9 @@ def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tu
     """
     plan = evaluation.plan
     if plan.suite_name != SUITE:
-        raise TrajectoryError(f"this evaluation is of {plan.suite_name!r}; the harness's result tree is for {SUITE!r}")
+        raise TrajectoryError(
+            f"this evaluation has the suite {plan.suite_name!r}; a result tree of the OSWorld harness needs {SUITE!r}"
+        )
     root, lost = folder or evaluation.folder / TREE, []
     for result in evaluation.results:
         run = evaluation.find_run(result)

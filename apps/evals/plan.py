@@ -132,7 +132,9 @@ def select_tasks(suite: Suite, selection: Selection) -> list[str]:
                 id for id in suite.task_ids if fnmatchcase(id, pattern) or fnmatchcase(id.rpartition("/")[2], pattern)
             }
             if not matches:
-                raise ConfigError(f"no task of {suite.name!r} fits {pattern!r}.{name_choices(pattern, suite.task_ids)}")
+                raise ConfigError(
+                    f"no task of {suite.name!r} matches {pattern!r}.{name_choices(pattern, suite.task_ids)}"
+                )
             fitting |= matches
         chosen = [id for id in chosen if id in fitting]
     if selection.sample is not None and selection.sample < len(chosen):
@@ -151,9 +153,7 @@ def select_seeds(suite: Suite, num_seeds: int | None) -> list[int | None]:
         return list(suite.seeds)
     numbers = [seed for seed in suite.seeds if seed is not None]
     if not numbers:
-        raise ConfigError(
-            f"the tasks of {suite.name!r} are not drawn, so they have no seeds; --repeats tries each again"
-        )
+        raise ConfigError(f"the tasks of {suite.name!r} are fixed and have no seeds; use --repeats to repeat each")
     more = range(max(numbers) + 1, max(numbers) + 1 + max(0, num_seeds - len(numbers)))
     return [*numbers, *more][:num_seeds]
 

@@ -181,9 +181,13 @@ def _hint(suite: Suite, settings: Settings) -> str:
 def _suite_of(kept: Evaluation | None) -> str:
     """Return the suite name of the resumed folder. A file named by a folder is not run: it is untrusted."""
     if kept is None:
-        raise ConfigError("a suite is needed, such as: cua eval examples; `cua eval list` prints all of them")
+        raise ConfigError(
+            "no suite is given; expected for example: cua eval examples; `cua eval list` prints all of them"
+        )
     if ".py" in kept.plan.suite:
-        raise ConfigError(f"it is an evaluation of a file, {kept.plan.suite!r}: name the file again, since it is run")
+        raise ConfigError(
+            f"the suite of this evaluation is a file, {kept.plan.suite!r}; pass it again, because it is executed"
+        )
     return kept.plan.suite
 
 
@@ -249,10 +253,8 @@ def _make_folder(out: Path | None, plan: EvalPlan) -> Path:
             return make_run_dir(root, f"{plan.suite_name} {plan.model}", time.time()).absolute()
     with translate_os_errors("write", out):
         if (out / RESULTS).exists():
-            raise TrajectoryError(
-                f"{out} holds an evaluation already; go on with it by --resume, or name another folder"
-            )
+            raise TrajectoryError(f"{out} already holds an evaluation; resume it with --resume, or use another folder")
         if out.is_dir() and any(out.iterdir()):
-            raise TrajectoryError(f"{out} is not empty; name a folder that is not there yet")
+            raise TrajectoryError(f"{out} is not empty; use a new folder")
         out.mkdir(parents=True, exist_ok=True)
     return out.absolute()

@@ -343,10 +343,10 @@ def _read_results(folder: Path) -> ResultsFile:
     try:
         content = _parse_results(read_inside(folder, RESULTS, max_bytes=MAX_RESULTS_BYTES))
     except ValueError as error:
-        raise TrajectoryError(f"{path} holds no results of an evaluation: {error}") from None
+        raise TrajectoryError(f"{path} is not a results file of an evaluation: {error}") from None
     except (FileNotFoundError, NotADirectoryError):
         raise TrajectoryError(
-            f"there is no {RESULTS} in {folder}; expected the folder of an evaluation, as `cua eval` prints it"
+            f"there is no {RESULTS} in {folder}; expected the folder of an evaluation, as printed by `cua eval`"
         ) from None
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
@@ -371,7 +371,7 @@ def _parse_results(text: bytes) -> ResultsFile:
         raise ValueError(first_error(error)) from None
     for kind, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
         if len(set(values)) < len(values):
-            raise ValueError(f"it plans one {kind} twice")
+            raise ValueError(f"it lists a {kind} twice")
     return content
 
 
@@ -391,4 +391,4 @@ def check_can_be_read(evaluation: Evaluation) -> None:
             f"the suite cannot be evaluated: expected text in Unicode, found {context}; rename it"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"the suite cannot be evaluated, its results could not be read again: {error}") from None
+        raise ConfigError(f"the suite cannot be evaluated, its results could not be read back: {error}") from None

@@ -117,14 +117,16 @@ def _files_of(evaluation: Evaluation, result: EpisodeResult) -> tuple[bytes, byt
         return answer, read_inside(folder, f"{TASK_FILES}/{NETWORK}", max_bytes=MAX_HAR_BYTES)
     except OSError as error:
         raise TrajectoryError(
-            f"its run has left no {AGENT_RESPONSE} and {NETWORK}: {result.reason or result.kind}"
+            f"its run has no {AGENT_RESPONSE} and {NETWORK}: {result.reason or result.kind}"
         ) from error
 
 
 def _tasks_of(evaluation: Evaluation) -> Mapping[int, VerifiedTask]:
     name = evaluation.plan.suite_name
     if name not in SUITES:
-        raise TrajectoryError(f"this evaluation is of {name!r}; WebArena-Verified judges {' and '.join(SUITES)}")
+        raise TrajectoryError(
+            f"this evaluation has the suite {name!r}; WebArena-Verified evaluates {' and '.join(SUITES)}"
+        )
     return load_verified()
 
 

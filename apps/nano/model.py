@@ -39,7 +39,7 @@ def find_weights() -> Path:
         origin = f"{FOLDER_VARIABLE} names {folder}, which" if named else f"this installation's {folder}"
         raise ConfigError(
             f"{origin} holds no model. `make nano` trains one (about two hours); "
-            f"{FOLDER_VARIABLE}=FOLDER names one that is elsewhere"
+            f"{FOLDER_VARIABLE}=FOLDER selects another folder"
         )
     return folder
 

@@ -217,7 +217,9 @@ class TrainingRun:
         count = len(self.scheduled)
         if self.course[:count] != self.scheduled:
             late = next(stage.name for stage in self.course[count:] if stage.rate is None)
-            raise ValueError(f"stage {late} has no rate of its own, but stands behind one that has; put it before that")
+            raise ValueError(
+                f"stage {late} has no rate of its own, but follows one that has; move it before that stage"
+            )
 
     @property
     def is_on_gpu(self) -> bool:
@@ -292,7 +294,7 @@ def train(order: TrainingRun, say: Emit = lambda text: None) -> Path:
     trainer = start_trainer(order)
     if (order.folder / STATE).is_file():
         trainer.load(order.folder)
-        say(f"going on after step {trainer.step_number} of {order.num_steps}")
+        say(f"resuming after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
         say(f"beginning, with matrix products in {'bf16' if order.in_bf16 else 'fp32'}")
@@ -327,11 +329,11 @@ def check_device(name: str) -> None:
         ConfigError: If it is not a device name, or torch does not find it.
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise ConfigError(f"{name!r} is no device to train on; name cpu, cuda or cuda:N")
+        raise ConfigError(f"{name!r} is not a device to train on; expected cpu, cuda or cuda:N")
     count = torch.cuda.device_count() if name != "cpu" else 0
     if name != "cpu" and (torch.device(name).index or 0) >= count:
         text = f"torch {torch.__version__} finds {count} GPUs here, and the device is {name}"
-        raise ConfigError(f"{text}; name another one or cpu, or install a torch that is built for the GPU")
+        raise ConfigError(f"{text}; use another device or cpu, or install a torch build that supports the GPU")
 
 
 def _follow(order: TrainingRun, comm: Comm) -> None:
@@ -391,7 +393,7 @@ def read_losses(folder: Path) -> dict[str, float]:
     try:
         last = (folder / LOG).read_text("utf-8").splitlines()[-1]
     except (OSError, IndexError):
-        raise ConfigError(f"{folder} has no {LOG}: nothing was trained there") from None
+        raise ConfigError(f"{folder} has no {LOG}: no training run wrote to it") from None
     return dict(json.loads(last)["losses"])
 
 
@@ -403,11 +405,11 @@ def start_trainer(order: TrainingRun) -> Trainer:
     """
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
-        raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
+        raise ConfigError(f"{folder} holds other files; use a new folder or that of a training run")
     config = make_config(make_vocabulary(), SIZES[order.size])
     model = make_model(folder / INIT, config, order.seed, order.device)
     if model.config.text.hidden_size != config.text.hidden_size:
-        raise ConfigError(f"{folder} holds a model of another size than {order.size}; name that size or a new folder")
+        raise ConfigError(f"{folder} holds a model of another size than {order.size}; use that size or a new folder")
     torch.manual_seed(order.seed)
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(

@@ -309,7 +309,7 @@ def _other_name(rng: random.Random, name: str, taken_names: set[str], near_share
         )
         if name_of_other.lower() not in taken_names and is_held_out(name_of_other) is wanted:
             return name_of_other
-    raise RuntimeError(f"no name is left beside {len(taken_names)} others")
+    raise RuntimeError(f"no name is left in addition to {len(taken_names)} others")
 
 
 def ask_finish(instruction: str, subject: ScreenElement | None = None) -> ScreenQuestion:

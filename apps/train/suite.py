@@ -82,15 +82,15 @@ class DrawnEnv:
             EnvError: If there was no reset yet, or the environment is closed.
         """
         if self._is_closed:
-            raise EnvError("this env was closed; make a new one")
+            raise EnvError("this environment is closed; create a new one")
         if self._screen is None:
-            raise EnvError("nothing is shown before the first reset")
+            raise EnvError("reset the environment first")
         return self._screen
 
     async def reset(self, task: Task) -> Observation:
         """Reset the episode and let the task show its screen; a default screen if it shows none."""
         if self._is_closed:
-            raise EnvError("this env was closed; make a new one")
+            raise EnvError("this environment is closed; create a new one")
         self.terminate, self._screen, self._focus = None, None, None
         self.deeds, self.held, self._pointer_px = [], set(), (0, 0)
         await task.setup(self)

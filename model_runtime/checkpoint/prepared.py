@@ -104,8 +104,8 @@ def _find_class(text: str) -> Any:
     """Return the class that a file was made from; only modules of this package are imported."""
     module, _, name = text.partition(":")
     if not module.startswith("model_runtime."):
-        raise CheckpointError(f"made from {text!r}, which is no class of this package")
+        raise CheckpointError(f"made from {text!r}, which is not a class of this package")
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"made from {text!r}, which is not here any more") from error
+        raise CheckpointError(f"made from {text!r}, which does not exist any more") from error

@@ -106,7 +106,7 @@ class Checkpoint:
         now = self.fingerprint()
         changed = [was[0] for was, is_now in zip(self.opened_as, now, strict=True) if was != is_now]
         if changed:
-            raise CheckpointError(f"files in {self.model_dir} changed since loading: {_first(changed)}; start again")
+            raise CheckpointError(f"files in {self.model_dir} changed since loading: {_first(changed)}; restart")
 
     def _open_file(self, file_name: str) -> Any:
         with self._lock:

@@ -53,7 +53,7 @@ def write_shards(
             target.seek(start)
             _write_tensor(target, tensor)
         if place:
-            raise ValueError(f"{len(place)} planned tensors did not come, the first: {next(iter(place))}")
+            raise ValueError(f"{len(place)} planned tensors were not supplied; first: {next(iter(place))}")
     weight_map = {name: file_name for file_name, shard in zip(names, shards, strict=True) for name in shard}
     total = sum(planned.size_bytes for planned in plan.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
@@ -68,7 +68,7 @@ def write_shard(path: Path, plan: Mapping[str, TensorSpec], tensors: Iterable[tu
             file.seek(starts.pop(name))
             _write_tensor(file, tensor)
     if starts:
-        raise ValueError(f"{len(starts)} planned tensors did not come, the first: {next(iter(starts))}")
+        raise ValueError(f"{len(starts)} planned tensors were not supplied; first: {next(iter(starts))}")
 
 
 def _write_tensor(file: IO[bytes], tensor: Tensor) -> None:

@@ -339,7 +339,7 @@ class Engine:
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
         """Fail the largest request of a step that ran out of memory; the others are retried without it."""
         if not self.executor.can_go_on_after_fault:
-            raise EngineDead(f"out of memory with several ranks, which cannot go on: {error}") from error
+            raise EngineDead(f"out of memory with several ranks, which cannot continue: {error}") from error
         largest = max(chunks, key=lambda c: c.num_tokens + sum(s.item.num_patches for s in c.media())).sequence
         return [self._fail(largest, describe_out_of_memory(largest, error))]
 

@@ -72,9 +72,9 @@ def parse_schema(text: str, *, param: str) -> dict[str, Any]:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"the schema is no JSON: {error}", param=param) from error
+        raise InvalidRequestError(f"the schema is not JSON: {error}", param=param) from error
     if not isinstance(schema, dict):
-        raise InvalidRequestError(f"the schema is of type {type(schema).__name__}; an object was expected", param=param)
+        raise InvalidRequestError(f"the schema is of type {type(schema).__name__}; expected an object", param=param)
     check_size(schema, param=param)
     return schema
 

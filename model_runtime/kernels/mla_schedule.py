@@ -88,7 +88,7 @@ class KernelSchedule:
         if own is None or len(seq_lens) > len(own) or block_tables.shape != (len(seq_lens), own.shape[1]):
             room = "no block tables" if own is None else tuple(own.shape)
             text = f"{len(seq_lens)} sequences with block tables of shape {tuple(block_tables.shape)}"
-            raise LaunchError(f"{text} do not fit a plan with room for {room}; make a larger plan with make_plan")
+            raise LaunchError(f"{text} do not fit a plan with space for {room}; make a larger plan with make_plan")
         spans = decode_spans([*seq_lens, *[0] * (len(own) - len(seq_lens))])
         items, joins = cut(spans, self.num_programs)
         own[: len(seq_lens)].copy_(block_tables, non_blocking=True)

@@ -64,7 +64,7 @@ def find_tile(kernel: str, num_tokens: int) -> Tile:
     for line in lines_of(kernel):
         if line.max_tokens is None or num_tokens <= line.max_tokens:
             return line.tile
-    raise ConfigError(f"{TABLE.name} has no line for {kernel} with {num_tokens} tokens; put one in, or run: make tune")
+    raise ConfigError(f"{TABLE.name} has no line for {kernel} with {num_tokens} tokens; add one, or run: make tune")
 
 
 def fit(tile: Tile, *, n: int, k: int) -> Tile:
@@ -105,4 +105,4 @@ def read_table(path: Path) -> list[TileLine]:
             for row in rows
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no table of tiles: {error!r}; it is written by: make tune") from error
+        raise ConfigError(f"{path} is not a table of tiles: {error!r}; it is written by: make tune") from error

@@ -57,7 +57,7 @@ BOUNDS = (
         below=(0, 20, 0),
         severity="warning",
         reason="streamed answers lose tool calls (vllm-project/vllm 41182) and long arguments are cut (37184); "
-        "both are mended in 0.20.0",
+        "both are fixed in 0.20.0",
     ),
     KnownProblem(
         below=(0, 32, 0),
@@ -81,7 +81,7 @@ def find_vllm(vllm: str) -> Path:
     program = shutil.which(str(path)) if path.parent != Path() else shutil.which(vllm)
     if program is None:
         advice = "Install vLLM in a virtual environment of its own and name it: --vllm FOLDER"
-        raise RuntimeFault(f"{str(path)!r} is no program that can be run. {advice}")
+        raise RuntimeFault(f"{str(path)!r} is not an executable program. {advice}")
     return Path(program)
 
 
@@ -252,10 +252,10 @@ def check_extra(extra: tuple[str, ...]) -> None:
         name = name.replace("_", "-") if name.startswith("--") else name
         mine = OWNED.get(name) or OWNED.get(name.replace("--no-", "--", 1)) or OWNED.get(_full_name(name))
         if mine is not None:
-            raise RuntimeFault(f"{argument.split('=')[0]} after -- says again what `cua serve` says; use {mine}")
+            raise RuntimeFault(f"{argument.split('=')[0]} after -- is also an option of `cua serve`; use {mine}")
     if extra and not extra[0].startswith("-"):
         hint = did_you_mean(f"--{extra[0]}", OWNED)
-        raise RuntimeFault(f"{extra[0]!r} is no argument of vLLM, expected one that starts with a dash{hint}")
+        raise RuntimeFault(f"{extra[0]!r} is not an argument of vLLM; expected one that starts with a dash{hint}")
 
 
 def _full_name(name: str) -> str:

@@ -198,7 +198,7 @@ def _read_bmp(data: bytes) -> ImageData:
 
 
 def _pieces(kind: str, noun: str) -> "_Counted":
-    return _Counted(f"the {kind} has more than {MAX_PIECES} {noun}: save it anew")
+    return _Counted(f"the {kind} has more than {MAX_PIECES} {noun}: save it again with another program")
 
 
 class _Counted:
@@ -302,7 +302,7 @@ def _check_drawn(drawn: ImageData, limits: MediaLimits) -> None:
         check_pixels(width, height, limits)
     if drawn.num_scans > MAX_SCANS or drawn.num_scans * width * height > max(MAX_SCANNED_PIXELS, limits.max_pixels):
         text = f"the JPEG draws its {width} x {height} pixels in {drawn.num_scans} scans, which takes too long"
-        raise MediaError(f"{text}: save it anew", code="media_too_large")
+        raise MediaError(f"{text}: save it again with another program", code="media_too_large")
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

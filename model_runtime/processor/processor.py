@@ -109,7 +109,7 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
     if not packets:
         raise MediaError("the video has no frames", code="invalid_media")
     if fps <= 0:
-        raise MediaError("the video does not say how many frames a second it has", code="invalid_media")
+        raise MediaError("the video has no frame rate", code="invalid_media")
     times = sorted(time for time, _ in packets if time is not None)
     if not keeps_times or len(set(times)) != len(packets):  # no times, or duplicates: frames are found by counting
         return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
@@ -242,7 +242,7 @@ def _video_stream(container: Any) -> Any:
         raise MediaError("the file has no video stream", code="invalid_media")
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise MediaError("the video has a codec that is not known here", code="invalid_media")
+        raise MediaError("the video has an unsupported codec", code="invalid_media")
     return stream
 
 

@@ -179,7 +179,7 @@ def check_stream_options(body: SamplingFields) -> None:
         RequestError: If they are given without a stream.
     """
     if body.stream_options is not None and not body.stream:
-        raise InvalidRequestError("stream_options is set; expected stream: true beside it", param="stream_options")
+        raise InvalidRequestError("stream_options is set; expected stream: true as well", param="stream_options")
 
 
 def check_output(output: EngineOutput) -> None:

@@ -294,7 +294,7 @@ def chat_params(body: ChatRequest, *, thinking: bool, grammar: GrammarSpec | Non
     """
     _refuse_unsupported(body)
     if body.top_logprobs and not body.logprobs:
-        raise InvalidRequestError("top_logprobs is set; expected logprobs: true beside it", param="top_logprobs")
+        raise InvalidRequestError("top_logprobs is set; expected logprobs: true as well", param="top_logprobs")
     max_tokens = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     if max_tokens == 0:
         raise InvalidRequestError("max_tokens is 0; expected 1 or more", param="max_tokens")
@@ -319,12 +319,12 @@ def text_params(body: TextRequest) -> SamplingParams:
     """
     _refuse_unsupported(body)
     if body.suffix:
-        raise InvalidRequestError("suffix is not supported; leave it out", param="suffix", code="unsupported_parameter")
+        raise InvalidRequestError("suffix is not supported; omit it", param="suffix", code="unsupported_parameter")
     if body.best_of is not None and body.best_of != (body.n or 1):
         text = f"best_of is {body.best_of}; expected it left out, or equal to n"
         raise InvalidRequestError(text, param="best_of", code="unsupported_parameter")
     if body.max_tokens == 0 and not body.echo:
-        raise InvalidRequestError("max_tokens is 0; expected 1 or more, or echo beside it", param="max_tokens")
+        raise InvalidRequestError("max_tokens is 0; expected 1 or more, or echo as well", param="max_tokens")
     prompt_logprobs = body.prompt_logprobs
     if prompt_logprobs is None and body.echo:
         prompt_logprobs = body.logprobs

@@ -145,7 +145,7 @@ def _read_table(path: Path) -> dict[int, str]:
         problem = f"{type(error).__name__}: {error}"
         raise ConfigError(f"{path}: expected added_tokens_decoder of {{id: {{content: text}}}}; {problem}") from error
     if len(set(read.values())) != len(read) or not all(isinstance(text, str) for text in read.values()):
-        raise ConfigError(f"{path}: added_tokens_decoder gives a text to two ids, or one that is no text")
+        raise ConfigError(f"{path}: added_tokens_decoder gives a text to two ids, or one that is not text")
     return read
 
 

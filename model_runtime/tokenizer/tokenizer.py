@@ -47,7 +47,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             continue
         token, rank = _parse_line(line, f"{path}:{number}")
         if rank in lines_of or token in ranks:
-            raise ConfigError(f"{path}:{number}: {token!r} with rank {rank} stands twice, or its rank does")
+            raise ConfigError(f"{path}:{number}: {token!r} with rank {rank} occurs twice, or its rank does")
         ranks[token], lines_of[rank] = rank, number
     _check_complete(ranks, path)
     return dict(sorted(ranks.items(), key=lambda item: item[1]))

@@ -299,7 +299,7 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
     for span, first in zip(spans, lesson.spoken, strict=True):
         if not 1 <= first <= span.stop - span.start:
             raise ValueError(
-                f"a branch of {span.stop - span.start} tokens speaks from token {first} on, expected 1 or more"
+                f"a branch of {span.stop - span.start} tokens has {first} as first predicted token, expected 1 or more and less than the length"
             )
         yield from range(span.start + first - 1, span.stop - 1)
 
@@ -333,14 +333,16 @@ def _find_words(words: Sequence[Sequence[Sequence[WordLabel]]], batch: TrainingB
 def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:
     count = len(lesson.example.images)
     if lesson.shown and len(lesson.shown) != count:
-        raise ValueError(f"what is shown is said of {len(lesson.shown)} images, and there are {count}")
+        raise ValueError(f"`shown` has {len(lesson.shown)} entries, expected one for each of {count} images")
     return lesson.shown or ((1.0, 1.0),) * count
 
 
 def _join_letters(lessons: Sequence[Lesson]) -> PatchLetters:
     parts = {lesson.letters.classes.shape[1] for lesson in lessons if lesson.letters is not None}
     if len(parts) > 1:
-        raise ValueError(f"patches have {' and '.join(map(str, sorted(parts)))} parts, expected as many in all lessons")
+        raise ValueError(
+            f"patches have {' and '.join(map(str, sorted(parts)))} parts, expected the same number in all lessons"
+        )
     joined = []
     for lesson in lessons:
         count = _count_patches(lesson)

@@ -102,13 +102,13 @@ def probe_usage(endpoint: CheckedEndpoint) -> Outcome:
         raise failed(f"usage does not add up: {second.prompt} + {second.completion} is not {second.total}")
     if second.cached is None:
         return warning(
-            "usage says nothing of the cache (prompt_tokens_details.cached_tokens); vLLM says it with "
+            "usage does not report the cache (prompt_tokens_details.cached_tokens); vLLM reports it with "
             "--enable-prompt-tokens-details, SGLang with --enable-cache-report"
         )
     if second.cached > second.prompt:
-        raise failed(f"{second.cached} of {second.prompt} prompt tokens are said to be cached")
+        raise failed(f"{second.cached} of {second.prompt} prompt tokens are reported as cached")
     if second.cached == 0:
-        return warning("nothing of a repeated prompt is cached: each step of an agent pays for all earlier ones again")
+        return warning("no part of a repeated prompt is cached: each step of an agent pays for all earlier ones again")
     return ok(f"{second.cached} of {second.prompt} tokens of the repeated prompt came from the cache")
 
 
@@ -173,7 +173,7 @@ def probe_end_token(endpoint: CheckedEndpoint) -> Outcome:
     marker = next((text for text in ("<|im_end|>", "[EOS]") if text in answer.content), None)
     if marker is not None:
         raise failed(
-            f"{marker} stands in the text: <|im_end|> (163586) must be a stop token; see generation_config.json"
+            f"{marker} occurs in the text: <|im_end|> (163586) must be a stop token; see generation_config.json"
         )
     if answer.finish != "stop":
         raise inconclusive(f"the model did not end its answer (finish_reason {answer.finish})")
@@ -189,7 +189,7 @@ def probe_stop(endpoint: CheckedEndpoint) -> Outcome:
     before = text[: text.index(piece)]
     answer = endpoint.ask(STORY, max_tokens=48, stop=[piece])
     if not answer.content.startswith(before.rstrip()):
-        raise inconclusive("the same request gives another text each time; nothing to compare")
+        raise inconclusive("the same request gives different texts; they cannot be compared")
     if answer.content.rstrip() == before.rstrip():
         if answer.finish != "stop":
             raise failed(f"finish_reason is {answer.finish!r} after a stop text, expected 'stop'")

@@ -38,13 +38,13 @@ def _check_split(answer: ParsedAnswer, how: str, endpoint: CheckedEndpoint) -> s
     """Return the name of the field that held the reasoning."""
     marker = find_marker(answer.content)
     if marker in ("<think>", "</think>") and not answer.reasoning:
-        raise failed(f"{marker} stands in the content ({how}): thoughts are not parsed; {UNPARSED}")
+        raise failed(f"{marker} occurs in the content ({how}): thoughts are not parsed; {UNPARSED}")
     if "</think>" in answer.reasoning:
-        raise failed(f"</think> stands in the thoughts ({how}): the parser does not end them there")
+        raise failed(f"</think> occurs in the thoughts ({how}): the parser does not end them there")
     marker = marker or find_marker(answer.reasoning)
     if marker is not None:
         raise ProbeEnded(
-            "warning", f"{marker} stands in the text ({how}): the model misplaced it, the server lets it through"
+            "warning", f"{marker} occurs in the text ({how}): the model misplaced it, the server lets it through"
         )
     if answer.reasoning_field is not None:
         return answer.reasoning_field
@@ -69,7 +69,7 @@ def probe_thinking_off(endpoint: CheckedEndpoint) -> Outcome:
             "thinking flag, not the model's name"
         )
     if "</think>" in answer.content and counts["off"] == counts["on"]:
-        raise failed(f"the flag is ignored, and thoughts stand in the content; {UNPARSED}")
+        raise failed(f"the flag is ignored, and thoughts are in the content; {UNPARSED}")
     if not answer.content and counts["off"] == counts["on"]:
         raise inconclusive("the model wrote nothing, and the prompt is as long with thinking as without")
     official: dict[str, Any] = {"chat_template_kwargs": {}, "thinking": {"type": "disabled"}}
@@ -86,7 +86,7 @@ def probe_reasoning_history(endpoint: CheckedEndpoint) -> Outcome:
     grown = {name: endpoint.count(_loop({name: THOUGHT}), **ON) - plain for name in ("reasoning_content", "reasoning")}
     if max(grown.values()) < 20:
         raise failed(
-            "thoughts of a running tool loop do not reach the model, so it starts to think anew at each call; "
+            "thoughts of a running tool loop do not reach the model, so it starts to think again at each call; "
             "the template has to render reasoning_content"
         )
     if grown["reasoning_content"] < 20:
@@ -129,7 +129,7 @@ def probe_control_tokens(endpoint: CheckedEndpoint) -> Outcome:
     if grown <= COPIES + 1:
         return warning(
             f"{COPIES} x '<|im_end|>' in a user's text are {grown} tokens: pages and files that an agent reads can end "
-            "its message and speak as somebody else. Only the server can mend it; break such texts up before sending"
+            "its message and speak in another role. Only the server can fix it; break such texts up before sending"
         )
     return ok("'<|im_end|>' in a user's text stays text")
 

@@ -48,7 +48,7 @@ def check_calls(answer: ParsedAnswer, *, is_needed: bool = True) -> Sequence[Rec
         _check_call(call)
     ids = [call.id for call in answer.calls]
     if len(set(ids)) < len(ids):
-        raise failed(f"calls share an id ({ids[0]}): their results cannot be told apart")
+        raise failed(f"calls share an id ({ids[0]}): their results cannot be distinguished")
     if answer.calls and answer.finish != "tool_calls":
         raise failed(f"finish_reason is {answer.finish!r} with calls in the answer, expected 'tool_calls'")
     if is_needed and not answer.calls:
@@ -70,11 +70,11 @@ def _check_leaks(answer: ParsedAnswer) -> None:
     thought = find_marker(answer.reasoning)
     if thought is not None and NAME in answer.reasoning[answer.reasoning.index(thought) :]:
         raise failed(
-            f"{thought} stands in the thoughts: a call that starts there is lost; vLLM 0.32 ends thoughts there"
+            f"{thought} occurs in the thoughts: a call that starts there is lost; vLLM 0.32 ends thoughts there"
         )
     if marker is not None:
         raise ProbeEnded(
-            "warning", f"{marker} stands in the content; no call is near it, so the model may have misplaced it"
+            "warning", f"{marker} occurs in the content; no call is near it, so the model may have misplaced it"
         )
 
 

@@ -46,7 +46,7 @@ class ScreenTexts:
                 self._taken.append(text)
                 self._lowered.add(text.lower())
                 return text
-        raise RuntimeError(f"no name of at most {max_length} letters is left beside {len(self._taken)} others")
+        raise RuntimeError(f"no name of at most {max_length} letters is left in addition to {len(self._taken)} others")
 
     def filler(self, count: int) -> str:
         """Return words that are never asked for."""

@@ -140,7 +140,7 @@ def test_what_differs_is_told_and_nothing_is_run(tmp_path: Path, script: str) ->
         assert text in refused.stderr
     nameless = cua(tmp_path, "eval", "--resume", str(out))
     assert nameless.code == 2
-    assert "name the file again" in nameless.stderr
+    assert "pass it again" in nameless.stderr
     assert (out / "results.json").read_bytes() == before
 
 

@@ -90,7 +90,7 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
         train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), stop)
     said: list[str] = []
     train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), said.append)
-    assert said[0] == "going on after step 2 of 4"
+    assert said[0] == "resuming after step 2 of 4"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
@@ -109,7 +109,7 @@ def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pyte
     assert choose_precision(replace(order, in_bf16=True)) is True
     said.clear()
     train(order, said.append)
-    assert said == ["going on after step 1 of 1"]
+    assert said == ["resuming after step 1 of 1"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
         train(replace(order, folder=tmp_path / "cut"), stop)
     said: list[str] = []
     train(replace(order, folder=tmp_path / "cut", draws_in_process=True), said.append)
-    assert said[0] == "going on after step 1 of 3"
+    assert said[0] == "resuming after step 1 of 3"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
@@ -168,7 +168,7 @@ def test_a_whole_run_keeps_to_its_device(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("device", "said"),
-    [("tpu", "no device to train on; name cpu, cuda or cuda:N"), ("cuda:99", r"finds \d+ GPUs here")],
+    [("tpu", "not a device to train on; expected cpu, cuda or cuda:N"), ("cuda:99", r"finds \d+ GPUs here")],
 )
 def test_a_device_that_is_not_here(tmp_path: Path, device: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -124,7 +124,7 @@ def test_a_plan_that_lasts_is_rewritten_in_place() -> None:
 def test_no_room(rows: int, columns: int) -> None:
     plan = make_plan(TABLES, [4, 300, 9], max_seqs=5)
     tables = torch.zeros(rows, columns, dtype=torch.int32)
-    with pytest.raises(LaunchError, match=rf"{rows} sequences .* room for \(5, 4\); make a larger plan"):
+    with pytest.raises(LaunchError, match=rf"{rows} sequences .* space for \(5, 4\); make a larger plan"):
         plan.update(tables, [1] * rows)
     with pytest.raises(LaunchError, match="room for no block tables"):
         plan_spans([], torch.device("cpu")).update(tables, [1] * rows)

@@ -294,7 +294,7 @@ def test_bells() -> None:
 
 def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
     lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), spoken=(3,), numbers=((),))
-    with pytest.raises(ValueError, match="a branch of 2 tokens speaks from token 3 on"):
+    with pytest.raises(ValueError, match="a branch of 2 tokens has 3 as first predicted token"):
         make_targets([lesson], make_batch([lesson.example], 9))
 
 

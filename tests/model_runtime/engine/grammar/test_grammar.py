@@ -115,7 +115,7 @@ def test_blanks_between_values_come_to_an_end(tokenizer: Tokenizer, grammars: Gr
 
 
 REFUSED: dict[str, tuple[GrammarSpec, str]] = {
-    "no JSON": (GrammarSpec(kind="json_schema", text="{"), "is no JSON"),
+    "no JSON": (GrammarSpec(kind="json_schema", text="{"), "is not JSON"),
     "no object": (GrammarSpec(kind="json_schema", text="[]"), "of type list"),
     "unknown type": (json_spec({"type": "strin"}), "Invalid type: strin"),
     "unsupported": (json_spec({"not": {"type": "string"}}), 'Unimplemented keys: ["not"]'),
