@@ -63,7 +63,8 @@ def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
     unknown = next((key for key in results if key not in order), None)
     if unknown is not None:
         raise TrajectoryError(
-            f"{folder / EPISODES} has an episode {unknown} that results.json does not plan; the two files belong to different evaluations"
+            f"{folder / EPISODES} has an episode {unknown} that results.json does not plan; "
+            "the two files belong to different evaluations"
         )
     return tuple(results[key] for key in sorted(results, key=order.__getitem__))
 

@@ -163,7 +163,7 @@ def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPla
         first = next(iter(unavailable.values()))
         raise ConfigError(
             f"{len(unavailable)} of {len(plan.task_ids)} tasks cannot be evaluated on this machine ({first}); install "
-            "what they need, choose others by --tasks, or leave them out by --skip-unavailable"
+            "what they need, choose others with --tasks, or skip them with --skip-unavailable"
         )
     return leave_out(plan, unavailable)
 

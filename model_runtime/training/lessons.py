@@ -299,7 +299,8 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
     for span, first in zip(spans, lesson.spoken, strict=True):
         if not 1 <= first <= span.stop - span.start:
             raise ValueError(
-                f"a branch of {span.stop - span.start} tokens has {first} as first predicted token, expected 1 or more and less than the length"
+                f"a branch of {span.stop - span.start} tokens has {first} as first predicted token; "
+                "expected 1 to the number of its tokens"
             )
         yield from range(span.start + first - 1, span.stop - 1)
 

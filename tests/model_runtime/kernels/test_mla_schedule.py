@@ -126,7 +126,7 @@ def test_no_room(rows: int, columns: int) -> None:
     tables = torch.zeros(rows, columns, dtype=torch.int32)
     with pytest.raises(LaunchError, match=rf"{rows} sequences .* space for \(5, 4\); make a larger plan"):
         plan.update(tables, [1] * rows)
-    with pytest.raises(LaunchError, match="room for no block tables"):
+    with pytest.raises(LaunchError, match="space for no block tables"):
         plan_spans([], torch.device("cpu")).update(tables, [1] * rows)
 
 
