@@ -23,7 +23,7 @@ from cua.trajectory.describe import describe_cost, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.report.shell import PageTemplate
 
-NUM_RESAMPLES = 10_000
+NUM_RESAMPLES = 10_000  # standard error of p: 0.005 at p = 0.5, 0.001 at p = 0.01
 _CHUNK = 1 << 21
 MAX_EXACT_GROUPS = 14
 """Number of groups up to which all 2^n swaps are counted; above it, `NUM_RESAMPLES` of them are sampled."""

@@ -18,7 +18,7 @@ from cua.json_text import read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
-MAX_LINE_BYTES = 2**20
+MAX_LINE_BYTES = 2**20  # bounds the memory that a damaged journal takes
 MAX_EPISODES = 500_000
 _MAX_DAMAGED = 10
 

@@ -23,7 +23,7 @@ from envs.suite import FAMILY, LABELS, Suite
 
 MAX_FAMILY_CHARS = 100
 MAX_REASON_CHARS = 500
-_GIT_TIMEOUT_S = 10
+_GIT_TIMEOUT_S = 10  # a network file system may hang; the commit is optional information
 
 Line = Annotated[str, Field(max_length=2_000)]
 TaskId = Annotated[str, Field(min_length=1, max_length=200)]

@@ -30,7 +30,7 @@ from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
 
 OUT = "out"
-MAX_ROUNDS = 3
+MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported
 _MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
 CHECKS, _REPORT = "check", "report.json"
 

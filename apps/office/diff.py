@@ -19,10 +19,10 @@ from apps.office.word.ranges import text_of, w
 from apps.office.word.revisions import read_revisions
 from envs.errors import require
 
-MAX_LINES = 400
-MAX_SHOWN_PAGES = 20
-_GRAY_STEP = 24
-_CELL_PX = 12
+MAX_LINES = 400  # bounds the text of a comparison
+MAX_SHOWN_PAGES = 20  # bounds the time and size of a comparison
+_GRAY_STEP = 24  # of 255: larger misses faint changes, smaller reports anti-aliasing
+_CELL_PX = 12  # height of a band in which differences are joined, about one line of text
 _VALUE_ARROW = " -> "
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apps.office.safe_xml import OfficeError
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 180.0  # per attempt; bounds files that make LibreOffice hang
 _NEEDS_RESTART = 81
 """Exit code of a first start that only created a fresh profile."""
 _INSTALL = "cua setup office"

@@ -58,7 +58,7 @@ _REVISION_PROMPT = (
     "in your working folder. All chapters were merged, and in yours this is wrong:\n{faults}\nFix that in the files, "
     "and change nothing else. Call check_chapter when you are done. Then answer in one sentence what you have changed."
 )
-BUILD_S = 900.0
+BUILD_S = 900.0  # bounds the typesetting of the whole document
 _MODULE = "apps.office.sandbox_functions"
 
 

@@ -9,8 +9,8 @@ from apps.office.tidy import tidy
 from cua.errors import name_choices
 from envs.errors import require
 
-_MIN_PT = 12
-_LINE = 1.25
+_MIN_PT = 12  # smallest size that text is shrunk to
+_LINE = 1.25  # line height as a share of the font size; too small lets text overflow
 _WIDTH_OF_LETTER = 0.52
 """Average width of a letter as a share of the font size, measured on Liberation Sans with English prose."""
 

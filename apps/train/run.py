@@ -161,7 +161,7 @@ def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
 
 
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
-SAVE_EVERY_S = 300.0
+SAVE_EVERY_S = 300.0  # work that an interruption loses, against the time for saving
 REPORT_EVERY = 10
 SHARPNESS = 2.0
 """Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
@@ -169,8 +169,8 @@ IMAGE_GRADIENT = 0.1
 """Share of the gradient that passes from the language model to the image: enough to look as sharply as with all of it,
 without forgetting letters. See docs/training-experiments.md, "What the language model does to the tower".
 """
-SMOOTHING = 0.95
-GROUP_SIZE = 32
+SMOOTHING = 0.95  # exponential average over about 20 steps
+GROUP_SIZE = 32  # values per scale of INT4 experts, as in the release
 
 Emit = Callable[[str], None]
 

@@ -40,8 +40,8 @@ MAX_MEMBERS = 1_000
 optional properties is quadratic: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second.
 """
 
-MAX_DEPTH = 100
-MAX_VALUES = 20_000
+MAX_DEPTH = 100  # bounds recursion over a client's schema
+MAX_VALUES = 20_000  # bounds the time to walk a client's schema
 PARSER_LIMITS: dict[str, Any] = {
     "max_items_in_row": 20_000,
     "step_max_items": 200_000,

@@ -32,8 +32,8 @@ from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.training.attention import AttentionInputs, find_scores
 from model_runtime.training.batch import TrainingBatch
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-NUM_ITERATIONS = 5
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # quintic Newton-Schulz iteration of Muon (Jordan, 2024)
+NUM_ITERATIONS = 5  # as in Muon's reference implementation
 EPS = 1e-7
 RMS = 0.2
 """Root mean square of an update at learning rate 1, typical of AdamW. Source: arXiv 2502.16982, section 2.2."""
@@ -181,7 +181,7 @@ def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
     return int(too_large.sum())
 
 
-SPEED = 0.001
+SPEED = 0.001  # bias update speed of DeepSeek-V3 (arXiv 2412.19437, section 4.2)
 
 
 class RouterBalance:

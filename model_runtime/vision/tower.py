@@ -31,7 +31,7 @@ from model_runtime.placement import ModelPlacement
 from model_runtime.vision.block import ColumnLinear, LayerNorm, Packing, RowLinear, VisionBlock, add, make_weight
 
 BASE = 10_000.0
-GRIDS_KEPT = 8
+GRIDS_KEPT = 8  # each kept grid costs memory; images of one run have few sizes
 
 
 def make_sinusoid(num_frames: int, width: int, device: torch.device) -> Tensor:
@@ -196,7 +196,7 @@ class Projector(nn.Module):
         return self.second(F.gelu(self.first(merged)))
 
 
-MAX_PATCHES_PER_PASS = 16_384
+MAX_PATCHES_PER_PASS = 16_384  # bounds the activations of one pass; more images are split
 
 
 class VisionTower(nn.Module):

@@ -19,9 +19,9 @@ from apps.office.safe_xml import OfficeError
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
-MAX_IMAGES = 12
-_EMPTY_INK = 0.0004
-_SCHEMA_ERRORS = 200
+MAX_IMAGES = 12  # bounds the image tokens of one check
+_EMPTY_INK = 0.0004  # share of dark pixels; higher also calls pages with faint drawings empty
+_SCHEMA_ERRORS = 200  # bounds the time for a broken file
 _MAX_SCHEMA_BYTES = 24 * 2**20
 _BROKEN_TEXTS = (
     "Error! Reference source not found",

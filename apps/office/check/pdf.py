@@ -12,7 +12,7 @@ from envs.errors import require
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
-_MAX_TAGS = 500_000
+_MAX_TAGS = 500_000  # bounds the walk through a tag tree, which may contain cycles
 
 
 def check_pdf(rendered: RenderedFile, report: CheckReport) -> None:

@@ -10,9 +10,9 @@ from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
 
 _EMU_PER_PT = 12_700
-_TOLERANCE_PT = 4.0
-_MAX_STRETCH = 0.03
-_MIN_PT = 9.0
+_TOLERANCE_PT = 4.0  # smaller reports differences of renderers, larger misses small overflows
+_MAX_STRETCH = 0.03  # smaller reports rounded sizes, larger misses visible distortion
+_MIN_PT = 9.0  # smaller text is reported as unreadable
 
 
 def check_slides(rendered: RenderedFile, report: CheckReport) -> None:

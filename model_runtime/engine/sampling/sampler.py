@@ -25,7 +25,7 @@ from model_runtime.engine.grammar import apply_grammars
 from model_runtime.engine.sampling.state import SamplingState, apply_penalties, find_banned_ids
 from model_runtime.tokenizer.special import SpecialTokens
 
-HEAD_SIZES = (512, 8192)
+HEAD_SIZES = (512, 8192)  # most rows need few candidates; the others try a larger head, then all
 BLOCK = 256
 
 
