@@ -19,7 +19,7 @@ from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from model_runtime.engine.ranks import RankSpec
-    from model_runtime.engine.runner import StepExecutor
+    from model_runtime.engine.runner import ModelExecutor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.server.options import ServerOptions
 
@@ -155,7 +155,7 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
     )
 
 
-def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[StepExecutor, EngineOptions]":
+def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[ModelExecutor, EngineOptions]":
     """Load every rank and set the number of cache blocks to one that fits on all; `on_death` is called with a text if a
     rank exits.
 

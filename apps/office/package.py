@@ -95,14 +95,13 @@ def _is_chart_data(parts: Mapping[str, bytes], name: str) -> bool:
 
 
 def _external_notices(name: str, root: XmlElement) -> Iterator[PackageNotice]:
-    for relationship in read_relationships(root, PurePosixPath()):
-        is_script = relationship.target.lower().startswith(("javascript:", "vbscript:"))
+    for relation in read_relationships(root, PurePosixPath()):
+        is_script = relation.target.lower().startswith(("javascript:", "vbscript:"))
         if is_script:
-            yield PackageNotice(code="script", text=f"{name}: a link to a script, {relationship.target[:80]!r}")
-        elif relationship.is_external and relationship.kind not in _HARMLESS_EXTERNAL:
+            yield PackageNotice(code="script", text=f"{name}: a link to a script, {relation.target[:80]!r}")
+        elif relation.is_external and relation.kind not in _HARMLESS_EXTERNAL:
             yield PackageNotice(
-                code="external",
-                text=f"{name}: {relationship.kind} from {relationship.target[:200]!r}; it is not fetched",
+                code="external", text=f"{name}: {relation.kind} from {relation.target[:200]!r}; it is not fetched"
             )
 
 

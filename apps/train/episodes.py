@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from apps.train.screens.screen import DrawnScreen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
-from apps.train.screens.words import ScreenTexts
+from apps.train.screens.words import DrawnTexts
 from apps.train.skills import ScreenQuestion, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
 
 MAX_PARTS = 3
@@ -128,7 +128,7 @@ def draw_parts(rng: random.Random, screen: DrawnScreen, *, held_out: bool = Fals
         chosen = rng.sample(pressed, min(len(pressed), 2))  # press one element after another
     elif pressed and (len(chosen) < count or rng.random() < 0.7):
         chosen = [*chosen[: count - 1], rng.choice(pressed)]
-    words = ScreenTexts(rng, held_out=held_out, near_share=0.0)
+    words = DrawnTexts(rng, held_out=held_out, near_share=0.0)
     return [
         ask_to_type(rng, target, words.text()) if target.kind == "field" else ask_for(rng, target) for target in chosen
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from apps.train.screens.screen import DrawnScreen
 from apps.train.screens.widgets import ICONS, Kind, ScreenElement
-from apps.train.screens.words import ScreenTexts, change_letter, is_held_out
+from apps.train.screens.words import DrawnTexts, change_letter, is_held_out
 
 ASK: dict[Kind, tuple[str, ...]] = {
     "button": (
@@ -152,7 +152,7 @@ def draw_questions(
             question = ask_finish(ask_for(rng, target).instruction, target)  # already ticked
             questions.append(add_words(rng, question) if is_varied else question)
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
-            words = ScreenTexts(rng, held_out=held_out, near_share=0.0)
+            words = DrawnTexts(rng, held_out=held_out, near_share=0.0)
             question = ask_to_type(rng, target, words.text())
             questions.append(vary(rng, screen, question) if is_varied else question)
         else:
@@ -178,7 +178,7 @@ def draw_requests(rng: random.Random, count: int) -> list[ScreenQuestion]:
 
 def draw_parts_of_nothing(rng: random.Random, count: int) -> list[ScreenQuestion]:
     """Draw questions about elements without a screen, as parts of a task: names are quoted."""
-    words, questions = ScreenTexts(rng, held_out=False, near_share=0.0), []
+    words, questions = DrawnTexts(rng, held_out=False, near_share=0.0), []
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
         target = ScreenElement(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
@@ -221,7 +221,7 @@ def add_words(rng: random.Random, question: ScreenQuestion) -> ScreenQuestion:
     name = f'"{question.subject.name}"' if question.subject else ""
     if not name or name not in question.instruction or rng.random() >= BESIDE_SHARE:
         return question
-    words = ScreenTexts(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
+    words = DrawnTexts(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
     if name.strip('"').lower() in words:  # it would be found in these words
         return question
     before, after = question.instruction.rsplit(name, 1)
@@ -285,7 +285,7 @@ def ask_strange(rng: random.Random, like: ScreenElement, forms: Sequence[str] = 
     if forms or rng.random() >= UNHEARD_SHARE:
         instruction = rng.choice(forms or STRANGE).format(like.name)
     else:
-        words = ScreenTexts(rng, held_out=False, near_share=0.0)
+        words = DrawnTexts(rng, held_out=False, near_share=0.0)
         unheard = " ".join(words.name(9) for _ in range(rng.choice((1, 1, 2)))).lower().capitalize()
         instruction = rng.choice(UNHEARD).format(unheard, like.name)
     return ScreenQuestion(
@@ -305,7 +305,7 @@ def _other_name(rng: random.Random, name: str, taken_names: set[str], near_share
     for _ in range(1000):
         near = change_letter(rng, name) if name else ""
         name_of_other = (
-            near if name and rng.random() < near_share else ScreenTexts(rng, held_out=wanted, near_share=0.0).name()
+            near if name and rng.random() < near_share else DrawnTexts(rng, held_out=wanted, near_share=0.0).name()
         )
         if name_of_other.lower() not in taken_names and is_held_out(name_of_other) is wanted:
             return name_of_other

@@ -18,7 +18,7 @@ from apps.train.screens.screen import (
     show_done,
 )
 from apps.train.screens.widgets import Kind, ScreenElement
-from apps.train.screens.words import ScreenTexts
+from apps.train.screens.words import DrawnTexts
 from apps.train.skills import ScreenQuestion, ask_absent, ask_for, ask_to_type
 from envs import (
     Action,
@@ -235,7 +235,7 @@ def _ask_one(*kinds: Kind) -> Ask:
 
 def _ask_to_type(rng: random.Random, screen: DrawnScreen) -> list[ScreenQuestion]:
     fitting = [target for target in screen.targets if target.kind == "field" and not target.value]
-    words = ScreenTexts(rng, held_out=True, near_share=0.0)
+    words = DrawnTexts(rng, held_out=True, near_share=0.0)
     return [ask_to_type(rng, rng.choice(fitting), words.text())] if fitting else []
 
 

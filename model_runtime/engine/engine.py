@@ -19,7 +19,7 @@ from model_runtime.engine.contract import (
 )
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.output_text import StopChecker, TextOut
-from model_runtime.engine.runner import StepExecutor, make_step_input, wants_prompt_rows
+from model_runtime.engine.runner import ModelExecutor, make_step_input, wants_prompt_rows
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.scheduler import Chunk, Scheduler, Sequence
@@ -182,7 +182,7 @@ class Engine:
 
     def __init__(
         self,
-        executor: StepExecutor,
+        executor: ModelExecutor,
         tokenizer: Tokenizer,
         card: ModelCard,
         options: EngineOptions,

@@ -118,15 +118,15 @@ def _check_package(package: OfficePackage, report: CheckReport) -> None:
     for notice in package.notices:
         report.add("warning", notice.code, notice.text)
     for name in package.parts:
-        for relationship in package.relationships(name):
+        for relation in package.relationships(name):
             if (
-                not relationship.is_external
-                and relationship.target
-                and relationship.target not in package.parts
-                and "#" not in relationship.target
+                not relation.is_external
+                and relation.target
+                and relation.target not in package.parts
+                and "#" not in relation.target
             ):
                 report.add(
-                    "error", "broken-relationship", f"{name} refers to {relationship.target!r}, which does not exist"
+                    "error", "broken-relationship", f"{name} refers to {relation.target!r}, which does not exist"
                 )
     if sum(len(data) for name, data in package.parts.items() if name.endswith(".xml")) <= _MAX_SCHEMA_BYTES:
         _check_schema(package, report)

@@ -60,10 +60,8 @@ def read_pivots(package: OfficePackage) -> list[Pivot]:
 
 def sheet_parts(package: OfficePackage) -> dict[str, str]:
     """Return the part of each sheet by its name, in the workbook's order."""
-    workbook = next(
-        relationship.target for relationship in package.relationships("") if relationship.kind == "officeDocument"
-    )
-    targets = {relationship.id: relationship.target for relationship in package.relationships(workbook)}
+    workbook = next(relation.target for relation in package.relationships("") if relation.kind == "officeDocument")
+    targets = {relation.id: relation.target for relation in package.relationships(workbook)}
     key = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
     return {
         element.get("name", ""): targets.get(element.get(key, ""), "")
@@ -182,12 +180,7 @@ def pivot_frame(
 def _read_pivot(package: OfficePackage, part: str, sheet: str) -> Pivot:
     root = package.xml(part)
     cache_part = next(
-        (
-            relationship.target
-            for relationship in package.relationships(part)
-            if relationship.kind == "pivotCacheDefinition"
-        ),
-        "",
+        (relation.target for relation in package.relationships(part) if relation.kind == "pivotCacheDefinition"), ""
     )
     if cache_part not in package.parts:
         raise OfficeError(f"{package.path.name}: the pivot table {root.get('name')!r} has no cache")
@@ -195,8 +188,7 @@ def _read_pivot(package: OfficePackage, part: str, sheet: str) -> Pivot:
     names = tuple(field.get("name", "") for field in cache.iter("{*}cacheField"))
     records_part = str(PurePosixPath(cache_part))
     records = next(
-        (relationship.target for relationship in package.relationships(records_part) if "Records" in relationship.kind),
-        "",
+        (relation.target for relation in package.relationships(records_part) if "Records" in relation.kind), ""
     )
     number = None
     if records in package.parts:
@@ -238,9 +230,7 @@ def _source_reference(package: OfficePackage, source: Any) -> str:
                 table = package.xml(relation.target)
                 if name in (table.get("name"), table.get("displayName")):
                     return f"{sheet}!{table.get('ref')}"
-    workbook = next(
-        relationship.target for relationship in package.relationships("") if relationship.kind == "officeDocument"
-    )
+    workbook = next(relation.target for relation in package.relationships("") if relation.kind == "officeDocument")
     for defined in package.xml(workbook).iter("{*}definedName"):
         if defined.get("name") == name:
             return str(defined.text or "").replace("$", "").replace("'", "")

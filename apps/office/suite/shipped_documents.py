@@ -261,9 +261,7 @@ def _readme() -> OfficeCase:
         document, failures = load_document(folder, "readme.docx"), Failures()
         found_headings = [(level, _plain(text)) for level, text, _ in headings(document)]
         failures.expect(found_headings == wanted(folder), f"the headings are {found_headings}")
-        links = [
-            relationship for relationship in document.part.rels.values() if relationship.reltype.endswith("/hyperlink")
-        ]
+        links = [relation for relation in document.part.rels.values() if relation.reltype.endswith("/hyperlink")]
         failures.expect(len(links) >= 5, f"{len(links)} links")
         return failures.messages
 

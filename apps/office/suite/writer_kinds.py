@@ -85,12 +85,7 @@ def _spacing() -> OfficeCase:
 
     instruction = "set the first two paragraphs, and no others, in double line spacing."
     return _case(
-        "double-spacing",
-        instruction,
-        _write,
-        check,
-        lambda document: space(document, 2),
-        lambda document: space(document, len(_TEXTS)),
+        "double-spacing", instruction, _write, check, lambda doc: space(doc, 2), lambda doc: space(doc, len(_TEXTS))
     )
 
 
@@ -123,8 +118,8 @@ def _page_numbers() -> OfficeCase:
         "put the page number (a field that counts) at the bottom left of every page.",
         make,
         check,
-        lambda document: number(document, is_field=True),
-        lambda document: number(document, is_field=False),
+        lambda doc: number(doc, is_field=True),
+        lambda doc: number(doc, is_field=False),
     )
 
 
@@ -163,14 +158,7 @@ def _strike() -> OfficeCase:
         return failures.messages
 
     instruction = "strike through the last paragraph that has text, and nothing else. Bold words stay bold."
-    return _case(
-        "strike-last",
-        instruction,
-        make,
-        check,
-        lambda document: strike(document, 3),
-        lambda document: strike(document, 2),
-    )
+    return _case("strike-last", instruction, make, check, lambda doc: strike(doc, 3), lambda doc: strike(doc, 2))
 
 
 _FORMULAS = ("Water is H2O, and 2 glasses a day are not enough.", "Vents give off CO2 and SO2 since 2002.")
@@ -207,8 +195,8 @@ def _subscript() -> OfficeCase:
         "make the 2 of each chemical formula (H2O, CO2, SO2) a subscript; other digits stay as they are.",
         lambda document: [document.add_paragraph(text) for text in _FORMULAS],
         check,
-        lambda document: lower(document, every=False),
-        lambda document: lower(document, every=True),
+        lambda doc: lower(doc, every=False),
+        lambda doc: lower(doc, every=True),
     )
 
 
@@ -242,8 +230,8 @@ def _highlight() -> OfficeCase:
         "remove all yellow highlights. Other highlights and italics stay.",
         make,
         check,
-        lambda document: clear(document, all_colors=False),
-        lambda document: clear(document, all_colors=True),
+        lambda doc: clear(doc, all_colors=False),
+        lambda doc: clear(doc, all_colors=True),
     )
 
 
@@ -285,8 +273,8 @@ def _to_table() -> OfficeCase:
         "turn the four lines with commas into a table of three columns in their place; the lines themselves go.",
         make,
         check,
-        lambda document: convert(document, keeps_lines=False),
-        lambda document: convert(document, keeps_lines=True),
+        lambda doc: convert(doc, keeps_lines=False),
+        lambda doc: convert(doc, keeps_lines=True),
     )
 
 
@@ -321,6 +309,6 @@ def _italics() -> OfficeCase:
         "set the italic words in 14 pt; they stay italic, and all others stay at 12 pt.",
         make,
         check,
-        lambda document: enlarge(document, everything=False),
-        lambda document: enlarge(document, everything=True),
+        lambda doc: enlarge(doc, everything=False),
+        lambda doc: enlarge(doc, everything=True),
     )

@@ -28,7 +28,7 @@ from apps.train.screens.widgets import (
     mark_chosen,
     tick,
 )
-from apps.train.screens.words import ScreenTexts
+from apps.train.screens.words import DrawnTexts
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
 FORM_PX = 150
@@ -102,7 +102,7 @@ class ScreenBuilder:
         width, height = rng.choice(options.sizes_px)
         largest = min(options.text_px[1], max(options.text_px[0], height // 10))
         self.rng, self.options, self._sizes_px = rng, options, (options.text_px[0], largest)
-        self.words = ScreenTexts(rng, held_out=options.held_out_names, near_share=options.near_share)
+        self.words = DrawnTexts(rng, held_out=options.held_out_names, near_share=options.near_share)
         theme = self._draw_theme(self._sizes_px)
         self.pen = Pen(canvas=PixelCanvas(width, height, theme.ground), theme=theme, rng=rng)
         self.targets: list[ScreenElement] = []

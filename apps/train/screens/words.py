@@ -24,7 +24,7 @@ SIGNS = ".-_@/,!"
 """Characters of texts in addition to letters and digits. Quotation marks would end them."""
 
 
-class ScreenTexts:
+class DrawnTexts:
     """Strings of one screen, distinct when case is ignored.
 
     Args:

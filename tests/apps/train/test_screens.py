@@ -21,7 +21,7 @@ from apps.train.screens.screen import (
 )
 from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
 from apps.train.screens.widgets import ICONS, ScreenElement, make_icon
-from apps.train.screens.words import ScreenTexts, change_letter
+from apps.train.screens.words import DrawnTexts, change_letter
 from apps.train.screens.words import is_held_out as is_held_out_name
 
 ANY = ScreenOptions(families=TRAINED_FAMILIES)
@@ -99,7 +99,7 @@ def test_held_out_names_fonts_and_layouts_are_never_trained_on() -> None:
 
 def test_some_names_are_one_letter_apart() -> None:
     rng = random.Random(0)
-    words = ScreenTexts(rng, held_out=False, near_share=1.0)
+    words = DrawnTexts(rng, held_out=False, near_share=1.0)
     names = [words.name() for _ in range(8)]
     near = [sum(a != b for a, b in zip(one, two, strict=True)) for one, two in pairwise(names) if len(one) == len(two)]
     assert near.count(1) >= 2
