@@ -27,16 +27,16 @@ from PIL import Image
 
 from apps.nano.model import NanoModel
 from apps.train.course import make_course
-from apps.train.exam import Marks, Sheet, examine
-from apps.train.screens.screen import Screen, ScreenOptions, make_screen
-from apps.train.skills import Question, ask_strange
-from apps.train.suite import PAPERS
+from apps.train.exam import ExamResult, ExamSheet, examine
+from apps.train.screens.screen import DrawnScreen, ScreenOptions, make_screen
+from apps.train.skills import ScreenQuestion, ask_strange
+from apps.train.suite import TASK_KINDS
 from cua.errors import TruncatedReplyError
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions
 from envs import Observation, ScreenGeometry
 
-ONE_STEP = tuple(name for name in PAPERS if name != "three-steps")
+ONE_STEP = tuple(name for name in TASK_KINDS if name != "three-steps")
 SEED = 1000
 NEW = ('Double-click "{}".', 'Hover over "{}".', 'Rename "{}".', "Zoom in twice.", "What time is it?", 'Copy "{}".')
 """What training never asks for, nor anything like it: the right answer is to give up."""
@@ -55,54 +55,54 @@ STEPS = 8
 DRAWN, WARM_UP = 300, 600
 
 
-def make_sheets(count: int) -> list[Sheet]:
+def make_sheets(count: int) -> list[ExamSheet]:
     """A sheet for each kind, the same each time."""
     sheets = []
     for name in ONE_STEP:
-        paper = PAPERS[name]
-        items: list[tuple[Screen, tuple[Question, ...]]] = []
+        paper = TASK_KINDS[name]
+        items: list[tuple[DrawnScreen, tuple[ScreenQuestion, ...]]] = []
         rng = random.Random(f"exam {name} {SEED}")
         while len(items) < count:
             screen = make_screen(rng, paper.options)
             asked = paper.ask(rng, screen)
             if asked:
                 items.append((screen, (asked[0],)))
-        sheets.append(Sheet(name=name, items=tuple(items)))
+        sheets.append(ExamSheet(name=name, items=tuple(items)))
     return [*sheets, _make_new_sheet(count)]
 
 
-def _make_new_sheet(count: int) -> Sheet:
+def _make_new_sheet(count: int) -> ExamSheet:
     """Asked for what it never learnt."""
     rng, items = random.Random(f"exam new {SEED}"), []
     for _ in range(count):
-        screen = make_screen(rng, PAPERS["absent"].options)
+        screen = make_screen(rng, TASK_KINDS["absent"].options)
         items.append((screen, (ask_strange(rng, rng.choice(screen.targets), NEW),)))
-    return Sheet(name="never learnt", items=tuple(items))
+    return ExamSheet(name="never learnt", items=tuple(items))
 
 
-def make_sheets_of_sizes(count: int) -> list[Sheet]:
+def make_sheets_of_sizes(count: int) -> list[ExamSheet]:
     """Buttons and links, as the exam asks for them, on screens of one size each."""
     sheets = []
     for width, height in SIZES:
-        options = replace(PAPERS["button"].options, sizes_px=((width, height),))
+        options = replace(TASK_KINDS["button"].options, sizes_px=((width, height),))
         rng, items = random.Random(f"exam {width} {SEED}"), []
         for _ in range(count):
             screen = make_screen(rng, options)
-            items.append((screen, tuple(PAPERS["button"].ask(rng, screen)[:1])))
-        sheets.append(Sheet(name=f"button, {width} x {height}", items=tuple(items)))
+            items.append((screen, tuple(TASK_KINDS["button"].ask(rng, screen)[:1])))
+        sheets.append(ExamSheet(name=f"button, {width} x {height}", items=tuple(items)))
     return sheets
 
 
-def make_sheets_of_wordings(count: int) -> list[Sheet]:
+def make_sheets_of_wordings(count: int) -> list[ExamSheet]:
     """The same buttons on the same screens, asked for in other words."""
     rng, items = random.Random(f"exam words {SEED}"), []
     while len(items) < count:
-        screen = make_screen(rng, PAPERS["button"].options)
-        asked = PAPERS["button"].ask(rng, screen)[0]
+        screen = make_screen(rng, TASK_KINDS["button"].options)
+        asked = TASK_KINDS["button"].ask(rng, screen)[0]
         if asked.kind == "button":
             items.append((screen, asked))
     return [
-        Sheet(
+        ExamSheet(
             name=form.format("..."),
             items=tuple((screen, (_reword(asked, form),)) for screen, asked in items),
         )
@@ -110,12 +110,12 @@ def make_sheets_of_wordings(count: int) -> list[Sheet]:
     ]
 
 
-def _reword(asked: Question, form: str) -> Question:
+def _reword(asked: ScreenQuestion, form: str) -> ScreenQuestion:
     assert asked.subject is not None
     return replace(asked, instruction=form.format(asked.subject.name))
 
 
-def describe(marks: Marks) -> str:
+def describe(marks: ExamResult) -> str:
     """Share right with its interval, and what the others were."""
     verdicts = [verdict for of_kind in marks.of_kind.values() for verdict in of_kind]
     share, interval = verdicts.count("right") / len(verdicts), marks.share()
@@ -125,7 +125,7 @@ def describe(marks: Marks) -> str:
     return f"{share:.1%} ({interval.low:.1%} to {interval.high:.1%}) | {told}"
 
 
-def take_exam(folders: Sequence[Path], sheets: Sequence[Sheet], count: int) -> None:
+def take_exam(folders: Sequence[Path], sheets: Sequence[ExamSheet], count: int) -> None:
     """Print a table for each model."""
     for folder in folders:
         started = time.process_time()
@@ -138,7 +138,7 @@ def take_exam(folders: Sequence[Path], sheets: Sequence[Sheet], count: int) -> N
         print(f"| all | {right / total:.1%} | |\n\n{time.process_time() - started:.0f} s of processor")
 
 
-def _encode(screen: Screen) -> bytes:
+def _encode(screen: DrawnScreen) -> bytes:
     file = io.BytesIO()
     Image.fromarray(screen.pixels).save(file, "PNG")
     return file.getvalue()

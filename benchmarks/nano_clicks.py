@@ -28,9 +28,9 @@ from apps.train.course import make_course
 from apps.train.labels import WORD_LENGTH, find_token, label_name
 from apps.train.lessons import LessonMaker
 from apps.train.run import INIT, TrainingRun, start_trainer
-from apps.train.screens.screen import Screen
-from apps.train.screens.widgets import Target
-from apps.train.skills import Question
+from apps.train.screens.screen import DrawnScreen
+from apps.train.screens.widgets import ScreenElement
+from apps.train.skills import ScreenQuestion
 from benchmarks.nano import make_sheets
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.attention import AttentionInputs, find_scores
@@ -74,7 +74,7 @@ class Tracer:
         self._inputs = AttentionInputs(self.model, (self.layer - 1, self.layer, self.layer + 1))
 
     @torch.no_grad()
-    def follow(self, screen: Screen, question: Question) -> Trace | None:
+    def follow(self, screen: DrawnScreen, question: ScreenQuestion) -> Trace | None:
         """What the model does with a question; None where it is not answered with a click at what it names."""
         target, subject = question.target, question.subject
         lesson = self.maker.make(random.Random(0), screen, [question])
@@ -149,7 +149,7 @@ def _find_point(scores: Tensor) -> tuple[float, float]:
     return shares[0], shares[1]
 
 
-def _is_inside(target: Target, point: tuple[float, float], screen: Screen) -> bool:
+def _is_inside(target: ScreenElement, point: tuple[float, float], screen: DrawnScreen) -> bool:
     height, width = screen.pixels.shape[:2]
     left, top, right, bottom = target.box
     return bool(left <= point[0] * width < right and top <= point[1] * height < bottom)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from apps.train.course import LessonStream, Stage, make_course
+from apps.train.course import CourseStage, LessonStream, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.run import INIT, TrainingRun, start_trainer
 from model_runtime.tokenizer.tokenizer import load_tokenizer
@@ -35,7 +35,7 @@ def find_counted(weights: LossWeights) -> list[str]:
     return [field.name for field in fields(weights) if getattr(weights, field.name)]
 
 
-def learn(folder: Path, stage: Stage, steps: int, without: str | None) -> tuple[int, dict[str, float], float]:
+def learn(folder: Path, stage: CourseStage, steps: int, without: str | None) -> tuple[int, dict[str, float], float]:
     """Some steps of a stage: from which one on, the losses at the end, and the seconds of processor."""
     with tempfile.TemporaryDirectory() as copy:
         run = TrainingRun(folder=Path(copy), course=make_course())
@@ -59,7 +59,7 @@ def learn(folder: Path, stage: Stage, steps: int, without: str | None) -> tuple[
         return first, dict(sums), time.process_time() - started
 
 
-def compare(folder: Path, stage: Stage, steps: int, left_out: Sequence[str | None]) -> None:
+def compare(folder: Path, stage: CourseStage, steps: int, left_out: Sequence[str | None]) -> None:
     """Print a table."""
     names = find_counted(stage.weights)
     print(f"`{stage.name}`, {steps} steps\n\n| without | from step | {' | '.join(names)} | s of processor |")

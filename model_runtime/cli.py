@@ -11,7 +11,7 @@ from model_runtime.config.types import DType
 from model_runtime.errors import ConfigError, RuntimeFault
 
 if TYPE_CHECKING:
-    from model_runtime.checkpoint.reader import Summary
+    from model_runtime.checkpoint.reader import CheckpointSummary
     from model_runtime.config import K25Config
 
 HELP = """Checkpoints of Kimi K2.5: see whether one is whole, or make a small random one to try the runtime with.
@@ -20,7 +20,7 @@ HELP = """Checkpoints of Kimi K2.5: see whether one is whole, or make a small ra
     cua-runtime check /models/Kimi-K2.5
     cua-runtime make-tiny tiny-k25 --int4
 
-Exit codes: 0 all is well, 2 something has to be mended; the line on stderr says what."""
+Exit codes: 0 all is well, 2 something has to be fixed; the line on stderr says what."""
 DTYPES: tuple[DType, ...] = get_args(DType)
 
 app = typer.Typer(
@@ -75,7 +75,7 @@ def make_tiny(
     from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 
     if model_dir.exists() and (not model_dir.is_dir() or any(model_dir.iterdir())):
-        raise ConfigError(f"{model_dir} exists and is not an empty folder; give another name")
+        raise ConfigError(f"{model_dir} exists and is not an empty folder; use another one")
     known = next((name for name in DTYPES if name == dtype), None)
     if known is None:
         raise ConfigError(f"--dtype is {dtype}, expected one of {', '.join(DTYPES)}")
@@ -89,7 +89,7 @@ def make_tiny(
     typer.echo(f"{model_dir} written; look at it with: cua-runtime check {model_dir}")
 
 
-def _lines(summary: "Summary", config: "K25Config") -> list[str]:
+def _lines(summary: "CheckpointSummary", config: "K25Config") -> list[str]:
     """Return the table printed after the result."""
     text, vision = config.text, config.vision
     packed = f"INT4 in groups of {summary.group_size}" if summary.group_size else "not packed"

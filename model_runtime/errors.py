@@ -37,7 +37,7 @@ class EngineDead(RuntimeFault):
     """Error for an engine, or a rank of it, that has exited."""
 
 
-class RequestError(Exception):
+class InvalidRequestError(Exception):
     """Error of one request.
 
     Args:
@@ -56,11 +56,11 @@ class RequestError(Exception):
         self.status = status
 
 
-class MediaError(RequestError):
+class MediaError(InvalidRequestError):
     """Error for an image or video of a request that cannot be read, or exceeds a limit."""
 
 
-class BusyError(RequestError):
+class BusyError(InvalidRequestError):
     """Error for a server at capacity; the client should retry after `retry_after_s`."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:

@@ -19,7 +19,7 @@ from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from model_runtime.engine.ranks import RankSpec
-    from model_runtime.engine.runner import Executor
+    from model_runtime.engine.runner import ModelExecutor
     from model_runtime.engine.thread import EngineThread
     from model_runtime.server.options import ServerOptions
 
@@ -37,7 +37,9 @@ def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda te
     from model_runtime.server.run import listen, serve
 
     if not options.model_dir.is_dir():
-        raise ConfigError(f"{options.model_dir} is no folder; expected that of a Kimi K2.5 release, with config.json")
+        raise ConfigError(
+            f"{options.model_dir} is not a folder; expected the folder of a Kimi K2.5 release, with config.json"
+        )
     listen(options.host, options.port).close()  # report a port in use before loading, which takes minutes
     server_options = make_server_options(options)
     processor = Processor.load(options.model_dir)
@@ -78,7 +80,7 @@ def read_keys(variable: str | None) -> tuple[str, ...]:
         return ()
     keys = tuple(key.strip() for key in os.environ.get(variable, "").split(",") if key.strip())
     if not keys:
-        raise ConfigError(f"the variable {variable} holds no API key; set it, or leave the option out to ask for none")
+        raise ConfigError(f"the variable {variable} holds no API key; set it, or omit the option to require none")
     return keys
 
 
@@ -153,17 +155,17 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
     )
 
 
-def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[Executor, EngineOptions]":
+def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[ModelExecutor, EngineOptions]":
     """Load every rank and set the number of cache blocks to one that fits on all; `on_death` is called with a text if a
     rank exits.
 
     Raises:
         RuntimeFault: If a rank cannot load its part.
     """
-    from model_runtime.engine.ranks import RankedExecutor, Workers, load_rank
+    from model_runtime.engine.ranks import RankedExecutor, RankProcesses, load_rank
     from model_runtime.engine.runner import Runner
 
-    workers = Workers(spec, on_death) if spec.size > 1 else None
+    workers = RankProcesses(spec, on_death) if spec.size > 1 else None
     try:
         model, capacity = load_rank(spec, 0)
         if workers is None:

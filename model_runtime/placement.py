@@ -20,7 +20,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class ModelPlacement:
     """Settings shared by all modules of one model: device, dtype of the weights, ranks, operators, prepared experts'
     files.
     """

@@ -17,9 +17,9 @@ from apps.cli.doctor import examine_suite
 from apps.cli.help_page import App, DefaultGroup
 
 if TYPE_CHECKING:
-    from apps.evals.request import EvalRequest, Prepared
+    from apps.evals.request import EvalRequest, PreparedEvaluation
     from apps.evals.results import Evaluation
-    from apps.evals.run import Listener, Progress
+    from apps.evals.run import EvaluationProgress, Listener
     from cua.batch import EpisodeResult
     from cua.run.control import Control
 
@@ -431,7 +431,7 @@ def _end_by_task(folder: Path, error: BaseException, *, is_local: bool) -> "Eval
     return finish(evaluation, why)
 
 
-def _evaluate(prepared: "Prepared", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
+def _evaluate(prepared: "PreparedEvaluation", flags: dict[str, Any], form: str) -> tuple["Evaluation", int]:
     """Run the evaluation with signals and progress connected; return it with the exit code."""
     import asyncio
     from dataclasses import replace
@@ -492,7 +492,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
     restore_stdout = terminal.keep_stdout()
 
-    def listen(standing: "Progress", result: "EpisodeResult | None") -> None:
+    def listen(standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
         restore_stdout()
         if result is not None:
             is_over = bool(standing.results) and standing.results[-1] is result
@@ -509,7 +509,7 @@ def _line_listener() -> "Listener":
 
     told_at = time.monotonic()
 
-    def listen(standing: "Progress", result: "EpisodeResult | None") -> None:
+    def listen(standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
         nonlocal told_at
         if result is None:
             return
@@ -546,7 +546,7 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def _listen(self, standing: "Progress", result: "EpisodeResult | None") -> None:
+    def _listen(self, standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
         from rich.text import Text
 
         from apps.evals.text import describe_error

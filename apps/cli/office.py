@@ -12,9 +12,9 @@ from apps.cli.config import choice, chosen_settings
 from apps.cli.help_page import App, DefaultGroup
 
 if TYPE_CHECKING:
-    from apps.office.agent import OfficeOrder, OfficeResult
+    from apps.office.agent import OfficeRequest, OfficeResult
     from apps.office.check.findings import CheckReport
-    from apps.office.diff import Comparison
+    from apps.office.diff import DocumentComparison
 
 Flag = typer.Option
 LongFlag = partial(typer.Option, rich_help_panel="Long documents")
@@ -84,7 +84,7 @@ def make_command(
     import asyncio
 
     from apps.cli.running import StopSwitch
-    from apps.office.agent import OfficeOrder
+    from apps.office.agent import OfficeRequest
 
     form = choice("--output-format", output_format, ("text", "json"))
     settings = chosen_settings(given)
@@ -106,7 +106,7 @@ def make_command(
         raise typer.BadParameter(
             'expected what is to be made, such as: cua office "Summarise notes.docx" -f notes.docx'
         )
-    order = OfficeOrder(
+    order = OfficeRequest(
         instruction=instruction, files=tuple(files or ()), output=output, expect=tuple(expect or ()), rounds=rounds
     )
     switch = StopSwitch(is_for_agent=False)
@@ -115,7 +115,7 @@ def make_command(
     sys.exit(0 if made.is_clean else made.run.end.exit_code or 1)
 
 
-async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
+async def _make(order: "OfficeRequest", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
     from apps.cli.progress import terminal_listener
     from apps.cli.running import terminal_approver
     from apps.office.agent import make_documents
@@ -129,15 +129,15 @@ async def _make(order: "OfficeOrder", settings: dict[str, Any], switch: Any, *, 
         raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
     watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
 
-    def say(line: str) -> None:
+    def emit(line: str) -> None:
         terminal.echo(f"\n{line}\n", err=True)
 
     if is_long:
-        return await make_long_document(order, resume=resume, options=options, watch=watch, say=say, **settings)
-    return await make_documents(order, watch=watch, say=say, **settings)
+        return await make_long_document(order, resume=resume, options=options, watch=watch, emit=emit, **settings)
+    return await make_documents(order, watch=watch, emit=emit, **settings)
 
 
-def _print_made(made: "OfficeResult", order: "OfficeOrder", form: str) -> None:
+def _print_made(made: "OfficeResult", order: "OfficeRequest", form: str) -> None:
     answer = made.run.end.answer or made.run.end.reason
     if form == "json":
         terminal.echo_json(
@@ -205,10 +205,10 @@ def _images_of(file: Path, folder: Path | None, count: int) -> Path:
 
 async def _check(places: dict[Path, Path | None], expect: list[str], settings: dict[str, Any]) -> list["CheckReport"]:
     from apps.office.sandbox import office_kernels
-    from apps.office.verify import verify_file
+    from apps.office.verify import verify_in_sandbox
 
     async with office_kernels(settings) as maker:
-        return [await verify_file(maker, file, place, expect) for file, place in places.items()]
+        return [await verify_in_sandbox(maker, file, place, expect) for file, place in places.items()]
 
 
 @app.command("diff")
@@ -248,9 +248,9 @@ def diff_command(
     sys.exit(1 if found.changes or found.images else 0)
 
 
-async def _diff(before: Path, after: Path, images: Path | None, settings: dict[str, Any]) -> "Comparison":
+async def _diff(before: Path, after: Path, images: Path | None, settings: dict[str, Any]) -> "DocumentComparison":
     from apps.office.sandbox import office_kernels
-    from apps.office.verify import compare_outside
+    from apps.office.verify import compare_in_sandbox
 
     async with office_kernels(settings) as maker:
-        return await compare_outside(maker, before, after, images)
+        return await compare_in_sandbox(maker, before, after, images)

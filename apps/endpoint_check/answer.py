@@ -50,7 +50,7 @@ def find_marker(text: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ReceivedCall:
     """A tool call as received."""
 
     id: str
@@ -60,7 +60,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class TokenUsage:
     """Token counts; None where the server does not report them."""
 
     prompt: int
@@ -70,7 +70,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ParsedAnswer:
     """A chat completion.
 
     Attributes:
@@ -86,13 +86,13 @@ class Answer:
     content: str = ""
     reasoning: str = ""
     reasoning_field: str | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ReceivedCall, ...] = ()
     finish: str | None = None
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     problems: tuple[str, ...] = ()
 
 
-def parse_answer(body: Any) -> Answer:
+def parse_answer(body: Any) -> ParsedAnswer:
     """Parse an answer that is not streamed."""
     problems: list[str] = []
     choice, message = _choice(body, "message", problems)
@@ -100,7 +100,7 @@ def parse_answer(body: Any) -> Answer:
         problems.append(f"object is {body.get('object')!r}, expected 'chat.completion'")
     if message.get("role") != "assistant":
         problems.append(f"the message's role is {message.get('role')!r}, expected 'assistant'")
-    calls = tuple(_call(given, problems) for given in message.get("tool_calls") or ())
+    calls = tuple(_call(call, problems) for call in message.get("tool_calls") or ())
     return _made(message, calls, choice.get("finish_reason"), _mapping(body).get("usage"), problems)
 
 
@@ -119,11 +119,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _call(given: Any, problems: list[str]) -> Call:
-    function = _mapping(_mapping(given).get("function"))
-    call = Call(
-        id=str(_mapping(given).get("id") or ""),
-        type=str(_mapping(given).get("type") or ""),
+def _call(value: Any, problems: list[str]) -> ReceivedCall:
+    function = _mapping(_mapping(value).get("function"))
+    call = ReceivedCall(
+        id=str(_mapping(value).get("id") or ""),
+        type=str(_mapping(value).get("type") or ""),
         name=str(function.get("name") or ""),
         arguments=function["arguments"] if isinstance(function.get("arguments"), str) else "",
     )
@@ -132,14 +132,16 @@ def _call(given: Any, problems: list[str]) -> Call:
     return call
 
 
-def _made(message: Mapping[str, Any], calls: tuple[Call, ...], finish: Any, usage: Any, problems: list[str]) -> Answer:
+def _made(
+    message: Mapping[str, Any], calls: tuple[ReceivedCall, ...], finish: Any, usage: Any, problems: list[str]
+) -> ParsedAnswer:
     named = next((name for name in REASONING_FIELDS if message.get(name)), None)
     content = message.get("content")
     if content is not None and not isinstance(content, str):
         problems.append(f"content is {type(content).__name__}, expected text or null")
     if finish not in FINISHES:
         problems.append(f"finish_reason is {finish!r}, expected one of {', '.join(FINISHES)}")
-    return Answer(
+    return ParsedAnswer(
         content=content if isinstance(content, str) else "",
         reasoning=str(message[named]) if named else "",
         reasoning_field=named,
@@ -150,18 +152,20 @@ def _made(message: Mapping[str, Any], calls: tuple[Call, ...], finish: Any, usag
     )
 
 
-def parse_usage(given: Any) -> Usage | None:
+def parse_usage(value: Any) -> TokenUsage | None:
     """Parse the token counts of an answer; None unless all three numbers are present."""
-    numbers = [_mapping(given).get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
+    numbers = [_mapping(value).get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
     if not all(isinstance(number, int) for number in numbers):
         return None
-    cached = _mapping(_mapping(given).get("prompt_tokens_details")).get("cached_tokens")
+    cached = _mapping(_mapping(value).get("prompt_tokens_details")).get("cached_tokens")
     prompt, completion, total = (int(number or 0) for number in numbers)
-    return Usage(prompt=prompt, completion=completion, total=total, cached=cached if isinstance(cached, int) else None)
+    return TokenUsage(
+        prompt=prompt, completion=completion, total=total, cached=cached if isinstance(cached, int) else None
+    )
 
 
 @dataclass(slots=True)
-class _Growing:
+class _StreamAccumulator:
     """Accumulator of a streamed answer."""
 
     message: dict[str, Any] = field(default_factory=dict)
@@ -196,34 +200,34 @@ class _Growing:
         for name in ("content", *REASONING_FIELDS):
             if delta.get(name):
                 self.message[name] = self.message.get(name, "") + str(delta[name])
-        for given in delta.get("tool_calls") or ():
-            self._add_call(_mapping(given))
+        for call in delta.get("tool_calls") or ():
+            self._add_call(_mapping(call))
         self.finish = choice.get("finish_reason") or self.finish
 
-    def _add_call(self, given: Mapping[str, Any]) -> None:
-        index = given.get("index")
+    def _add_call(self, part: Mapping[str, Any]) -> None:
+        index = part.get("index")
         if not isinstance(index, int):
             self.problems.append("a piece of a tool call has no index")
             return
         call = self.calls.setdefault(index, {"id": "", "type": "", "name": "", "arguments": ""})
-        function = _mapping(given.get("function"))
-        if given.get("id") and call["id"] not in ("", given["id"]):
+        function = _mapping(part.get("function"))
+        if part.get("id") and call["id"] not in ("", part["id"]):
             self.problems.append(f"two tool calls share index {index}")
-        for name, value in (("id", given.get("id")), ("type", given.get("type")), ("name", function.get("name"))):
+        for name, value in (("id", part.get("id")), ("type", part.get("type")), ("name", function.get("name"))):
             call[name] = str(value or call[name])
         call["arguments"] += str(function.get("arguments") or "")
 
 
-def join_stream(events: Iterable[str]) -> Answer:
+def join_stream(events: Iterable[str]) -> ParsedAnswer:
     """Join the events of a stream into an answer."""
-    growing = _Growing()
+    growing = _StreamAccumulator()
     for data in events:
         growing.add(data)
     if not growing.is_done:
         growing.problems.append("the stream ends without [DONE]")
     if sorted(growing.calls) != list(range(len(growing.calls))):
         growing.problems.append(f"indexes of tool calls are {sorted(growing.calls)}, expected 0, 1, 2 and so on")
-    calls = tuple(Call(**growing.calls[index]) for index in sorted(growing.calls))
+    calls = tuple(ReceivedCall(**growing.calls[index]) for index in sorted(growing.calls))
     return _made(growing.message, calls, growing.finish, growing.usage, growing.problems)
 
 

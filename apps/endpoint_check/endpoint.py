@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from apps.endpoint_check.answer import Answer, Usage, join_stream, parse_answer, parse_usage, read_events
-from apps.endpoint_check.outcome import NoAnswer, failed, inconclusive, not_supported
+from apps.endpoint_check.answer import ParsedAnswer, TokenUsage, join_stream, parse_answer, parse_usage, read_events
+from apps.endpoint_check.outcome import NoResponse, failed, inconclusive, not_supported
 from model_runtime.errors import RuntimeFault, require
 
 Message = Mapping[str, Any]
@@ -18,7 +18,7 @@ ON = {"chat_template_kwargs": {"thinking": True}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
+class RawResponse:
     """A response before it is checked; `body` is None if it is not JSON."""
 
     status: int
@@ -29,11 +29,11 @@ class Raw:
     def reason(self) -> str:
         """The server's error message in one line."""
         error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else None
-        told = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
-        return " ".join(str(told or self.text or "nothing").split())[:300]
+        message = error.get("message") or error.get("detail") if isinstance(error, Mapping) else error
+        return " ".join(str(message or self.text or "nothing").split())[:300]
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> TokenUsage | None:
         """Usage of an accepted request."""
         return parse_usage(self.body.get("usage")) if self.status == 200 and isinstance(self.body, Mapping) else None
 
@@ -48,7 +48,7 @@ def user(text: str, *parts: Mapping[str, object]) -> dict[str, object]:
     return {"role": "user", "content": [*parts, {"type": "text", "text": text}] if parts else text}
 
 
-class Endpoint:
+class CheckedEndpoint:
     """One endpoint. `context` is the maximum sequence length that it reports, if any.
 
     Not the agents' client: a probe sends requests that no client should send, such as malformed bodies, and checks
@@ -78,19 +78,21 @@ class Endpoint:
         """Look up the model's name, which also checks that a server answers.
 
         Raises:
-            RuntimeFault: If nothing answers at the address, or it requires another key.
+            RuntimeFault: If no response from the address, or it requires another key.
         """
         try:
             raw = self.get("/models")
             if raw.status == 404 and not self.url.endswith("/v1"):
                 self.url += "/v1"
                 raw = self.get("/models")
-        except NoAnswer as error:
+        except NoResponse as error:
             raise RuntimeFault(
-                f"nothing answers at {self.url}: {error}. Expected such as http://HOST:8000/v1"
+                f"no response from {self.url}: {error}. Expected a URL such as http://HOST:8000/v1"
             ) from error
         if raw.status in (401, 403):
-            raise RuntimeFault(f"{self.url} refuses the key (HTTP {raw.status}); name its variable: --api-key-env NAME")
+            raise RuntimeFault(
+                f"{self.url} refuses the API key (HTTP {raw.status}); pass its variable with --api-key-env NAME"
+            )
         listed = raw.body.get("data") if isinstance(raw.body, Mapping) else None
         cards = [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
         card = next((card for card in cards if card.get("id") == self._name), cards[0] if cards else {})
@@ -107,7 +109,7 @@ class Endpoint:
         """Return the number of output tokens to request: `num_tokens`, or fewer if the context is short."""
         return num_tokens if self.context is None else max(1, min(num_tokens, self.context // 4))
 
-    def ask(self, messages: Sequence[Message], **options: Any) -> Answer:
+    def ask(self, messages: Sequence[Message], **options: Any) -> ParsedAnswer:
         """Request a whole answer. Ends the probe as failed if the server refuses or the answer has another shape."""
         raw = self.post(self.body(messages, **options))
         if raw.status != 200:
@@ -117,7 +119,7 @@ class Endpoint:
             raise failed("; ".join(answer.problems))
         return answer
 
-    def stream(self, messages: Sequence[Message], **options: Any) -> Answer:
+    def stream(self, messages: Sequence[Message], **options: Any) -> ParsedAnswer:
         """Request a streamed answer. The caller checks its `problems`."""
         more = {"stream": True, "stream_options": {"include_usage": True}}
         request = self._client.build_request(
@@ -133,7 +135,7 @@ class Endpoint:
         """Return the number of prompt tokens that the server bills."""
         return self.usage(self.ask(messages, **{"max_tokens": 1, **options})).prompt
 
-    def usage(self, answer: Answer) -> Usage:
+    def usage(self, answer: ParsedAnswer) -> TokenUsage:
         """Return the usage of an answer; ends the probe if there is none."""
         if answer.usage is None:
             raise failed("the answer has no usage with prompt_tokens, completion_tokens and total_tokens")
@@ -144,17 +146,17 @@ class Endpoint:
         base = {"model": self.model, "messages": list(messages), "temperature": 0, "seed": 0, "max_tokens": SHORT}
         return {**base, **OFF, **options}
 
-    def post(self, body: Any, path: str = "/chat/completions") -> Raw:
+    def post(self, body: Any, path: str = "/chat/completions") -> RawResponse:
         """Send any request; bytes are sent unchanged."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
         return self._whole(self._client.build_request("POST", self.url + path, content=content, headers=headers))
 
-    def get(self, path: str) -> Raw:
+    def get(self, path: str) -> RawResponse:
         """Send a GET request."""
         return self._whole(self._client.build_request("GET", self.url + path))
 
-    def _whole(self, request: Any) -> Raw:
+    def _whole(self, request: Any) -> RawResponse:
         with self._sent(request) as response:
             return _raw(response, self._blocks(response))
 
@@ -162,9 +164,9 @@ class Endpoint:
         try:
             return closing(self._client.send(request, stream=True))
         except self._httpx.TimeoutException as error:
-            raise NoAnswer(f"no answer within {self.timeout_s:g} s") from error
+            raise NoResponse(f"no answer within {self.timeout_s:g} s") from error
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+            raise NoResponse(f"{type(error).__name__}: {error}") from error
 
     def _blocks(self, response: Any) -> Iterator[bytes]:
         deadline = time.monotonic() + self.timeout_s
@@ -172,23 +174,23 @@ class Endpoint:
             for block in response.iter_bytes():
                 yield block
                 if time.monotonic() > deadline:
-                    raise NoAnswer(f"the answer was not complete within {self.timeout_s:g} s")
+                    raise NoResponse(f"the answer was not complete within {self.timeout_s:g} s")
         except self._httpx.TimeoutException as error:
-            raise NoAnswer(f"the answer stalled for {self.timeout_s:g} s") from error
+            raise NoResponse(f"the answer stalled for {self.timeout_s:g} s") from error
         except self._httpx.HTTPError as error:
-            raise NoAnswer(f"the answer was cut off: {type(error).__name__}: {error}") from error
+            raise NoResponse(f"the answer was cut off: {type(error).__name__}: {error}") from error
 
 
-def _raw(response: Any, blocks: Iterator[bytes]) -> Raw:
+def _raw(response: Any, blocks: Iterator[bytes]) -> RawResponse:
     text = b"".join(blocks).decode(errors="replace")
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = None
-    return Raw(status=response.status_code, body=body, text=text)
+    return RawResponse(status=response.status_code, body=body, text=text)
 
 
-def repeated(endpoint: Endpoint, messages: Sequence[Message], first: Answer, **options: Any) -> None:
+def repeated(endpoint: CheckedEndpoint, messages: Sequence[Message], first: ParsedAnswer, **options: Any) -> None:
     """End the probe if the same request does not return the same text again, which makes comparisons impossible."""
     if endpoint.ask(messages, **options).content != first.content:
-        raise inconclusive("the same request gives another text each time (temperature 0, seed 0); nothing to compare")
+        raise inconclusive("the same request gives different texts (temperature 0, seed 0); they cannot be compared")

@@ -20,7 +20,7 @@ class Outcome:
     text: str
 
 
-class Ended(Exception):
+class ProbeEnded(Exception):
     """Exception that ends a probe early with its outcome."""
 
     def __init__(self, status: Status, text: str) -> None:
@@ -28,7 +28,7 @@ class Ended(Exception):
         self.outcome = Outcome(status=status, text=text)
 
 
-class NoAnswer(Ended):
+class NoResponse(ProbeEnded):
     """Exception for a server that did not answer: it refused, cut the connection, or was too slow."""
 
     def __init__(self, text: str) -> None:
@@ -45,23 +45,23 @@ def warning(text: str) -> Outcome:
     return Outcome(status="warning", text=text)
 
 
-def failed(text: str) -> Ended:
+def failed(text: str) -> ProbeEnded:
     """Return the exception for a fault of the server."""
-    return Ended("failed", text)
+    return ProbeEnded("failed", text)
 
 
-def inconclusive(text: str) -> Ended:
+def inconclusive(text: str) -> ProbeEnded:
     """Return the exception for a model that did not do what the probe needs."""
-    return Ended("inconclusive", text)
+    return ProbeEnded("inconclusive", text)
 
 
-def not_supported(text: str) -> Ended:
+def not_supported(text: str) -> ProbeEnded:
     """Return the exception for a feature that the server reports as not supported."""
-    return Ended("not supported", text)
+    return ProbeEnded("not supported", text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EndpointReport:
     """All outcomes, in the order of the probes."""
 
     url: str
@@ -79,7 +79,7 @@ class Report:
         return {"url": self.url, "model": self.model, "is_good": not self.exit_code, "probes": probes}
 
 
-def show_report(report: Report) -> str:
+def show_report(report: EndpointReport) -> str:
     """Format the report as a table; the last line has the counts."""
     names = max((len(name) for name, _ in report.outcomes), default=0)
     states = max((len(outcome.status) for _, outcome in report.outcomes), default=0)

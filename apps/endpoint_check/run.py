@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from apps.endpoint_check.endpoint import Endpoint
-from apps.endpoint_check.outcome import Ended, NoAnswer, Outcome, Report
+from apps.endpoint_check.endpoint import CheckedEndpoint
+from apps.endpoint_check.outcome import EndpointReport, NoResponse, Outcome, ProbeEnded
 from apps.endpoint_check.probes import PROBES, Probe
 from model_runtime.errors import RuntimeFault, did_you_mean
 
@@ -31,7 +31,7 @@ class SelfTestOptions:
     timeout_s: float = 120.0
 
 
-def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lambda line: None) -> Report:
+def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lambda line: None) -> EndpointReport:
     """Run the probes in order.
 
     Args:
@@ -42,11 +42,11 @@ def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lam
         RuntimeFault: If nothing answers at the address, or no probe has a given name.
     """
     probes = find_probes(options.only)
-    endpoint = Endpoint(options.url, model=options.model, api_key=options.api_key, timeout_s=options.timeout_s)
+    endpoint = CheckedEndpoint(options.url, model=options.model, api_key=options.api_key, timeout_s=options.timeout_s)
     try:
         endpoint.open()
         outcomes = tuple(_outcomes(endpoint, probes, emit))
-        return Report(url=endpoint.url, model=endpoint.model, outcomes=outcomes)
+        return EndpointReport(url=endpoint.url, model=endpoint.model, outcomes=outcomes)
     finally:
         endpoint.close()
 
@@ -66,7 +66,7 @@ def find_probes(only: Sequence[str]) -> tuple[Probe, ...]:
 
 
 def _outcomes(
-    endpoint: Endpoint, probes: Sequence[Probe], emit: Callable[[str], None]
+    endpoint: CheckedEndpoint, probes: Sequence[Probe], emit: Callable[[str], None]
 ) -> Iterator[tuple[str, Outcome]]:
     silent = 0
     for number, probe in enumerate(probes, 1):
@@ -77,7 +77,7 @@ def _outcomes(
         try:
             outcome = probe.run(endpoint)
             silent = 0
-        except Ended as ended:
+        except ProbeEnded as ended:
             outcome = ended.outcome
-            silent = silent + 1 if isinstance(ended, NoAnswer) else 0
+            silent = silent + 1 if isinstance(ended, NoResponse) else 0
         yield probe.name, outcome

@@ -18,7 +18,7 @@ from cua.json_text import read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
-MAX_LINE_BYTES = 2**20
+MAX_LINE_BYTES = 2**20  # bounds the memory that a damaged journal takes
 MAX_EPISODES = 500_000
 _MAX_DAMAGED = 10
 
@@ -55,17 +55,18 @@ def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
     Raises:
         TrajectoryError: If the journal cannot be read, or has an episode that is not in the plan.
     """
-    found: dict[Key, EpisodeResult] = {}
+    results: dict[Key, EpisodeResult] = {}
     for result in _read_journal(folder, "ended"):
-        found[result.key] = result
-        check_count(len(found), folder / EPISODES)
+        results[result.key] = result
+        check_count(len(results), folder / EPISODES)
     order = {key: place for place, key in enumerate(plan_keys(plan))}
-    unknown = next((key for key in found if key not in order), None)
+    unknown = next((key for key in results if key not in order), None)
     if unknown is not None:
         raise TrajectoryError(
-            f"{folder / EPISODES} has an episode {unknown} that results.json does not plan; they do not belong together"
+            f"{folder / EPISODES} has an episode {unknown} that results.json does not plan; "
+            "the two files belong to different evaluations"
         )
-    return tuple(found[key] for key in sorted(found, key=order.__getitem__))
+    return tuple(results[key] for key in sorted(results, key=order.__getitem__))
 
 
 def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
@@ -75,12 +76,12 @@ def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]
         TrajectoryError: If the journal cannot be read.
     """
     planned = set(plan_keys(plan))
-    found: list[EpisodeResult] = []
+    attempts: list[EpisodeResult] = []
     for result in _read_journal(folder, "tried"):
         if result.key in planned:
-            found.append(result)
-            check_count(len(found), folder / EPISODES)
-    return tuple(found)
+            attempts.append(result)
+            check_count(len(attempts), folder / EPISODES)
+    return tuple(attempts)
 
 
 def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
@@ -98,12 +99,12 @@ def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
 
 def find_damaged_lines(folder: Path) -> tuple[int, ...]:
     """Return the numbers of the first few journal lines that are skipped because they are not JSON objects."""
-    found: list[int] = []
+    numbers: list[int] = []
     with contextlib.suppress(FileNotFoundError), open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
-            if len(found) < _MAX_DAMAGED and line.endswith(b"\n") and line.strip() and read_object(line) is None:
-                found.append(number)
-    return tuple(found)
+            if len(numbers) < _MAX_DAMAGED and line.endswith(b"\n") and line.strip() and read_object(line) is None:
+                numbers.append(number)
+    return tuple(numbers)
 
 
 def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
@@ -112,9 +113,9 @@ def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
     Raises:
         TrajectoryError: If the journal cannot be read.
     """
-    for value, where in _read_lines(folder):
+    for value, location in _read_lines(folder):
         if value.get("event") == event:
-            yield _result_of(value, where)
+            yield _result_of(value, location)
 
 
 def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
@@ -137,23 +138,23 @@ def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _result_of(value: dict[str, Any], where: str) -> EpisodeResult:
+def _result_of(value: dict[str, Any], location: str) -> EpisodeResult:
     """Parse the result in a line.
 
     Raises:
         TrajectoryError: If a field of it is invalid.
     """
     try:
-        found = _EPISODE_LINE.validate_python(value)
-        if (found.score is None) == (found.kind == "scored"):
-            raise ValueError(f"kind {found.kind!r} with score {found.score}")
+        line = _EPISODE_LINE.validate_python(value)
+        if (line.score is None) == (line.kind == "scored"):
+            raise ValueError(f"kind {line.kind!r} with score {line.score}")
     except ValidationError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {first_error(error)}") from None
+        raise TrajectoryError(f"{location}, is not a line of a batch's journal: {first_error(error)}") from None
     except ValueError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {error}") from None
-    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens, cost_usd=found.cost_usd)
-    values = {name: getattr(found, name) for name in EpisodeResult.__slots__ if name != "usage"}
-    return EpisodeResult(usage=usage, **{**values, "reason": well_formed(found.reason[:MAX_REASON_CHARS])})
+        raise TrajectoryError(f"{location}, is not a line of a batch's journal: {error}") from None
+    usage = Usage(input_tokens=line.input_tokens, output_tokens=line.output_tokens, cost_usd=line.cost_usd)
+    values = {name: getattr(line, name) for name in EpisodeResult.__slots__ if name != "usage"}
+    return EpisodeResult(usage=usage, **{**values, "reason": well_formed(line.reason[:MAX_REASON_CHARS])})
 
 
 def check_count(count: int, path: Path | str) -> None:

@@ -73,16 +73,16 @@ def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> t
     target, lost = folder or evaluation.folder / ATIF, []
     with translate_os_errors("write", target):
         target.mkdir(parents=True, exist_ok=True)
-    for one in evaluation.results:
-        run = evaluation.find_run(one)
+    for result in evaluation.results:
+        run = evaluation.find_run(result)
         if run is None:
-            lost.append(f"{describe_key(one.key)}: it has no record")
+            lost.append(f"{describe_key(result.key)}: it has no record")
             continue
         try:
             record = load_run(evaluation.folder / run, images=0)
             export_atif(record, target / record.run_dir.name / TRAJECTORY, copy_images=folder is not None)
         except TrajectoryError as error:
-            lost.append(f"{describe_key(one.key)}: {error}")
+            lost.append(f"{describe_key(result.key)}: {error}")
     return target, lost
 
 
@@ -147,36 +147,36 @@ def _results(evaluation: Evaluation) -> dict[str, Any]:
 
 def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     plan = evaluation.plan
-    for one in evaluation.results:
-        run = evaluation.find_run(one)
-        told = {
-            "id": _sample_id(one.task_id, one.seed, has_seeds=len(plan.seeds) > 1),
-            "epoch": one.repeat + 1,
-            "input": _instruction(evaluation, run) or one.task_id,
+    for result in evaluation.results:
+        run = evaluation.find_run(result)
+        sample = {
+            "id": _sample_id(result.task_id, result.seed, has_seeds=len(plan.seeds) > 1),
+            "epoch": result.repeat + 1,
+            "input": _instruction(evaluation, run) or result.task_id,
             "target": "1",
             "metadata": {
-                "task_id": one.task_id,
-                "seed": one.seed,
-                "family": plan.families.get(one.task_id),
-                "kind": one.kind,
-                "num_steps": one.num_steps,
-                "num_tries": one.num_tries,
+                "task_id": result.task_id,
+                "seed": result.seed,
+                "family": plan.families.get(result.task_id),
+                "kind": result.kind,
+                "num_steps": result.num_steps,
+                "num_tries": result.num_tries,
                 "run": run,
             },
-            "model_usage": {plan.model: _usage(one.usage.input_tokens, one.usage.output_tokens)},
-            "total_time": one.duration_s,
-            "uuid": _id_of(f"{evaluation.folder.name} {one.key}"),
+            "model_usage": {plan.model: _usage(result.usage.input_tokens, result.usage.output_tokens)},
+            "total_time": result.duration_s,
+            "uuid": _id_of(f"{evaluation.folder.name} {result.key}"),
         }
-        yield told | _outcome(one, plan.max_time_s)
+        yield sample | _outcome(result, plan.max_time_s)
 
 
-def _outcome(one: EpisodeResult, max_time_s: float | None) -> dict[str, Any]:
-    if one.score is not None:
-        metadata = {"success": is_success(one.score)}
-        return {"scores": {SCORER: {"value": one.score, "explanation": one.reason, "metadata": metadata}}}
-    if one.kind == "timeout" and max_time_s is not None:
-        return {"limit": {"type": "time", "limit": max_time_s, "reason": one.reason}}
-    message = f"{ERRORS.get(one.kind, one.kind)}: {one.reason}"
+def _outcome(result: EpisodeResult, max_time_s: float | None) -> dict[str, Any]:
+    if result.score is not None:
+        metadata = {"success": is_success(result.score)}
+        return {"scores": {SCORER: {"value": result.score, "explanation": result.reason, "metadata": metadata}}}
+    if result.kind == "timeout" and max_time_s is not None:
+        return {"limit": {"type": "time", "limit": max_time_s, "reason": result.reason}}
+    message = f"{ERRORS.get(result.kind, result.kind)}: {result.reason}"
     return {"error": {"message": message, "traceback": message, "traceback_ansi": message}}
 
 
@@ -189,8 +189,12 @@ def _sample_id(task_id: str, seed: int | None, *, has_seeds: bool) -> str:
 
 
 def _revision(evaluation: Evaluation) -> dict[str, Any]:
-    found = evaluation.checkout
-    return {"revision": {"type": "git", "origin": "", "commit": found.commit, "dirty": found.is_dirty}} if found else {}
+    checkout = evaluation.checkout
+    return (
+        {"revision": {"type": "git", "origin": "", "commit": checkout.commit, "dirty": checkout.is_dirty}}
+        if checkout
+        else {}
+    )
 
 
 def _usage(input_tokens: int, output_tokens: int) -> dict[str, int]:
@@ -229,28 +233,28 @@ def export_csv(evaluation: Evaluation, path: Path | None = None) -> Path:
 
 def _table(evaluation: Evaluation) -> Iterator[list[str | float | None]]:
     instructions = {task.task_id: task.instruction for task in evaluation.tasks}
-    for one in evaluation.results:
-        yield _row(evaluation, one, instructions[one.task_id])
+    for result in evaluation.results:
+        yield _row(evaluation, result, instructions[result.task_id])
 
 
-def _row(evaluation: Evaluation, one: EpisodeResult, instruction: str) -> list[str | float | None]:
+def _row(evaluation: Evaluation, result: EpisodeResult, instruction: str) -> list[str | float | None]:
     values: dict[str, str | float | None] = {
-        "task_id": one.task_id,
-        "family": evaluation.plan.families.get(one.task_id, ""),
-        "seed": one.seed,
-        "repeat": one.repeat,
-        "kind": one.kind,
-        "score": one.score,
-        "ending": ending_of(one),
-        "reason": one.reason,
-        "num_tries": one.num_tries,
-        "num_steps": one.num_steps,
-        "duration_s": round(one.duration_s, 3),
-        "input_tokens": one.usage.input_tokens,
-        "output_tokens": one.usage.output_tokens,
-        "cost_usd": one.usage.cost_usd,
+        "task_id": result.task_id,
+        "family": evaluation.plan.families.get(result.task_id, ""),
+        "seed": result.seed,
+        "repeat": result.repeat,
+        "kind": result.kind,
+        "score": result.score,
+        "ending": ending_of(result),
+        "reason": result.reason,
+        "num_tries": result.num_tries,
+        "num_steps": result.num_steps,
+        "duration_s": round(result.duration_s, 3),
+        "input_tokens": result.usage.input_tokens,
+        "output_tokens": result.usage.output_tokens,
+        "cost_usd": result.usage.cost_usd,
         "instruction": instruction,
-        "run": evaluation.find_run(one) or "",
+        "run": evaluation.find_run(result) or "",
     }
     return [_plain(value) if isinstance(value, str) else value for value in map(values.__getitem__, COLUMNS)]
 

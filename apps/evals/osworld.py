@@ -13,7 +13,7 @@ from typing import Any
 
 from apps.evals.osworld_rule import SUITE
 from apps.evals.results import Evaluation, write_whole
-from apps.evals.statistics import Summary, rescored, summarize
+from apps.evals.statistics import EpisodeSummary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
@@ -33,19 +33,20 @@ def make_oracle() -> OracleModel:
     return OracleModel(load_solutions())
 
 
-def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[Summary, Summary]]:
+def summarize_groups(evaluation: Evaluation) -> dict[str, tuple[EpisodeSummary, EpisodeSummary]]:
     """Return figures by this project's rules and upstream's, of each domain and group with episodes, and of `all`."""
     ours = rescored(
-        evaluation.results, {one.key: one.other_scores.get("default", one.score) for one in evaluation.results}
+        evaluation.results,
+        {result.key: result.other_scores.get("default", result.score) for result in evaluation.results},
     )
     theirs = rescored(evaluation.results, evaluation.upstream_scores)
     groups = {**{domain: (domain,) for domain in DOMAINS}, **GROUPS, "all": DOMAINS}
-    found = {}
+    summaries = {}
     for name, domains in groups.items():
         pairs = [pair for pair in zip(ours, theirs, strict=True) if f"{pair[0].task_id}/".split("/")[1] in domains]
         if pairs:
-            found[name] = (summarize(one for one, _ in pairs), summarize(other for _, other in pairs))
-    return found
+            summaries[name] = (summarize(before for before, _ in pairs), summarize(other for _, other in pairs))
+    return summaries
 
 
 def describe_groups(evaluation: Evaluation) -> Iterator[str]:
@@ -73,21 +74,23 @@ def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tu
     """
     plan = evaluation.plan
     if plan.suite_name != SUITE:
-        raise TrajectoryError(f"this evaluation is of {plan.suite_name!r}; the harness's result tree is for {SUITE!r}")
+        raise TrajectoryError(
+            f"this evaluation has the suite {plan.suite_name!r}; a result tree of the OSWorld harness needs {SUITE!r}"
+        )
     root, lost = folder or evaluation.folder / TREE, []
-    for one in evaluation.results:
-        run = evaluation.find_run(one)
-        names = _names(plan.model, one)
+    for result in evaluation.results:
+        run = evaluation.find_run(result)
+        names = _names(plan.model, result)
         if run is None or names is None:
-            lost.append(f"{describe_key(one.key)}: it has no record")
+            lost.append(f"{describe_key(result.key)}: it has no record")
             continue
         try:
             place = export_osworld(load_run(evaluation.folder / run), root, names)
         except TrajectoryError as error:
-            lost.append(f"{describe_key(one.key)}: {error}")
+            lost.append(f"{describe_key(result.key)}: {error}")
             continue
-        if one.score is not None:
-            write_whole(place / "result.txt", f"{float(one.score)}\n")
+        if result.score is not None:
+            write_whole(place / "result.txt", f"{float(result.score)}\n")
             continue
         with translate_os_errors("write", place):
             (place / "result.txt").unlink(missing_ok=True)
@@ -95,19 +98,21 @@ def export_result_tree(evaluation: Evaluation, folder: Path | None = None) -> tu
     return root, lost
 
 
-def _names(model: str, one: EpisodeResult) -> OSWorldNames | None:
+def _names(model: str, result: EpisodeResult) -> OSWorldNames | None:
     """Return the folder names of an episode; a repeat is stored under a different model name."""
-    parts = one.task_id.split("/")
+    parts = result.task_id.split("/")
     name = "".join(char if char.isalnum() or char in "._-" else "_" for char in model).strip(".") or "model"
     if len(parts) != 3:
         return None
-    return OSWorldNames(domain=parts[1], task_id=parts[2], model=name + (f"-{one.repeat + 1}" if one.repeat else ""))
+    return OSWorldNames(
+        domain=parts[1], task_id=parts[2], model=name + (f"-{result.repeat + 1}" if result.repeat else "")
+    )
 
 
 def _save_arguments(evaluation: Evaluation, root: Path) -> None:
     """Write the arguments next to each model's results, with the revision of the task data."""
     plan = evaluation.plan
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "model": plan.model,
         "max_steps": plan.max_steps,
         "task_data_revision": plan.revision,
@@ -116,7 +121,7 @@ def _save_arguments(evaluation: Evaluation, root: Path) -> None:
     }
     for place in root.glob("*/*/*"):
         if place.is_dir():
-            write_whole(place / "args.json", json.dumps(told, ensure_ascii=False, indent=1))
+            write_whole(place / "args.json", json.dumps(values, ensure_ascii=False, indent=1))
 
 
 def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str]]:
@@ -136,7 +141,7 @@ def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str
         raise TrajectoryError(
             f"there is no folder {folder}; expected ACTION_SPACE/OBSERVATION_TYPE/MODEL of a result tree"
         )
-    found: dict[str, float | None] = {}
+    scores: dict[str, float | None] = {}
     odd: list[str] = []
     for place in sorted(folder.glob("*/*")):
         key = f"{place.parent.name}/{place.name}"
@@ -145,9 +150,9 @@ def read_result_tree(folder: Path) -> tuple[Mapping[str, float | None], list[str
         if place.parent.name not in DOMAINS:
             odd.append(f"{key}: OSWorld has no domain {place.parent.name!r}")
             continue
-        found[key], why = _read_score(place / "result.txt")
+        scores[key], why = _read_score(place / "result.txt")
         odd += [f"{key}: {line}" for line in (why, _why_torn(place / "traj.jsonl")) if line]
-    return found, odd
+    return scores, odd
 
 
 def _read_score(path: Path) -> tuple[float | None, str]:

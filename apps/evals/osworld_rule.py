@@ -29,20 +29,20 @@ def upstream_scores(
         is_capped: Returns True if the run of an episode ended at a limit.
     """
     infeasible = _infeasible(plan)
-    found = {}
-    for one in results:
-        if one.score is not None:
-            is_infeasible = one.task_id.partition("/")[2] in infeasible
-            fails = one.num_steps >= plan.max_steps or is_capped(one)
-            found[one.key] = float(is_infeasible) if fails else one.other_scores.get(UPSTREAM, one.score)
-    return found
+    scores = {}
+    for result in results:
+        if result.score is not None:
+            is_infeasible = result.task_id.partition("/")[2] in infeasible
+            fails = result.num_steps >= plan.max_steps or is_capped(result)
+            scores[result.key] = float(is_infeasible) if fails else result.other_scores.get(UPSTREAM, result.score)
+    return scores
 
 
 def _infeasible(plan: EvalPlan) -> frozenset[str]:
     """Return the keys of infeasible tasks in the evaluated data, or in the built-in data if that is missing."""
-    given = str(plan.suite_options.get("data") or "")
+    data_name = str(plan.suite_options.get("data") or "")
     try:
-        data = OsworldTaskData(Path(given) if given else None)
+        data = OsworldTaskData(Path(data_name) if data_name else None)
     except EnvSetupError:
         data = OsworldTaskData()
     return frozenset(data.keys("infeasible"))

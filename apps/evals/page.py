@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from apps.evals.players import recorded_player
 from apps.evals.results import PAGE, Evaluation
-from apps.evals.statistics import Interval, Key, Summary, is_success
+from apps.evals.statistics import EpisodeSummary, Interval, Key, is_success
 from apps.evals.tasks import ENDINGS, ending_of
 from apps.evals.text import (
     ERRORS,
@@ -46,7 +46,7 @@ class BarSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class HistogramBar:
     """Bar of a histogram, in percent of its width."""
 
     x: float
@@ -56,18 +56,18 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Histogram:
     """Histogram."""
 
     title: str
     summary: str
     low: str
     high: str
-    bars: tuple[Bar, ...]
+    bars: tuple[HistogramBar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class EpisodeCell:
     """Cell of one episode. `kind` is `good`, `part` (partial score), `bad`, `err` (no score) or `open` (not over)."""
 
     kind: str
@@ -96,7 +96,7 @@ class TaskRow:
     sort_tokens: str
     sort_cost: str
     outcomes: str
-    cells: tuple[Cell, ...]
+    cells: tuple[EpisodeCell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class ErrorGroup:
     kind: str
     reason: str
     count: int
-    cells: tuple[Cell, ...]
+    cells: tuple[EpisodeCell, ...]
     word: str
 
 
@@ -136,7 +136,7 @@ class BaselineView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageView:
+class EvaluationView:
     """Values for the template."""
 
     suite: str
@@ -160,7 +160,7 @@ class PageView:
     mean_scored: str
     scored_interval: str
     tries: tuple[str, ...]
-    charts: tuple[Chart, ...]
+    charts: tuple[Histogram, ...]
     errors: tuple[ErrorGroup, ...]
     failed_tries: tuple[ErrorGroup, ...]
     endings: tuple[tuple[str, str, int], ...]
@@ -185,17 +185,17 @@ def write_page(evaluation: Evaluation) -> Path:
     return _PAGE.write(evaluation.folder / PAGE, page=page_view(evaluation))
 
 
-def page_view(evaluation: Evaluation) -> PageView:
+def page_view(evaluation: Evaluation) -> EvaluationView:
     """Return all values for the page."""
     plan, figures = evaluation.plan, evaluation.figures
     whole = figures.all
-    cells = {one.key: make_cell(evaluation, one) for one in evaluation.results}
-    groups = _error_groups((one, cells[one.key]) for one in evaluation.results if one.score is None)
+    cells = {result.key: make_cell(evaluation, result) for result in evaluation.results}
+    groups = _error_groups((result, cells[result.key]) for result in evaluation.results if result.score is None)
     errors = {cell.label: group.word for group in groups[:_MAX_GROUPS] for cell in group.cells}
     kinds = tuple(kind for kind in ERRORS if kind in whole.errors)
     badges = {"finished": "succeeded", "unfinished": "capped", "running": "running"}
-    methods = {one.method for one in (whole.mean_full_interval, whole.success_full_interval) if one}
-    return PageView(
+    methods = {interval.method for interval in (whole.mean_full_interval, whole.success_full_interval) if interval}
+    return EvaluationView(
         suite=plan.suite_name,
         model=plan.player,
         status=evaluation.status,
@@ -265,8 +265,8 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     left_out = f", {len(plan.unavailable)} tasks left out" if plan.unavailable else ""
     yield "Episodes", f"{whole.num_episodes}{of}", " × ".join(each) + left_out
     for name, other in evaluation.figures.by_rule.items():
-        told = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
-        yield describe_rule(name).capitalize(), describe_share(other.mean_full), told
+        scored_text = f"{describe_share(other.mean_scored)} of the {other.num_scored} that it scores"
+        yield describe_rule(name).capitalize(), describe_share(other.mean_full), scored_text
     yield "Succeeded", str(whole.num_succeeded), describe_share(whole.success_full)
     num_errors = sum(whole.errors.values())
     yield "Errors", str(num_errors), "counted 0 in the score" if num_errors else "every episode has a score"
@@ -279,36 +279,36 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
 
 def _families(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[FamilyRow]:
     by_family, whole = evaluation.figures.by_family, evaluation.figures.all
-    rows = [(name or "-", one, False) for name, one in by_family.items()] if len(by_family) > 1 else []
-    groups = [(name, one, True) for name, one in evaluation.figures.by_group.items()]
-    for name, one, is_all in [*rows, *groups, ("all", whole, True)]:
-        yield _family(name, one, kinds, is_all=is_all)
+    rows = [(name or "-", summary, False) for name, summary in by_family.items()] if len(by_family) > 1 else []
+    groups = [(name, summary, True) for name, summary in evaluation.figures.by_group.items()]
+    for name, summary, is_all in [*rows, *groups, ("all", whole, True)]:
+        yield _family(name, summary, kinds, is_all=is_all)
 
 
 def _labels(evaluation: Evaluation, kinds: Sequence[str]) -> Iterator[tuple[str, tuple[FamilyRow, ...]]]:
     for title, groups in evaluation.figures.by_label.items():
-        yield title, tuple(_family(name or "-", one, kinds, is_all=False) for name, one in groups.items())
+        yield title, tuple(_family(name or "-", summary, kinds, is_all=False) for name, summary in groups.items())
 
 
-def _family(name: str, one: Summary, kinds: Sequence[str], *, is_all: bool) -> FamilyRow:
+def _family(name: str, summary: EpisodeSummary, kinds: Sequence[str], *, is_all: bool) -> FamilyRow:
     return FamilyRow(
         name=name,
         is_all=is_all,
-        num_episodes=one.num_episodes,
-        num_succeeded=one.num_succeeded,
-        score=describe_share(one.mean_full),
-        mean=one.mean_full,
-        interval=one.mean_full_interval,
-        interval_text=describe_interval(one.mean_full_interval),
-        errors=tuple(one.errors.get(kind, 0) for kind in kinds),
+        num_episodes=summary.num_episodes,
+        num_succeeded=summary.num_succeeded,
+        score=describe_share(summary.mean_full),
+        mean=summary.mean_full,
+        interval=summary.mean_full_interval,
+        interval_text=describe_interval(summary.mean_full_interval),
+        errors=tuple(summary.errors.get(kind, 0) for kind in kinds),
     )
 
 
 def _tries(evaluation: Evaluation) -> Iterator[str]:
     for tries in evaluation.figures.tries:
         if tries.k > 1:
-            one, every = describe_share(tries.at_least_one), describe_share(tries.all_of_them)
-            yield f"{tries.k} {evaluation.figures.tries_over}: pass@{tries.k} {one}, pass^{tries.k} {every}"
+            at_least_one, every = describe_share(tries.at_least_one), describe_share(tries.all_of_them)
+            yield f"{tries.k} {evaluation.figures.tries_over}: pass@{tries.k} {at_least_one}, pass^{tries.k} {every}"
 
 
 def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
@@ -319,15 +319,17 @@ def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
 
 def _failed_tries(evaluation: Evaluation) -> list[ErrorGroup]:
     """Return the tries after which the episode was played again, by kind and reason."""
-    return _error_groups([(one, make_cell(evaluation, one)) for one in evaluation.failed_tries])[:_MAX_GROUPS]
+    return _error_groups([(attempt, make_cell(evaluation, attempt)) for attempt in evaluation.failed_tries])[
+        :_MAX_GROUPS
+    ]
 
 
-def _error_groups(found: Iterable[tuple[EpisodeResult, Cell]]) -> list[ErrorGroup]:
+def _error_groups(results: Iterable[tuple[EpisodeResult, EpisodeCell]]) -> list[ErrorGroup]:
     """Group errors by kind and reason, the most frequent first."""
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for one, cell in found:
-        groups.setdefault((ERRORS.get(one.kind, one.kind), _clipped(one.reason)), []).append(cell)
-    ordered = sorted(groups.items(), key=lambda one: -len(one[1]))
+    groups: dict[tuple[str, str], list[EpisodeCell]] = {}
+    for result, cell in results:
+        groups.setdefault((ERRORS.get(result.kind, result.kind), _clipped(result.reason)), []).append(cell)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     return [
         ErrorGroup(
             kind=kind, reason=reason or "no reason given", count=len(group), cells=tuple(group), word=f"reason-{number}"
@@ -357,8 +359,8 @@ def _settings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def _checkout(evaluation: Evaluation) -> str:
-    found = evaluation.checkout
-    return f"{found.commit}{' with changes that are not committed' if found.is_dirty else ''}" if found else ""
+    checkout = evaluation.checkout
+    return f"{checkout.commit}{' with changes that are not committed' if checkout.is_dirty else ''}" if checkout else ""
 
 
 def _text(value: object) -> str:
@@ -367,7 +369,7 @@ def _text(value: object) -> str:
     return str(value)[:_MAX_SETTING_CHARS]
 
 
-def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
+def make_cell(evaluation: Evaluation, result: EpisodeResult) -> EpisodeCell:
     """Make the cell of a finished episode."""
     label = describe_key(result.key)
     report = evaluation.find_report(result)
@@ -382,7 +384,7 @@ def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
     )
     took = f"{result.num_steps} steps, {describe_duration(result.duration_s)}"
     tried = f", try {result.num_tries}" if result.num_tries > 1 else ""
-    return Cell(
+    return EpisodeCell(
         kind=kind,
         text=text,
         title=f"{printable(label)}\n{ENDINGS[ending_of(result)]}, {took}{tried}\n{_clipped(result.reason)}",
@@ -391,7 +393,7 @@ def make_cell(evaluation: Evaluation, result: EpisodeResult) -> Cell:
     )
 
 
-def _task_rows(evaluation: Evaluation, cells: dict[Key, Cell], errors: dict[str, str]) -> Iterator[TaskRow]:
+def _task_rows(evaluation: Evaluation, cells: dict[Key, EpisodeCell], errors: dict[str, str]) -> Iterator[TaskRow]:
     """Yield a row for each task.
 
     Args:
@@ -430,7 +432,7 @@ def _counted(ending: str, number: int, count: int) -> str:
     return ending if count == 1 else f"{ending} {number}"
 
 
-def _outcomes(cells: Sequence[Cell]) -> Iterator[str]:
+def _outcomes(cells: Sequence[EpisodeCell]) -> Iterator[str]:
     kinds = Counter(cell.kind for cell in cells)
     over = len(cells) - kinds["open"]
     if over:
@@ -438,9 +440,9 @@ def _outcomes(cells: Sequence[Cell]) -> Iterator[str]:
     yield from (kind for kind in ("err", "open") if kinds[kind])
 
 
-def _open(key: Key) -> Cell:
+def _open(key: Key) -> EpisodeCell:
     label = describe_key(key)
-    return Cell(kind="open", text="·", title=f"{printable(label)}\nnot over", label=label, href="")
+    return EpisodeCell(kind="open", text="·", title=f"{printable(label)}\nnot over", label=label, href="")
 
 
 def _clipped(text: str) -> str:
@@ -449,13 +451,13 @@ def _clipped(text: str) -> str:
     return text if len(text) <= _MAX_REASON_CHARS else f"{text[:_MAX_REASON_CHARS]}…"
 
 
-def _charts(results: Sequence[EpisodeResult]) -> Iterator[Chart]:
+def _charts(results: Sequence[EpisodeResult]) -> Iterator[Histogram]:
     """Yield histograms of the steps and the time of the episodes; none without episodes."""
     if results:
         yield _histogram(
-            "Steps of an episode", results, lambda one: float(one.num_steps), lambda value: f"{value:.0f}", 1
+            "Steps of an episode", results, lambda result: float(result.num_steps), lambda value: f"{value:.0f}", 1
         )
-        yield _histogram("Time of an episode", results, lambda one: one.duration_s, describe_duration, 0)
+        yield _histogram("Time of an episode", results, lambda result: result.duration_s, describe_duration, 0)
 
 
 def _histogram(
@@ -464,19 +466,19 @@ def _histogram(
     value_of: Callable[[EpisodeResult], float],
     describe: Callable[[float], str],
     least_width: float,
-) -> Chart:
+) -> Histogram:
     """Make a histogram from 0 to the largest value, each bar split by outcome."""
-    values = [value_of(one) for one in results]
+    values = [value_of(result) for result in results]
     most = max(values)
     num_bars = max(1, min(_MAX_BARS, int(most) + 1) if least_width else _MAX_BARS)
     width = max((most + least_width) / num_bars, 1e-9)
     counts: list[Counter[str]] = [Counter() for _ in range(num_bars)]
-    for one, value in zip(results, values, strict=True):
-        kind = "err" if one.score is None else "good" if is_success(one.score) else "part"
+    for result, value in zip(results, values, strict=True):
+        kind = "err" if result.score is None else "good" if is_success(result.score) else "part"
         counts[min(num_bars - 1, int(value / width))][kind] += 1
     tallest = max(sum(count.values()) for count in counts)
     bars = [
-        Bar(
+        HistogramBar(
             x=100 * place / num_bars,
             width=100 / num_bars,
             label=f"{describe(place * width)} to {describe((place + 1) * width)}: {sum(count.values())} episodes",
@@ -485,7 +487,7 @@ def _histogram(
         for place, count in enumerate(counts)
     ]
     summary = f"median {describe(median(values))}, longest {describe(most)}"
-    return Chart(title=title, summary=summary, low=describe(0.0), high=describe(num_bars * width), bars=tuple(bars))
+    return Histogram(title=title, summary=summary, low=describe(0.0), high=describe(num_bars * width), bars=tuple(bars))
 
 
 def _pieces(count: Counter[str], tallest: int) -> Iterator[BarSegment]:

@@ -23,7 +23,7 @@ from envs.suite import FAMILY, LABELS, Suite
 
 MAX_FAMILY_CHARS = 100
 MAX_REASON_CHARS = 500
-_GIT_TIMEOUT_S = 10
+_GIT_TIMEOUT_S = 10  # a network file system may hang; the commit is optional information
 
 Line = Annotated[str, Field(max_length=2_000)]
 TaskId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -128,12 +128,14 @@ def select_tasks(suite: Suite, selection: Selection) -> list[str]:
     if selection.patterns:
         fitting: set[str] = set()
         for pattern in selection.patterns:
-            found = {
+            matches = {
                 id for id in suite.task_ids if fnmatchcase(id, pattern) or fnmatchcase(id.rpartition("/")[2], pattern)
             }
-            if not found:
-                raise ConfigError(f"no task of {suite.name!r} fits {pattern!r}.{name_choices(pattern, suite.task_ids)}")
-            fitting |= found
+            if not matches:
+                raise ConfigError(
+                    f"no task of {suite.name!r} matches {pattern!r}.{name_choices(pattern, suite.task_ids)}"
+                )
+            fitting |= matches
         chosen = [id for id in chosen if id in fitting]
     if selection.sample is not None and selection.sample < len(chosen):
         drawn = set(random.Random(selection.sample_seed).sample(chosen, selection.sample))
@@ -151,9 +153,7 @@ def select_seeds(suite: Suite, num_seeds: int | None) -> list[int | None]:
         return list(suite.seeds)
     numbers = [seed for seed in suite.seeds if seed is not None]
     if not numbers:
-        raise ConfigError(
-            f"the tasks of {suite.name!r} are not drawn, so they have no seeds; --repeats tries each again"
-        )
+        raise ConfigError(f"the tasks of {suite.name!r} are fixed and have no seeds; use --repeats to repeat each")
     more = range(max(numbers) + 1, max(numbers) + 1 + max(0, num_seeds - len(numbers)))
     return [*numbers, *more][:num_seeds]
 
@@ -187,12 +187,12 @@ def make_plan(
         ConfigError: If the selection does not match the suite.
     """
     task_ids, seeds = select_tasks(suite, selection), select_seeds(suite, selection.num_seeds)
-    told = {id: _metadata_of(suite, id, seeds[0]) for id in task_ids}
-    families = {id: _clipped(one.get(FAMILY, "")) for id, one in told.items()}
+    metadata_by_task = {id: _metadata_of(suite, id, seeds[0]) for id in task_ids}
+    families = {id: _clipped(metadata.get(FAMILY, "")) for id, metadata in metadata_by_task.items()}
     labels: dict[str, dict[str, str]] = {}
-    for id, one in told.items():
-        given = one.get(LABELS)
-        for name, value in given.items() if isinstance(given, dict) else ():
+    for id, metadata in metadata_by_task.items():
+        task_labels = metadata.get(LABELS)
+        for name, value in task_labels.items() if isinstance(task_labels, dict) else ():
             labels.setdefault(_clipped(name), {})[id] = _clipped(value)
     return EvalPlan(
         suite=path,
@@ -246,15 +246,16 @@ def find_unavailable(suite: Suite, task_ids: Sequence[str]) -> dict[str, str]:
     """
     try:
         with contained():
-            found = dict(suite.find_unavailable(tuple(task_ids)))
+            unavailable = dict(suite.find_unavailable(tuple(task_ids)))
             reasons = {
-                id: well_formed(" ".join(str(found[id]).split())[:MAX_REASON_CHARS]) for id in task_ids if id in found
+                id: well_formed(" ".join(str(unavailable[id]).split())[:MAX_REASON_CHARS])
+                for id in task_ids
+                if id in unavailable
             }
     except EnvError:
         raise
     except Exception as error:
-        told = f"the suite {suite.name!r} cannot check its tasks: {describe_defect(error)}"
-        raise EnvSetupError(told) from error
+        raise EnvSetupError(f"the suite {suite.name!r} cannot check its tasks: {describe_defect(error)}") from error
     return {id: reason or "no reason given" for id, reason in reasons.items()}
 
 
@@ -272,36 +273,36 @@ def leave_out(plan: EvalPlan, unavailable: Mapping[str, str]) -> EvalPlan:
     return replace(plan, task_ids=task_ids, families=families, unavailable=dict(unavailable))
 
 
-def find_differences(kept: EvalPlan, given: EvalPlan, *, may_differ: Sequence[str] = ()) -> list[str]:
+def find_differences(kept: EvalPlan, current: EvalPlan, *, may_differ: Sequence[str] = ()) -> list[str]:
     """Return the differences between two plans, a few words each.
 
     Args:
         kept: Plan of a folder.
-        given: Plan of a command line.
+        current: Plan of a command line.
         may_differ: Settings that are not compared.
     """
     names = ("suite_name", "revision", "suite_options", "model", "agent", "repeats", "max_steps", "max_time_s")
-    found = [
-        f"{name.removesuffix('_name')} is {shorten(getattr(kept, name))} there and {shorten(getattr(given, name))} here"
+    differences = [
+        f"{name.removesuffix('_name')} was {shorten(getattr(kept, name))}, and is now {shorten(getattr(current, name))}"
         for name in names
-        if getattr(kept, name) != getattr(given, name)
+        if getattr(kept, name) != getattr(current, name)
     ]
-    found += _differing_items("task", kept.task_ids, given.task_ids)
-    found += _differing_items("seed", kept.seeds, given.seeds)
-    names_of_settings = sorted({*kept.settings, *given.settings} - set(may_differ))
+    differences += _differing_items("task", kept.task_ids, current.task_ids)
+    differences += _differing_items("seed", kept.seeds, current.seeds)
+    names_of_settings = sorted({*kept.settings, *current.settings} - set(may_differ))
     for name in names_of_settings:
-        old, new = kept.settings.get(name), given.settings.get(name)
+        old, new = kept.settings.get(name), current.settings.get(name)
         if old != new:
-            found.append(f"the setting {name} is {shorten(old)} there and {shorten(new)} here")
-    return found
+            differences.append(f"the setting {name} was {shorten(old)}, and is now {shorten(new)}")
+    return differences
 
 
-def _differing_items(what: str, kept: Sequence[object], given: Sequence[object]) -> list[str]:
-    if kept == given:
+def _differing_items(noun: str, kept: Sequence[object], current: Sequence[object]) -> list[str]:
+    if kept == current:
         return []
-    odd = [one for one in (*given, *kept) if (one in kept) != (one in given)]
-    example = f", for one {what} {odd[0]!r}" if odd else ", in another order"
-    return [f"it has {_count(len(kept), what)} there and {len(given)} here{example}"]
+    odd = [item for item in (*current, *kept) if (item in kept) != (item in current)]
+    example = f", for one {noun} {odd[0]!r}" if odd else ", in another order"
+    return [f"it had {_count(len(kept), noun)}, and now has {len(current)}{example}"]
 
 
 def find_checkout(folder: Path) -> Checkout | None:
@@ -333,5 +334,5 @@ def shorten(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

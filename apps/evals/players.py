@@ -108,14 +108,14 @@ def find_player(name: str) -> PlayerKind:
     for entry in importlib.metadata.entry_points(group=GROUP, name=name):
         try:
             with contained():
-                found = entry.load()
+                player = entry.load()
         except Exception as error:  # code of another distribution
             raise ConfigError(
                 f"the player {name!r} ({entry.value}) cannot be loaded: {describe_defect(error)}"
             ) from error
-        if not isinstance(found, PlayerKind):
-            raise ConfigError(f"the player {name!r} is a {type(found).__name__}; expected a PlayerKind")
-        return found
+        if not isinstance(player, PlayerKind):
+            raise ConfigError(f"the player {name!r} is a {type(player).__name__}; expected a PlayerKind")
+        return player
     raise ConfigError(f"there is no player {name!r}.{name_choices(name, player_names())}")
 
 

@@ -62,7 +62,7 @@ class EvalRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedEvaluation:
     """Checked request.
 
     Attributes:
@@ -86,7 +86,7 @@ LeaveOut = Callable[[Mapping[str, str], int], bool]
 """Called with the reasons by id of tasks that cannot be evaluated, and the number of all; True to leave them out."""
 
 
-def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> Prepared:
+def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, num_tasks: False) -> PreparedEvaluation:
     """Check the request and make the folder; nothing is started.
 
     Args:
@@ -123,14 +123,14 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
     if kept is None:
         plan = _available(suite, plan, may_leave_out)
     known = {
-        name: KnownBaseline(score=one.score, num_episodes=one.num_episodes, command=one.command)
-        for name, one in suite.baselines.items()
+        name: KnownBaseline(score=baseline.score, num_episodes=baseline.num_episodes, command=baseline.command)
+        for name, baseline in suite.baselines.items()
     }
     evaluation = kept or Evaluation(folder=Path(), plan=plan, started_at=time.time())
     evaluation = replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped="")
     check_can_be_read(evaluation)
     folder = kept.folder if kept is not None else _make_folder(request.out, plan)
-    return Prepared(
+    return PreparedEvaluation(
         evaluation=replace(evaluation, folder=folder),
         suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
         settings=flags | _absolute_paths(resolved.settings),
@@ -142,8 +142,8 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
 
 def _absolute_paths(settings: Settings) -> dict[str, Any]:
     """Return the model and the path settings with absolute paths, so that they are valid in any working directory."""
-    given = {name: getattr(settings, name) for name in FIELDS}
-    paths = {name: value.absolute() for name, value in given.items() if isinstance(value, Path)}
+    values = {name: getattr(settings, name) for name in FIELDS}
+    paths = {name: value.absolute() for name, value in values.items() if isinstance(value, Path)}
     return {**paths, "model": _absolute_file(settings.model, "scripted:", "")}
 
 
@@ -163,7 +163,7 @@ def _available(suite: Suite, plan: EvalPlan, may_leave_out: LeaveOut) -> EvalPla
         first = next(iter(unavailable.values()))
         raise ConfigError(
             f"{len(unavailable)} of {len(plan.task_ids)} tasks cannot be evaluated on this machine ({first}); install "
-            "what they need, choose others by --tasks, or leave them out by --skip-unavailable"
+            "what they need, choose others with --tasks, or skip them with --skip-unavailable"
         )
     return leave_out(plan, unavailable)
 
@@ -181,9 +181,13 @@ def _hint(suite: Suite, settings: Settings) -> str:
 def _suite_of(kept: Evaluation | None) -> str:
     """Return the suite name of the resumed folder. A file named by a folder is not run: it is untrusted."""
     if kept is None:
-        raise ConfigError("a suite is needed, such as: cua eval examples; `cua eval list` prints all of them")
+        raise ConfigError(
+            "no suite is given; expected for example: cua eval examples; `cua eval list` prints all of them"
+        )
     if ".py" in kept.plan.suite:
-        raise ConfigError(f"it is an evaluation of a file, {kept.plan.suite!r}: name the file again, since it is run")
+        raise ConfigError(
+            f"the suite of this evaluation is a file, {kept.plan.suite!r}; pass it again, because it is executed"
+        )
     return kept.plan.suite
 
 
@@ -249,10 +253,8 @@ def _make_folder(out: Path | None, plan: EvalPlan) -> Path:
             return make_run_dir(root, f"{plan.suite_name} {plan.model}", time.time()).absolute()
     with translate_os_errors("write", out):
         if (out / RESULTS).exists():
-            raise TrajectoryError(
-                f"{out} holds an evaluation already; go on with it by --resume, or name another folder"
-            )
+            raise TrajectoryError(f"{out} already holds an evaluation; resume it with --resume, or use another folder")
         if out.is_dir() and any(out.iterdir()):
-            raise TrajectoryError(f"{out} is not empty; name a folder that is not there yet")
+            raise TrajectoryError(f"{out} is not empty; use a new folder")
         out.mkdir(parents=True, exist_ok=True)
     return out.absolute()

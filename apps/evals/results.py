@@ -23,7 +23,16 @@ from apps.evals.osworld_rule import SUITE as OSWORLD
 from apps.evals.osworld_rule import upstream_scores
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
 from apps.evals.players import recorded_player
-from apps.evals.statistics import Key, Summary, Tries, count_tries, rescored, summarize, summarize_by, summarize_tasks
+from apps.evals.statistics import (
+    EpisodeSummary,
+    Key,
+    TryStatistics,
+    count_tries,
+    rescored,
+    summarize,
+    summarize_by,
+    summarize_tasks,
+)
 from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedTry, TaskFigures, describe_failed_try, figures_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
@@ -61,7 +70,7 @@ class KnownBaseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class EvaluationFigures:
     """Statistics of an evaluation.
 
     Attributes:
@@ -74,12 +83,12 @@ class Figures:
         tries_over: Unit that counts as a try: `repeats` of a task and seed, or `seeds` of a task.
     """
 
-    all: Summary
-    by_family: dict[Line, Summary]
-    by_group: dict[Line, Summary] = field(default_factory=dict)
-    by_label: dict[Line, dict[Line, Summary]] = field(default_factory=dict)
-    by_rule: dict[Line, Summary] = field(default_factory=dict)
-    tries: tuple[Tries, ...] = ()
+    all: EpisodeSummary
+    by_family: dict[Line, EpisodeSummary]
+    by_group: dict[Line, EpisodeSummary] = field(default_factory=dict)
+    by_label: dict[Line, dict[Line, EpisodeSummary]] = field(default_factory=dict)
+    by_rule: dict[Line, EpisodeSummary] = field(default_factory=dict)
+    tries: tuple[TryStatistics, ...] = ()
     tries_over: Literal["repeats", "seeds"] = "repeats"
 
 
@@ -115,7 +124,7 @@ class ResultsFile:
     versions: dict[Line, Line]
     checkout: Checkout | None
     baselines: dict[Line, KnownBaseline]
-    figures: Figures
+    figures: EvaluationFigures
     groups: dict[Line, tuple[Line, ...]] = field(default_factory=dict)
     change_order: dict[Line, tuple[TaskId, ...]] = field(default_factory=dict)
     tasks: tuple[TaskFigures, ...] = ()
@@ -160,14 +169,16 @@ class Evaluation:
         return self.plan.num_episodes - len(self.results)
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> EvaluationFigures:
         """Statistics of the finished episodes."""
         families, clusters = self.plan.families, self.clusters
-        return Figures(
+        return EvaluationFigures(
             all=summarize(self.results, clusters),
-            by_family=summarize_by(self.results, lambda one: families.get(one.task_id, ""), clusters),
+            by_family=summarize_by(self.results, lambda result: families.get(result.task_id, ""), clusters),
             by_group=self._by_group(families),
-            by_label={name: summarize_tasks(self.results, one, clusters) for name, one in self.plan.labels.items()},
+            by_label={
+                name: summarize_tasks(self.results, groups, clusters) for name, groups in self.plan.labels.items()
+            },
             by_rule=self._by_rule(),
             tries=count_tries(self.results),
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
@@ -176,25 +187,25 @@ class Evaluation:
     @cached_property
     def tasks(self) -> tuple[TaskFigures, ...]:
         """Figures of each task, in the order of the plan."""
-        runs = {one.task_id: run for one in reversed(self.results) if (run := self.find_run(one)) is not None}
-        told = {id: summarize_run(self.folder / run).instruction for id, run in runs.items()}
-        clipped = {id: well_formed(text[:MAX_INSTRUCTION_CHARS]) for id, text in told.items()}
+        runs = {result.task_id: run for result in reversed(self.results) if (run := self.find_run(result)) is not None}
+        instructions = {id: summarize_run(self.folder / run).instruction for id, run in runs.items()}
+        clipped = {id: well_formed(text[:MAX_INSTRUCTION_CHARS]) for id, text in instructions.items()}
         return tuple(figures_of(self.plan.task_ids, self.results, clipped))
 
     @property
     def change_order(self) -> dict[str, tuple[str, ...]]:
         """Tasks that changed each site, by site, in chronological order; see `envs.suites.webarena.tasks`."""
-        found: dict[str, list[tuple[float, str]]] = {}
-        for one in self.results:
-            before, at = one.info.get("changes_before"), one.info.get("taken_at")
-            if one.info.get("changes_state") is True and isinstance(before, dict) and isinstance(at, int | float):
+        changes: dict[str, list[tuple[float, str]]] = {}
+        for result in self.results:
+            before, at = result.info.get("changes_before"), result.info.get("taken_at")
+            if result.info.get("changes_state") is True and isinstance(before, dict) and isinstance(at, int | float):
                 for site in before:
-                    found.setdefault(str(site), []).append((float(at), one.task_id))
-        return {site: tuple(id for _, id in sorted(tasks)) for site, tasks in sorted(found.items())}
+                    changes.setdefault(str(site), []).append((float(at), result.task_id))
+        return {site: tuple(id for _, id in sorted(tasks)) for site, tasks in sorted(changes.items())}
 
-    def _by_group(self, families: Mapping[str, str]) -> dict[str, Summary]:
+    def _by_group(self, families: Mapping[str, str]) -> dict[str, EpisodeSummary]:
         grouped = {
-            name: [one for one in self.results if families.get(one.task_id) in members]
+            name: [result for result in self.results if families.get(result.task_id) in members]
             for name, members in self.groups.items()
         }
         return {name: summarize(some, self.clusters) for name, some in grouped.items() if some}
@@ -213,16 +224,16 @@ class Evaluation:
         run = self.find_run(result)
         return run is not None and summarize_run(self.folder / run).status == "capped"
 
-    def _by_rule(self) -> dict[str, Summary]:
-        names = {name for one in self.results for name in one.other_scores}
+    def _by_rule(self) -> dict[str, EpisodeSummary]:
+        names = {name for result in self.results for name in result.other_scores}
         scores: dict[str, Mapping[Key, float | None]] = {
-            name: {one.key: one.other_scores.get(name, one.score) for one in self.results} for name in names
+            name: {result.key: result.other_scores.get(name, result.score) for result in self.results} for name in names
         }
         if self.plan.suite_name == OSWORLD and self.results:
             scores["upstream"] = self.upstream_scores
         results = dict.fromkeys(scores, self.results)
         if recorded_player(self.plan.agent).scores_parts:
-            results = {name: tuple(one for one in self.results if name in one.other_scores) for name in scores}
+            results = {name: tuple(result for result in self.results if name in result.other_scores) for name in scores}
         return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
     def find_run(self, result: EpisodeResult) -> str | None:
@@ -245,26 +256,26 @@ def results_schema() -> dict[str, Any]:
     return _RESULTS_FILE.json_schema(mode="serialization")
 
 
-def find_evaluation(what: str) -> Path:
+def find_evaluation(name: str) -> Path:
     """Return the folder of an evaluation.
 
     Args:
-        what: A folder, or `last` or the unique beginning of a name in the default folder.
+        name: A folder, or `last` or the unique beginning of a name in the default folder.
 
     Raises:
         TrajectoryError: If none or several match.
     """
-    path = Path(what).expanduser() if not what.startswith("~") or what[1:2] in ("", "/") else Path(what)
+    path = Path(name).expanduser() if not name.startswith("~") or name[1:2] in ("", "/") else Path(name)
     if path.is_dir():
         return path
     root = default_evals_dir()
     names = sorted((entry.parent.name for entry in root.glob(f"*/{RESULTS}")), reverse=True)
-    fitting = names[:1] if what == "last" else [name for name in names if what and name.startswith(what)]
-    if len(fitting) == 1:
-        return root / fitting[0]
-    found = f"{len(fitting)} evaluations fit {what!r}" if fitting else f"there is no folder {what!r}"
+    matches = names[:1] if name == "last" else [known for known in names if name and known.startswith(name)]
+    if len(matches) == 1:
+        return root / matches[0]
+    problem = f"{len(matches)} evaluations match {name!r}" if matches else f"there is no folder {name!r}"
     raise TrajectoryError(
-        f"{found}; expected the folder of an evaluation, or one of {root}: {', '.join(names[:5]) or '-'}"
+        f"{problem}; expected the folder of an evaluation, or one of {root}: {', '.join(names[:5]) or '-'}"
     )
 
 
@@ -332,10 +343,10 @@ def _read_results(folder: Path) -> ResultsFile:
     try:
         content = _parse_results(read_inside(folder, RESULTS, max_bytes=MAX_RESULTS_BYTES))
     except ValueError as error:
-        raise TrajectoryError(f"{path} holds no results of an evaluation: {error}") from None
+        raise TrajectoryError(f"{path} is not a results file of an evaluation: {error}") from None
     except (FileNotFoundError, NotADirectoryError):
         raise TrajectoryError(
-            f"there is no {RESULTS} in {folder}; expected the folder of an evaluation, as `cua eval` prints it"
+            f"there is no {RESULTS} in {folder}; expected the folder of an evaluation, as printed by `cua eval`"
         ) from None
     except OSError as error:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
@@ -352,15 +363,15 @@ def _parse_results(text: bytes) -> ResultsFile:
     value = read_json(text)
     json.dumps(value, allow_nan=False)
     if not isinstance(value, dict) or value.get("version") != VERSION:
-        found = value.get("version") if isinstance(value, dict) else type(value).__name__
-        raise ValueError(f"its version is {shorten(found)}, expected {VERSION}")
+        version = value.get("version") if isinstance(value, dict) else type(value).__name__
+        raise ValueError(f"its version is {shorten(version)}, expected {VERSION}")
     try:
         content = _RESULTS_FILE.validate_python(value)
     except ValidationError as error:
         raise ValueError(first_error(error)) from None
-    for what, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
+    for kind, values in (("task", content.plan.task_ids), ("seed", content.plan.seeds)):
         if len(set(values)) < len(values):
-            raise ValueError(f"it plans one {what} twice")
+            raise ValueError(f"it lists a {kind} twice")
     return content
 
 
@@ -375,9 +386,9 @@ def check_can_be_read(evaluation: Evaluation) -> None:
         _parse_results(json.dumps(results_object(evaluation), ensure_ascii=False, allow_nan=False).encode())
         check_count(evaluation.plan.num_episodes, "the evaluation")
     except UnicodeEncodeError as error:
-        found = ascii(error.object[max(0, error.start - 30) : error.end + 10])
+        context = ascii(error.object[max(0, error.start - 30) : error.end + 10])
         raise ConfigError(
-            f"the suite cannot be evaluated: expected text in Unicode, found {found}; rename it"
+            f"the suite cannot be evaluated: expected text in Unicode, found {context}; rename it"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"the suite cannot be evaluated, its results could not be read again: {error}") from None
+        raise ConfigError(f"the suite cannot be evaluated, its results could not be read back: {error}") from None

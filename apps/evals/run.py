@@ -68,7 +68,7 @@ class EvalOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class EvaluationProgress:
     """Progress of an evaluation.
 
     Attributes:
@@ -97,14 +97,14 @@ class Progress:
 
     def describe(self) -> str:
         """Return `2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
-        errors = sum(one.score is None for one in self.results)
+        errors = sum(result.score is None for result in self.results)
         again = f", {self.num_failed_tries} tried again" if self.num_failed_tries else ""
         left = f", about {describe_duration(self.eta_s)} left" if self.eta_s else ""
-        told = f"{self.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
-        return f"{told}, {describe_score_so_far(self.results)}{left}"
+        counts = f"{self.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
+        return f"{counts}, {describe_score_so_far(self.results)}{left}"
 
 
-Listener = Callable[[Progress, EpisodeResult | None], None]
+Listener = Callable[[EvaluationProgress, EpisodeResult | None], None]
 """Called with the progress when an episode begins (result None) or a try ends."""
 
 
@@ -155,12 +155,12 @@ async def run_evaluation(
         stack.push_async_callback(journal.aclose)
         chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
-        told = {**chosen, **limits} | ({"model": plan.model} if kind.makes_models else {})
-        agent = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, told))
-        return await _Run(evaluation, agent, journal, options, listener).play(episodes, on_control)
+        settings_used = {**chosen, **limits} | ({"model": plan.model} if kind.makes_models else {})
+        agent = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, settings_used))
+        return await _RunningEvaluation(evaluation, agent, journal, options, listener).play(episodes, on_control)
 
 
-class _Run:
+class _RunningEvaluation:
     """Evaluation whose episodes are being played."""
 
     def __init__(
@@ -180,8 +180,8 @@ class _Run:
         self._listener = listener
         plan = evaluation.plan
         kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
-        self._standing = Progress(plan=plan, results=kept, num_earlier=len(kept))
-        self._reports = _Reports(evaluation.folder, find_player(plan.agent).write_page)
+        self._standing = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
+        self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_page)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """Play all episodes, or until it is stopped."""
@@ -263,7 +263,7 @@ def write_missing_reports(evaluation: Evaluation) -> int:
     return count
 
 
-class _Reports:
+class _ReportWriter:
     """Writer of run reports, one at a time, outside the event loop."""
 
     def __init__(self, folder: Path, write: Callable[[Path], Path]) -> None:

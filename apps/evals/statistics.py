@@ -44,7 +44,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tries:
+class TryStatistics:
     """Success of k tries of the same thing, averaged over everything that was tried at least k times.
 
     Attributes:
@@ -61,7 +61,7 @@ class Tries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class EpisodeSummary:
     """Figures of a set of episodes.
 
     Attributes:
@@ -151,9 +151,11 @@ def difference_interval(groups: Sequence[Sequence[float]], *, level: float = LEV
     if not any(value for group in filled for value in group):
         zeros = mean_interval([[0.0]] * len(filled), level=level)
         return None if zeros is None else Interval(low=-zeros.high, high=zeros.high, method="wilson")
-    found = mean_interval(halves, level=level) if {v for group in halves for v in group} <= {0.0, 1.0} else None
-    found = found or _ends(mean_of(halves), _squared_error(halves, _PRIOR_SHARE_OF_DIFFERENCES, level), "clustered")
-    return Interval(low=2 * found.low - 1, high=2 * found.high - 1, method=found.method)
+    interval = mean_interval(halves, level=level) if {v for group in halves for v in group} <= {0.0, 1.0} else None
+    interval = interval or _ends(
+        mean_of(halves), _squared_error(halves, _PRIOR_SHARE_OF_DIFFERENCES, level), "clustered"
+    )
+    return Interval(low=2 * interval.low - 1, high=2 * interval.high - 1, method=interval.method)
 
 
 def _separate(groups: Sequence[Sequence[float]]) -> list[Sequence[float]]:
@@ -221,7 +223,7 @@ def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
     return math.comb(num_succeeded, k) / math.comb(num_tries, k) if 1 <= k <= num_tries else None
 
 
-def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> Summary:
+def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> EpisodeSummary:
     """Return the figures of a set of episodes; the names of the figures define how missing scores count.
 
     Args:
@@ -230,17 +232,17 @@ def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | No
     """
     results = list(results)
     if not results:
-        return Summary(num_episodes=0, num_scored=0, num_succeeded=0)
-    scored = [one for one in results if one.score is not None]
-    num_succeeded = sum(is_success(one.score) for one in scored)
+        return EpisodeSummary(num_episodes=0, num_scored=0, num_succeeded=0)
+    scored = [result for result in results if result.score is not None]
+    num_succeeded = sum(is_success(result.score) for result in scored)
     full, only_scored = by_task(results, clusters), by_task(scored, clusters)
     successes = [[float(is_success(score)) for score in group] for group in full]
-    usage = sum((one.usage for one in results), Usage())
-    return Summary(
+    usage = sum((result.usage for result in results), Usage())
+    return EpisodeSummary(
         num_episodes=len(results),
         num_scored=len(scored),
         num_succeeded=num_succeeded,
-        errors=dict(sorted(Counter(one.kind for one in results if one.score is None).items())),
+        errors=dict(sorted(Counter(result.kind for result in results if result.score is None).items())),
         mean_full=mean_of(full),
         mean_full_interval=mean_interval(full),
         mean_scored=mean_of(only_scored) if scored else None,
@@ -248,8 +250,8 @@ def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | No
         success_full=num_succeeded / len(results),
         success_full_interval=mean_interval(successes),
         success_scored=num_succeeded / len(scored) if scored else None,
-        num_steps=sum(one.num_steps for one in results),
-        duration_s=math.fsum(one.duration_s for one in results),
+        num_steps=sum(result.num_steps for result in results),
+        duration_s=math.fsum(result.duration_s for result in results),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=usage.cost_usd,
@@ -258,36 +260,36 @@ def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | No
 
 def summarize_by(
     results: Iterable[EpisodeResult], name: Callable[[EpisodeResult], str], clusters: Mapping[str, str] | None = None
-) -> dict[str, Summary]:
+) -> dict[str, EpisodeSummary]:
     """Return the figures of each group of episodes, such as a family, in order of their names, as `summarize`."""
     groups: dict[str, list[EpisodeResult]] = {}
-    for one in results:
-        groups.setdefault(name(one), []).append(one)
+    for result in results:
+        groups.setdefault(name(result), []).append(result)
     return {key: summarize(groups[key], clusters) for key in sorted(groups)}
 
 
 def summarize_tasks(
     results: Iterable[EpisodeResult], groups: Mapping[str, str], clusters: Mapping[str, str] | None = None
-) -> dict[str, Summary]:
+) -> dict[str, EpisodeSummary]:
     """Return the figures of each group of tasks, given by task id; tasks without a group are left out."""
-    grouped = [one for one in results if one.task_id in groups]
-    return summarize_by(grouped, lambda one: groups[one.task_id], clusters)
+    grouped = [result for result in results if result.task_id in groups]
+    return summarize_by(grouped, lambda result: groups[result.task_id], clusters)
 
 
 def rescored(results: Iterable[EpisodeResult], scores: Mapping[Key, float | None]) -> tuple[EpisodeResult, ...]:
     """Return the episodes with scores of other rules; episodes that are not in `scores` have none."""
-    return tuple(replace(one, score=scores.get(one.key)) for one in results)
+    return tuple(replace(result, score=scores.get(result.key)) for result in results)
 
 
-def count_tries(results: Iterable[EpisodeResult]) -> tuple[Tries, ...]:
+def count_tries(results: Iterable[EpisodeResult]) -> tuple[TryStatistics, ...]:
     """Return pass@k and pass^k over the repeats of each task and seed; without repeats, over the seeds of each task.
 
     An episode without a score counts as failed. Empty if everything was tried once.
     """
     results = list(results)
-    repeated = len({one.key[:2] for one in results}) < len(results)
-    groups = _grouped(results, lambda one: one.key[:2] if repeated else (one.task_id, None))
-    counts = [(len(group), sum(is_success(one.score) for one in group)) for group in groups]
+    repeated = len({result.key[:2] for result in results}) < len(results)
+    groups = _grouped(results, lambda result: result.key[:2] if repeated else (result.task_id, None))
+    counts = [(len(group), sum(is_success(result.score) for result in group)) for group in groups]
     most = max((num_tries for num_tries, _ in counts), default=0)
     if most < 2:
         return ()
@@ -298,17 +300,17 @@ def by_task(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None
     """Group scores by task or cluster; 0 for an episode without a score."""
     named = clusters or {}
 
-    def key(one: EpisodeResult) -> tuple[bool, str]:
-        cluster = named.get(one.task_id)
-        return (False, one.task_id) if cluster is None else (True, cluster)
+    def key(result: EpisodeResult) -> tuple[bool, str]:
+        cluster = named.get(result.task_id)
+        return (False, result.task_id) if cluster is None else (True, cluster)
 
-    return [[one.score or 0.0 for one in group] for group in _grouped(results, key)]
+    return [[result.score or 0.0 for result in group] for group in _grouped(results, key)]
 
 
 def _grouped(results: Iterable[EpisodeResult], key: Callable[[EpisodeResult], T]) -> list[list[EpisodeResult]]:
     groups: dict[T, list[EpisodeResult]] = {}
-    for one in results:
-        groups.setdefault(key(one), []).append(one)
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
     return list(groups.values())
 
 
@@ -317,12 +319,12 @@ def mean_of(groups: Sequence[Sequence[float]]) -> float:
     return math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
 
 
-def _tries_of(counts: Sequence[tuple[int, int]], k: int) -> Tries:
-    one = [p for num_tries, succeeded in counts if (p := pass_at_k(num_tries, succeeded, k)) is not None]
+def _tries_of(counts: Sequence[tuple[int, int]], k: int) -> TryStatistics:
+    at_least_one = [p for num_tries, succeeded in counts if (p := pass_at_k(num_tries, succeeded, k)) is not None]
     every = [p for num_tries, succeeded in counts if (p := pass_hat_k(num_tries, succeeded, k)) is not None]
-    return Tries(
+    return TryStatistics(
         k=k,
-        at_least_one=math.fsum(one) / len(one),
+        at_least_one=math.fsum(at_least_one) / len(at_least_one),
         all_of_them=math.fsum(every) / len(every),
-        num_groups=len(one),
+        num_groups=len(at_least_one),
     )

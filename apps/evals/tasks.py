@@ -129,19 +129,21 @@ def figures_of(
         instructions: Instructions by task id.
     """
     by_task: dict[str, list[EpisodeResult]] = {}
-    for one in results:
-        by_task.setdefault(one.task_id, []).append(one)
+    for result in results:
+        by_task.setdefault(result.task_id, []).append(result)
     for task_id in task_ids:
-        found = by_task.get(task_id, [])
-        usage = sum((one.usage for one in found), Usage())
+        task_results = by_task.get(task_id, [])
+        usage = sum((result.usage for result in task_results), Usage())
         yield TaskFigures(
             task_id=task_id,
             instruction=instructions.get(task_id, ""),
-            num_episodes=len(found),
-            score=math.fsum(one.score or 0.0 for one in found) / len(found) if found else None,
-            endings=dict(Counter(map(ending_of, found))),
-            num_steps=sum(one.num_steps for one in found),
-            duration_s=math.fsum(one.duration_s for one in found),
+            num_episodes=len(task_results),
+            score=math.fsum(result.score or 0.0 for result in task_results) / len(task_results)
+            if task_results
+            else None,
+            endings=dict(Counter(map(ending_of, task_results))),
+            num_steps=sum(result.num_steps for result in task_results),
+            duration_s=math.fsum(result.duration_s for result in task_results),
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cost_usd=usage.cost_usd,

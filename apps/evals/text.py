@@ -8,7 +8,7 @@ from apps.evals.episodes import find_damaged_lines
 from apps.evals.plan import EvalPlan
 from apps.evals.players import recorded_player
 from apps.evals.results import Evaluation
-from apps.evals.statistics import Interval, Key, Summary, by_task, mean_interval, mean_of
+from apps.evals.statistics import EpisodeSummary, Interval, Key, by_task, mean_interval, mean_of
 from cua.batch import EpisodeResult
 from cua.batch.journal import FILE as EPISODES
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
@@ -124,7 +124,7 @@ def describe_unavailable(unavailable: Mapping[str, str]) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
     for task_id, reason in unavailable.items():
         by_reason.setdefault(reason, []).append(task_id)
-    for reason, ids in sorted(by_reason.items(), key=lambda one: -len(one[1])):
+    for reason, ids in sorted(by_reason.items(), key=lambda item: -len(item[1])):
         more = ", ..." if len(ids) > _MAX_IDS else ""
         yield f"{_count(len(ids), 'task')}: {reason} ({', '.join(map(printable, ids[:_MAX_IDS]))}{more})"
 
@@ -136,8 +136,8 @@ def describe_left_out(plan: EvalPlan) -> str:
     return f"{_count(left_out, 'task')} of {chosen} left out: cannot be evaluated here" if left_out else ""
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_error(result: EpisodeResult) -> str:
@@ -145,7 +145,7 @@ def describe_error(result: EpisodeResult) -> str:
     return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
 
 
-def _headline(whole: Summary, left_out: str) -> Iterator[str]:
+def _headline(whole: EpisodeSummary, left_out: str) -> Iterator[str]:
     errors = sum(whole.errors.values())
     interval = describe_interval(whole.mean_full_interval)
     yield f"score    {describe_share(whole.mean_full):>8}  ({interval} at 95 %){left_out}"
@@ -182,7 +182,7 @@ def _tries(evaluation: Evaluation) -> Iterator[str]:
             )
 
 
-def _families(by_family: dict[str, Summary], whole: Summary, title: str = "family") -> Iterator[str]:
+def _families(by_family: dict[str, EpisodeSummary], whole: EpisodeSummary, title: str = "family") -> Iterator[str]:
     if title != "family" and len(by_family) > _MAX_GROUPS:
         yield f"{title}: {len(by_family)} of them, on the page"
         return
@@ -191,18 +191,18 @@ def _families(by_family: dict[str, Summary], whole: Summary, title: str = "famil
     columns = "".join(f"  {ERRORS[kind]:>11}" for kind in kinds)
     yield f"{title:<{width}}  episodes  succeeded    score  {'interval':>16}{columns}"
     rows = [*by_family.items(), ("all", whole)] if len(by_family) > 1 else [("all", whole)]
-    for name, one in rows:
-        errors = "".join(f"  {one.errors.get(kind, 0) or '-':>11}" for kind in kinds)
+    for name, summary in rows:
+        errors = "".join(f"  {summary.errors.get(kind, 0) or '-':>11}" for kind in kinds)
         yield (
-            f"{name[:_MAX_FAMILY_CHARS] or '-':<{width}}  {one.num_episodes:>8}  {one.num_succeeded:>9}  "
-            f"{describe_share(one.mean_full):>7}  {describe_interval(one.mean_full_interval):>16}{errors}"
+            f"{name[:_MAX_FAMILY_CHARS] or '-':<{width}}  {summary.num_episodes:>8}  {summary.num_succeeded:>9}  "
+            f"{describe_share(summary.mean_full):>7}  {describe_interval(summary.mean_full_interval):>16}{errors}"
         )
 
 
 def _errors(results: Sequence[EpisodeResult]) -> Iterator[str]:
-    broken = [one for one in results if one.score is None]
-    for one in broken[:_MAX_ERRORS]:
-        yield f"error: {describe_error(one)}"
+    broken = [result for result in results if result.score is None]
+    for result in broken[:_MAX_ERRORS]:
+        yield f"error: {describe_error(result)}"
     if len(broken) > _MAX_ERRORS:
         yield f"and {len(broken) - _MAX_ERRORS} more errors, on the page"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.evals.results import Evaluation, write_whole
-from apps.evals.statistics import Summary, rescored, summarize, summarize_by
+from apps.evals.statistics import EpisodeSummary, rescored, summarize, summarize_by
 from apps.evals.text import describe_interval, describe_key, describe_share
 from cua.batch import EpisodeResult
 from cua.errors import TrajectoryError
@@ -30,7 +30,7 @@ _MAX_REASONS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class RescoredEpisode:
     """Episode scored by these rules.
 
     Attributes:
@@ -55,10 +55,10 @@ class VerifiedScores:
         by_sites: Figures by set of sites.
     """
 
-    scored: tuple[Scored, ...]
+    scored: tuple[RescoredEpisode, ...]
     lost: tuple[str, ...]
-    all: Summary
-    by_sites: Mapping[str, Summary]
+    all: EpisodeSummary
+    by_sites: Mapping[str, EpisodeSummary]
 
 
 def score_verified(evaluation: Evaluation, urls: Mapping[str, str] | None = None) -> VerifiedScores:
@@ -73,42 +73,42 @@ def score_verified(evaluation: Evaluation, urls: Mapping[str, str] | None = None
     """
     tasks = _tasks_of(evaluation)
     scored, lost = [], []
-    ours = [one for one in evaluation.results if _number(one) in tasks]
-    for one in ours:
-        task = tasks[_number(one)]
+    ours = [result for result in evaluation.results if _number(result) in tasks]
+    for result in ours:
+        task = tasks[_number(result)]
         try:
-            answer, trace = read_evidence(evaluation, one)
+            answer, trace = read_evidence(evaluation, result)
         except TrajectoryError as error:
-            lost.append(f"{describe_key(one.key)}: {error}")
+            lost.append(f"{describe_key(result.key)}: {error}")
             continue
         verdict = judge(task, answer, trace.events, urls or trace.sites)
-        scored.append(Scored(result=one, task=task, verdict=verdict))
-    scores = {one.result.key: one.verdict.score for one in scored}
-    results = rescored(ours, {one.key: scores.get(one.key) for one in ours})
-    clusters = {one.task_id: str(tasks[_number(one)].template_id) for one in ours}
+        scored.append(RescoredEpisode(result=result, task=task, verdict=verdict))
+    scores = {entry.result.key: entry.verdict.score for entry in scored}
+    results = rescored(ours, {result.key: scores.get(result.key) for result in ours})
+    clusters = {result.task_id: str(tasks[_number(result)].template_id) for result in ours}
     return VerifiedScores(
         scored=tuple(scored),
         lost=tuple(lost),
         all=summarize(results, clusters),
-        by_sites=summarize_by(results, lambda one: "+".join(sorted(tasks[_number(one)].sites)), clusters),
+        by_sites=summarize_by(results, lambda result: "+".join(sorted(tasks[_number(result)].sites)), clusters),
     )
 
 
-def read_evidence(evaluation: Evaluation, one: EpisodeResult) -> tuple[str, Trace]:
+def read_evidence(evaluation: Evaluation, result: EpisodeResult) -> tuple[str, Trace]:
     """Read the answer and the requests of an episode's run.
 
     Raises:
         TrajectoryError: If they are missing or cannot be read.
     """
-    answer, har = _files_of(evaluation, one)
+    answer, har = _files_of(evaluation, result)
     try:
         return answer.decode("utf-8", "replace"), read_har(har, NETWORK)
     except EnvError as error:
         raise TrajectoryError(str(error)) from error
 
 
-def _files_of(evaluation: Evaluation, one: EpisodeResult) -> tuple[bytes, bytes]:
-    run = evaluation.find_run(one)
+def _files_of(evaluation: Evaluation, result: EpisodeResult) -> tuple[bytes, bytes]:
+    run = evaluation.find_run(result)
     if run is None:
         raise TrajectoryError("it has no record")
     folder = evaluation.folder / run
@@ -117,19 +117,21 @@ def _files_of(evaluation: Evaluation, one: EpisodeResult) -> tuple[bytes, bytes]
         return answer, read_inside(folder, f"{TASK_FILES}/{NETWORK}", max_bytes=MAX_HAR_BYTES)
     except OSError as error:
         raise TrajectoryError(
-            f"its run has left no {AGENT_RESPONSE} and {NETWORK}: {one.reason or one.kind}"
+            f"its run has no {AGENT_RESPONSE} and {NETWORK}: {result.reason or result.kind}"
         ) from error
 
 
 def _tasks_of(evaluation: Evaluation) -> Mapping[int, VerifiedTask]:
     name = evaluation.plan.suite_name
     if name not in SUITES:
-        raise TrajectoryError(f"this evaluation is of {name!r}; WebArena-Verified judges {' and '.join(SUITES)}")
+        raise TrajectoryError(
+            f"this evaluation has the suite {name!r}; WebArena-Verified evaluates {' and '.join(SUITES)}"
+        )
     return load_verified()
 
 
-def _number(one: EpisodeResult) -> int:
-    number = one.task_id.rpartition("/")[2]
+def _number(result: EpisodeResult) -> int:
+    number = result.task_id.rpartition("/")[2]
     return int(number) if number.isdecimal() else -1
 
 
@@ -141,17 +143,17 @@ def save_scores(evaluation: Evaluation, scores: VerifiedScores) -> Path:
     """
     tasks = [
         {
-            "task_id": one.task.id,
-            "repeat": one.result.repeat,
-            "score": one.verdict.score,
-            "outcome": one.verdict.outcome,
-            "evaluators": list(one.verdict.parts),
-            "reasons": list(one.verdict.reasons),
-            "score_in_run": one.result.score,
+            "task_id": entry.task.id,
+            "repeat": entry.result.repeat,
+            "score": entry.verdict.score,
+            "outcome": entry.verdict.outcome,
+            "evaluators": list(entry.verdict.parts),
+            "reasons": list(entry.verdict.reasons),
+            "score_in_run": entry.result.score,
         }
-        for one in scores.scored
+        for entry in scores.scored
     ]
-    sites = {name: asdict(one) for name, one in scores.by_sites.items()}
+    sites = {name: asdict(summary) for name, summary in scores.by_sites.items()}
     content = {"all": asdict(scores.all), "by_sites": sites, "tasks": tasks, "not_judged": list(scores.lost)}
     return write_whole(evaluation.folder / RESULTS, json.dumps(content, ensure_ascii=False, indent=1))
 
@@ -163,16 +165,16 @@ def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[
     if evaluation.plan.suite_name != "webarena-verified":
         yield "careful: its agent was not told the form of answers that these rules want"
     yield f"score    {describe_share(whole.mean_full):>8}  ({describe_interval(whole.mean_full_interval)} at 95 %)"
-    errors = sum(one.verdict.outcome == "error" for one in scores.scored)
+    errors = sum(entry.verdict.outcome == "error" for entry in scores.scored)
     yield f"{whole.num_succeeded} of {whole.num_episodes} episodes, {errors} that could not be compared"
     width = max([5, *map(len, scores.by_sites)])
     yield ""
     yield f"{'sites':<{width}}  episodes  succeeded    score"
     for name, some in scores.by_sites.items():
         yield f"{name:<{width}}  {some.num_episodes:>8}  {some.num_succeeded:>9}  {describe_share(some.mean_full):>7}"
-    missed = [one for one in scores.scored if one.verdict.score < 1]
-    for one in missed[:_MAX_REASONS]:
-        yield f"{describe_key(one.result.key)}: {'; '.join(one.verdict.reasons)[:300]}"
+    missed = [entry for entry in scores.scored if entry.verdict.score < 1]
+    for entry in missed[:_MAX_REASONS]:
+        yield f"{describe_key(entry.result.key)}: {'; '.join(entry.verdict.reasons)[:300]}"
     if len(missed) > _MAX_REASONS:
         yield f"and {len(missed) - _MAX_REASONS} more; {RESULTS} has all"
     for line in scores.lost:
@@ -195,17 +197,17 @@ def export_verified(evaluation: Evaluation, folder: Path | None = None) -> tuple
     tasks = _tasks_of(evaluation)
     root, lost = folder or evaluation.folder / TREE, []
     urls: dict[str, str] = {}
-    for one in evaluation.results:
-        if one.repeat or _number(one) not in tasks:
-            lost.append(f"{describe_key(one.key)}: the tree has one try at each task of WebArena")
+    for result in evaluation.results:
+        if result.repeat or _number(result) not in tasks:
+            lost.append(f"{describe_key(result.key)}: the tree has one try at each task of WebArena")
             continue
         try:
-            answer, har = _files_of(evaluation, one)
-            urls |= read_evidence(evaluation, one)[1].sites
+            answer, har = _files_of(evaluation, result)
+            urls |= read_evidence(evaluation, result)[1].sites
         except TrajectoryError as error:
-            lost.append(f"{describe_key(one.key)}: {error}")
+            lost.append(f"{describe_key(result.key)}: {error}")
             continue
-        place = root / str(_number(one))
+        place = root / str(_number(result))
         write_whole(place / AGENT_RESPONSE, answer)
         write_whole(place / NETWORK, har)
     config: dict[str, Any] = {"environments": {placeholder(name): {"urls": [url]} for name, url in urls.items()}}

@@ -45,9 +45,9 @@ class GardenTask(Task):
 
     async def evaluate(self, env: BrowserEnv) -> TaskVerdict:
         """Return 1 if exactly these events happened, the field is right and the agent reported success."""
-        found: dict[str, Any] = await env.page.evaluate("report()")
+        report: dict[str, Any] = await env.page.evaluate("report()")
         is_said = env.terminate is not None and env.terminate.status == "success"
-        return TaskVerdict(is_said and tuple(found["done"]) == self.done and found["plant"] == self.plant)
+        return TaskVerdict(is_said and tuple(report["done"]) == self.done and report["plant"] == self.plant)
 
 
 TASKS = (

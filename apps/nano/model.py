@@ -36,10 +36,10 @@ def find_weights() -> Path:
     named = os.environ.get(FOLDER_VARIABLE, "").strip()
     folder = Path(named).expanduser() if named else WEIGHTS
     if not (folder / "config.json").is_file():
-        where = f"{FOLDER_VARIABLE} names {folder}, which" if named else f"this installation's {folder}"
+        origin = f"{FOLDER_VARIABLE} names {folder}, which" if named else f"this installation's {folder}"
         raise ConfigError(
-            f"{where} holds no model. `make nano` trains one (about two hours); "
-            f"{FOLDER_VARIABLE}=FOLDER names one that is elsewhere"
+            f"{origin} holds no model. `make nano` trains one (about two hours); "
+            f"{FOLDER_VARIABLE}=FOLDER selects another folder"
         )
     return folder
 

@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "apps.office.package": ("Package", "open_package", "find_kind"),
+    "apps.office.package": ("OfficePackage", "open_package", "find_kind"),
     "apps.office.safe_xml": ("OfficeError",),
     "apps.office.libreoffice": ("convert", "render_pdf"),
     "apps.office.pages": ("read_pages", "contact_sheet"),

@@ -15,7 +15,7 @@ from apps.office.check.findings import CheckReport, Expectation
 from apps.office.package import KINDS
 from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels
-from apps.office.verify import verify_file
+from apps.office.verify import verify_in_sandbox
 from cua import ToolSession, Watch
 from cua.assemble import make_caps
 from cua.config import load_settings
@@ -30,16 +30,16 @@ from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
 
 OUT = "out"
-MAX_ROUNDS = 3
+MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported
 _MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
 CHECKS, _REPORT = "check", "report.json"
 
-Say = Callable[[str], None]
+Emit = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfficeOrder:
-    """Order for the agent.
+class OfficeRequest:
+    """What the agent is asked to make or edit.
 
     Attributes:
         instruction: Instruction in words.
@@ -57,18 +57,18 @@ class OfficeOrder:
 
     def expectations(self, name: str) -> list[str]:
         """Return the expectations for a file: `words>=100` is for every file, `report.docx:words>=100` for one."""
-        found = []
-        for one in self.expect:
-            file, is_named, text = one.rpartition(":")
+        expectations = []
+        for expectation in self.expect:
+            file, is_named, text = expectation.rpartition(":")
             Expectation.parse(text)
             if not is_named or file == name:
-                found.append(text)
-        return found
+                expectations.append(text)
+        return expectations
 
 
 @dataclass(slots=True, kw_only=True)
 class OfficeResult:
-    """Result of an order.
+    """Documents that were made, with the verifier's reports.
 
     Attributes:
         run: Result of the agent's run.
@@ -87,11 +87,11 @@ class OfficeResult:
     @property
     def is_clean(self) -> bool:
         """True if there are documents, all of them were checked, and none has an error."""
-        return bool(self.reports) and not self.missing and all(one.is_clean for one in self.reports)
+        return bool(self.reports) and not self.missing and all(report.is_clean for report in self.reports)
 
     def to_text(self) -> str:
         """Return the verifier's reports of all files as text."""
-        lines = [one.to_text() for one in self.reports] + [f"error: {one}" for one in self.missing]
+        lines = [report.to_text() for report in self.reports] + [f"error: {text}" for text in self.missing]
         return "\n\n".join(lines) or "error: there is no document in out/"
 
 
@@ -118,8 +118,11 @@ class CheckTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run the check."""
-        asked = read_arguments(CheckArguments, arguments)
-        code = f"from apps.office.inside import show_check\nprint(show_check({asked.path!r}, {list(asked.expect)!r}))"
+        request = read_arguments(CheckArguments, arguments)
+        code = (
+            "from apps.office.sandbox_functions import show_check\n"
+            f"print(show_check({request.path!r}, {list(request.expect)!r}))"
+        )
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
@@ -129,100 +132,100 @@ def office_profile(settings: Mapping[str, Any]) -> Profile:
     return Profile(
         name="office",
         system_prompt=resources.files("apps.office").joinpath("prompt.md").read_text(encoding="utf-8").strip(),
-        tools=(*VISUAL_TOOLS, lambda place: _make_check(place)),
+        tools=(*VISUAL_TOOLS, lambda workplace: _make_check(workplace)),
         caps=make_caps(chosen),
         context=ContextOptions(strategy=chosen.context, max_tokens=chosen.max_context),
         mark_untrusted=chosen.mark_untrusted,
     )
 
 
-def _make_check(place: Workplace) -> CheckTool:
-    return CheckTool(place.service)
+def _make_check(workplace: Workplace) -> CheckTool:
+    return CheckTool(workplace.service)
 
 
 async def make_documents(
-    order: OfficeOrder,
+    request: OfficeRequest,
     *,
     model: Model | str | None = None,
     sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
-    say: Say = lambda line: None,
+    emit: Emit = lambda line: None,
     **settings: Any,
 ) -> OfficeResult:
     """Make or edit documents with an agent; each file is verified outside of its control, findings are sent back to it.
 
     Args:
-        order: Order to carry out.
+        request: Documents to make.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Creates the kernels (the caller closes it), or the kind of isolation as in the settings.
         watch: Observer of the run.
-        say: Callback for each line of progress.
+        emit: Callback for each line of progress.
         settings: Individual settings by name.
 
     Raises:
         ConfigError: If a setting or file is wrong; nothing was started.
     """
-    check_order(order)
+    check_request(request)
     named = {"model": model, "sandbox": sandbox}
     flags = {**settings, **{name: value for name, value in named.items() if isinstance(value, str)}}
     if not isinstance(sandbox, str) and sandbox is not None:
         maker = OfficeKernels(sandbox)
-        return await _make(order, maker, None if isinstance(model, str) else model, flags, watch, say)
+        return await _run_agent(request, maker, None if isinstance(model, str) else model, flags, watch, emit)
     async with office_kernels(flags) as maker:
-        return await _make(order, maker, None if isinstance(model, str) else model, flags, watch, say)
+        return await _run_agent(request, maker, None if isinstance(model, str) else model, flags, watch, emit)
 
 
-def check_order(order: OfficeOrder) -> None:
-    """Check that an order can be carried out.
+def check_request(request: OfficeRequest) -> None:
+    """Check that a request can be carried out.
 
     Raises:
         ConfigError: If the instruction is empty, or the output folder is not empty.
         OfficeError: If an expectation is invalid.
     """
-    if not order.instruction.strip():
+    if not request.instruction.strip():
         raise ConfigError('the instruction is empty; expected such as "Summarise notes.docx on two slides"')
-    if order.output.exists() and (not order.output.is_dir() or any(order.output.iterdir())):
-        raise ConfigError(f"{order.output} is there already; choose another folder with -o")
-    order.expectations("")
+    if request.output.exists() and (not request.output.is_dir() or any(request.output.iterdir())):
+        raise ConfigError(f"{request.output} exists and is not an empty folder; choose another one with -o")
+    request.expectations("")
 
 
-async def _make(
-    order: OfficeOrder,
+async def _run_agent(
+    request: OfficeRequest,
     maker: OfficeKernels,
     model: Model | None,
     flags: dict[str, Any],
     watch: Watch | None,
-    say: Say,
+    emit: Emit,
 ) -> OfficeResult:
     flags.pop("sandbox", None)
     named: dict[str, Any] = {"model": model} if model is not None else {}
     async with ToolSession(profile=office_profile(flags), sandbox=maker, watch=watch, **named, **flags) as session:
-        question, files = order.instruction + _wanted(order), list(order.files)
+        question, files = request.instruction + _expectations_text(request), list(request.files)
         rounds = 0
         while True:
             rounds += 1
-            result = await session.ask(question, files)
+            run = await session.ask(question, files)
             assert session.run_dir is not None
-            made = OfficeResult(run=result, rounds=rounds)
-            made.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, order.output)
-            await verify_made(made, order, maker)
-            say(made.to_text())
-            is_over = result.end.status not in ("unverified", "succeeded")
-            if made.is_clean or is_over or rounds > order.rounds:
+            result = OfficeResult(run=run, rounds=rounds)
+            result.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, request.output)
+            await verify_files(result, request, maker)
+            emit(result.to_text())
+            is_over = run.end.status not in ("unverified", "succeeded")
+            if result.is_clean or is_over or rounds > request.rounds:
                 break
-            question, files = _findings(made), []
-        await asyncio.to_thread(write_reports, made, order.output)
-    return made
+            question, files = _findings_prompt(result), []
+        await asyncio.to_thread(write_reports, result, request.output)
+    return result
 
 
-def _wanted(order: OfficeOrder) -> str:
-    return f"\n\nAsked for, and counted at the end: {', '.join(order.expect)}" if order.expect else ""
+def _expectations_text(request: OfficeRequest) -> str:
+    return f"\n\nAsked for, and counted at the end: {', '.join(request.expect)}" if request.expect else ""
 
 
-def _findings(made: OfficeResult) -> str:
+def _findings_prompt(result: OfficeResult) -> str:
     return (
-        "The verifier looked at the files in out/ and is not content. Mend the errors, or say for each why it cannot "
-        f"be mended.\n\n{made.to_text()}"
+        "The verifier looked at the files in out/ and found errors. Fix them, or state for each why it cannot be "
+        f"fixed.\n\n{result.to_text()}"
     )
 
 
@@ -231,7 +234,7 @@ def _collect(source: Path, output: Path) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
     for old in output.iterdir():
         shutil.rmtree(old) if old.is_dir() else old.unlink()
-    found: list[Path] = []
+    copies: list[Path] = []
     total = 0
     for path in sorted(source.rglob("*")) if source.is_dir() else ():
         if (
@@ -241,39 +244,39 @@ def _collect(source: Path, output: Path) -> list[Path]:
         ):
             continue
         total += path.stat().st_size
-        if len(found) >= _MAX_FILES or total > _MAX_BYTES:
+        if len(copies) >= _MAX_FILES or total > _MAX_BYTES:
             raise OfficeError(f"out/ holds more than {_MAX_FILES} files or {_MAX_BYTES / 1e6:.0f} MB")
         target = output / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-        found.append(target)
-    return found
+        copies.append(target)
+    return copies
 
 
-async def verify_made(made: OfficeResult, order: OfficeOrder, maker: OfficeKernels) -> None:
+async def verify_files(result: OfficeResult, request: OfficeRequest, maker: OfficeKernels) -> None:
     """Check every document that was made, each in a fresh kernel."""
-    for path in made.files:
+    for path in result.files:
         if path.suffix.lower().lstrip(".") not in KINDS:
             continue
-        name = path.relative_to(order.output).as_posix()
+        name = path.relative_to(request.output).as_posix()
         try:
-            images = order.output / CHECKS / name.replace("/", "_")
-            report = await verify_file(maker, path, images, order.expectations(name))
+            images = request.output / CHECKS / name.replace("/", "_")
+            report = await verify_in_sandbox(maker, path, images, request.expectations(name))
         except OfficeError as error:
-            made.missing.append(f"{name}: {error}")
+            result.missing.append(f"{name}: {error}")
             continue
         report.file = name
-        made.reports.append(report)
+        result.reports.append(report)
 
 
-def write_reports(made: OfficeResult, output: Path) -> None:
+def write_reports(result: OfficeResult, output: Path) -> None:
     """Write the verifier's reports next to its images."""
     folder = output / CHECKS
     folder.mkdir(parents=True, exist_ok=True)
     value = {
-        "is_clean": made.is_clean,
-        "rounds": made.rounds,
-        "missing": made.missing,
-        "files": [report.to_json() for report in made.reports],
+        "is_clean": result.is_clean,
+        "rounds": result.rounds,
+        "missing": result.missing,
+        "files": [report.to_json() for report in result.reports],
     }
     (folder / _REPORT).write_text(json.dumps(value, ensure_ascii=False, indent=1), "utf-8")

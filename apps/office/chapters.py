@@ -20,12 +20,12 @@ _FIRST_LINE = re.compile(r"^Chapter (\d+): *(.*)")
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = re.compile(r"^# |^[^\n#>|-][^\n]*\n=+[ \t]*$", re.MULTILINE)
 
-Faults = dict[int, list[str]]
+ChapterErrors = dict[int, list[str]]
 """Faults by chapter number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
+class WrittenChapter:
     """Chapter as delivered by its writer.
 
     Attributes:
@@ -49,33 +49,33 @@ class Chapter:
     prompt: str = ""
 
     @property
-    def faults(self) -> list[str]:
-        """Faults that prevent merging."""
-        return chapter_faults(self.text, self.works, self.folder)
+    def errors(self) -> list[str]:
+        """Errors that prevent merging."""
+        return find_chapter_errors(self.text, self.works, self.folder)
 
 
-def read_chapters(run_dir: Path) -> list[Chapter]:
+def read_chapters(run_dir: Path) -> list[WrittenChapter]:
     """Return the chapters of a run in order; of a chapter that was assigned twice, the last finished one.
 
     Raises:
         OfficeError: If a chapter is missing or has no text.
     """
-    found, assigned = finished_chapters(run_dir)
+    finished, assigned = finished_chapters(run_dir)
     if len(assigned) > MAX_CHAPTERS:
         raise OfficeError(f"{len(assigned)} chapters were assigned, at most {MAX_CHAPTERS} are merged")
-    missing = [f"{number} ({title})" for number, title in sorted(assigned.items()) if number not in found]
-    if missing or not found:
+    missing = [f"{number} ({title})" for number, title in sorted(assigned.items()) if number not in finished]
+    if missing or not finished:
         raise OfficeError(
-            f"these chapters were not finished: {', '.join(missing) or 'all'}; go on with: cua office --long --resume "
+            f"these chapters were not finished: {', '.join(missing) or 'all'}; resume with: cua office --long --resume "
             f"{run_dir.name}"
         )
-    return [found[number] for number in sorted(found)]
+    return [finished[number] for number in sorted(finished)]
 
 
-def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]]:
+def finished_chapters(run_dir: Path) -> tuple[dict[int, WrittenChapter], dict[int, str]]:
     """Return the finished chapters of a run by number, and the titles of all assigned ones."""
     _, children = load_children(load_run(run_dir, images=0))
-    found: dict[int, Chapter] = {}
+    chapters: dict[int, WrittenChapter] = {}
     assigned: dict[int, str] = {}
     for child in children:
         match = _FIRST_LINE.match(child.assignment.prompt)
@@ -85,7 +85,7 @@ def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]
         assigned[number] = match[2]
         folder = run_dir / CHILDREN / child.id / FILES
         if child.state == "finished" and (folder / CHAPTER).is_file():
-            found[number] = Chapter(
+            chapters[number] = WrittenChapter(
                 number=number,
                 title=match[2],
                 text=_read(folder / CHAPTER),
@@ -95,42 +95,42 @@ def finished_chapters(run_dir: Path) -> tuple[dict[int, Chapter], dict[int, str]
                 writer=child.assignment.config,
                 prompt=child.assignment.prompt,
             )
-    return found, assigned
+    return chapters, assigned
 
 
-def chapter_faults(text: str, works: str, folder: Path) -> list[str]:
-    """Return the faults of a chapter that prevent merging."""
-    faults = []
+def find_chapter_errors(text: str, works: str, folder: Path) -> list[str]:
+    """Return the errors of a chapter that prevent merging."""
+    errors = []
     if not text.lstrip().startswith("# "):
-        faults.append("chapter.md does not begin with a heading of the first level, '# Title'")
+        errors.append("chapter.md does not begin with a heading of the first level, '# Title'")
     tops = len(_TOP.findall(_CODE.sub("", text)))
     if tops > 1:
-        faults.append(f"chapter.md has {tops} headings of the first level; one at its beginning, the others with '## '")
+        errors.append(f"chapter.md has {tops} headings of the first level; one at its beginning, the others with '## '")
     for image in dict.fromkeys(IMAGE.findall(text)):
         if not _is_image(folder, image):
-            faults.append(f"the image {image!r} is not in the working folder")
+            errors.append(f"the image {image!r} is not in the working folder")
     missing = sorted(cited_keys(text) - works_by_key(works).keys())
     if missing:
-        faults.append(f"works.bib has no entry for {', '.join(missing)}")
+        errors.append(f"works.bib has no entry for {', '.join(missing)}")
     labels = set(re.findall(r"\{#((?:fig|tbl):[\w.-]+)", text))
     for label in sorted(set(re.findall(r"@((?:fig|tbl):[\w-]+)", text)) - labels):
-        faults.append(f"the text refers to {label!r}, which nothing is labelled with")
-    return faults
+        errors.append(f"the text refers to {label!r}, which nothing is labelled with")
+    return errors
 
 
-def merge_faults(chapters: Sequence[Chapter]) -> Faults:
-    """Return the faults that prevent merging: each chapter's own, and keys used for different works."""
-    found = {one.number: one.faults for one in chapters}
+def find_merge_errors(chapters: Sequence[WrittenChapter]) -> ChapterErrors:
+    """Return the errors that prevent merging: each chapter's own, and keys used for different works."""
+    errors = {chapter.number: chapter.errors for chapter in chapters}
     first: dict[str, tuple[int, str]] = {}
-    for one in chapters:
-        for key, work in works_by_key(one.works).items():
-            number, known = first.setdefault(key, (one.number, work))
+    for chapter in chapters:
+        for key, work in works_by_key(chapter.works).items():
+            number, known = first.setdefault(key, (chapter.number, work))
             if not is_same_work(known, work):
-                found[one.number].append(
-                    f"the key {key!r} stands for another work in chapter {number}; give yours another key, or write "
+                errors[chapter.number].append(
+                    f"the key {key!r} is another work in chapter {number}; use another key, or write "
                     f"the same: {' '.join(known.split())[:300]}"
                 )
-    return {number: texts for number, texts in found.items() if texts}
+    return {number: texts for number, texts in errors.items() if texts}
 
 
 def _is_image(folder: Path, name: str) -> bool:
@@ -147,41 +147,41 @@ def _read(path: Path) -> str:
     return path.read_text("utf-8", errors="replace")
 
 
-def lay_out(chapters: Sequence[Chapter], folder: Path) -> None:
+def write_chapters(chapters: Sequence[WrittenChapter], folder: Path) -> None:
     """Copy each chapter and its images into its own folder, and adapt the image paths in the texts."""
     folder.chmod(0o777)
     for at, chapter in enumerate(chapters, 1):
-        lay_out_chapter(chapter, folder / f"chapter-{at}", prefix=f"chapter-{at}/")
+        write_chapter(chapter, folder / f"chapter-{at}", prefix=f"chapter-{at}/")
 
 
-def lay_out_chapter(chapter: Chapter, place: Path, *, prefix: str = "") -> None:
+def write_chapter(chapter: WrittenChapter, target: Path, *, prefix: str = "") -> None:
     """Copy a chapter and its images into a new folder; missing images are skipped.
 
     Args:
         chapter: Chapter to copy.
-        place: Target folder.
+        target: Target folder.
         prefix: Prefix of the image paths in the text.
     """
-    place.mkdir(parents=True, exist_ok=True)
-    names = plain_names(chapter)
+    target.mkdir(parents=True, exist_ok=True)
+    names = plain_image_names(chapter)
     for image, name in names.items():
-        shutil.copyfile(chapter.folder / image, place / name)
+        shutil.copyfile(chapter.folder / image, target / name)
 
     def renamed(match: re.Match[str]) -> str:
         name = names.get(match[1])
         return match[0] if name is None else f"{match[0].removesuffix(match[1])}{prefix}{name}"
 
-    (place / CHAPTER).write_text(IMAGE.sub(renamed, chapter.text), "utf-8")
-    (place / WORKS).write_text(chapter.works, "utf-8")
+    (target / CHAPTER).write_text(IMAGE.sub(renamed, chapter.text), "utf-8")
+    (target / WORKS).write_text(chapter.works, "utf-8")
 
 
-def plain_names(chapter: Chapter) -> dict[str, str]:
+def plain_image_names(chapter: WrittenChapter) -> dict[str, str]:
     """Return the image names of a chapter after layout: unique, without folders and special characters."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for image in dict.fromkeys(IMAGE.findall(chapter.text)):
         if _is_image(chapter.folder, image):
-            found[image] = _plain_name(image, (CHAPTER, WORKS, *found.values()))
-    return found
+            names[image] = _plain_name(image, (CHAPTER, WORKS, *names.values()))
+    return names
 
 
 def _plain_name(image: str, taken: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
-"""Demo `cua office --demo`: a scripted agent makes four files in the sandbox; the verifier finds a fault."""
+"""Demo `cua office --demo`: a scripted agent makes four files in the sandbox; the verifier finds an error."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from apps.office.libraries import Sheet, Workbook
+from apps.office.libraries import Workbook, Worksheet
 from apps.office.markdown import Manuscript, Style, write_docx, write_pdf
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.workbook import save_workbook
@@ -139,15 +139,15 @@ def make_sales(out: Path) -> None:
     add_pivot(pivot, sheet, rows=["Shop"], columns=["Drink"], values={"Cups": "sum"}, name="CupsByShop")
     for letter in "ABCDEF":
         pivot.column_dimensions[letter].width = 15
-    for one in workbook.worksheets:
-        one.page_setup.orientation, one.page_setup.fitToHeight = "landscape", 0 if one is sheet else 1
-        one.sheet_properties.pageSetUpPr = require("openpyxl.worksheet.properties", "office").PageSetupProperties(
+    for worksheet in workbook.worksheets:
+        worksheet.page_setup.orientation, worksheet.page_setup.fitToHeight = "landscape", 0 if worksheet is sheet else 1
+        worksheet.sheet_properties.pageSetUpPr = require("openpyxl.worksheet.properties", "office").PageSetupProperties(
             fitToPage=True
         )
     save_workbook(workbook, out / "sales.xlsx")
 
 
-def _add_rules(sheet: Sheet) -> None:
+def _add_rules(sheet: Worksheet) -> None:
     rule = require("openpyxl.formatting.rule", "office")
     validation = require("openpyxl.worksheet.datavalidation", "office")
     last = sheet.max_row
@@ -158,7 +158,7 @@ def _add_rules(sheet: Sheet) -> None:
     shops.add(f"B2:B{last}")
 
 
-def _add_summary(workbook: Workbook, sheet: Sheet) -> None:
+def _add_summary(workbook: Workbook, sheet: Worksheet) -> None:
     chart, image = require("openpyxl.chart", "office"), require("openpyxl.drawing.image", "office")
     styles = require("openpyxl.styles", "office")
     summary, last = workbook.create_sheet("Summary"), sheet.max_row
@@ -229,17 +229,17 @@ def _replies() -> Iterator[Reply | str]:
         ("And the slides.", "make_slides(Path('out'), is_draft=True)"),
     )
     yield _cell(cells[0][0], f"from pathlib import Path\nfrom apps.office.demo import *\n{cells[0][1]}")
-    for said, code in cells[1:]:
-        yield _cell(said, code)
+    for remark, code in cells[1:]:
+        yield _cell(remark, code)
     yield Reply(
         content="I look at the report.",
         tool_calls=(ToolCall(id="check", name="check_office", arguments=json.dumps({"path": "out/report.docx"})),),
     )
     yield "report.docx, report.pdf, sales.xlsx and slides.pptx are in out/."
     yield _cell("The verifier is right: a text leaves its frame. I shorten it.", "make_slides(Path('out'))")
-    yield "The slides are mended: three short lines in the place of the long text."
+    yield "The slides are fixed: three short lines instead of the long text."
 
 
-def _cell(said: str, code: str) -> Reply:
+def _cell(remark: str, code: str) -> Reply:
     call = ToolCall(id="cell", name="ipython", arguments=json.dumps({"code": code}))
-    return Reply(content=said, tool_calls=(call,))
+    return Reply(content=remark, tool_calls=(call,))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apps.office.safe_xml import OfficeError
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 180.0  # per attempt; bounds files that make LibreOffice hang
 _NEEDS_RESTART = 81
 """Exit code of a first start that only created a fresh profile."""
 _INSTALL = "cua setup office"
@@ -71,22 +71,22 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
     """
     program = find_soffice()
     if program is None:
-        raise OfficeError(f"LibreOffice is not installed, and this needs it; get it by: {_INSTALL}")
+        raise OfficeError(f"LibreOffice is not installed; this needs it. Install it with: {_INSTALL}")
     ending = target.suffix.lstrip(".")
     with tempfile.TemporaryDirectory(prefix="k25-soffice-") as scratch:
         profile, out = Path(scratch) / "profile", Path(scratch) / "out"
         _write_profile(profile)
-        given = Path(scratch) / f"source{source.suffix}"  # safe for names with spaces or a leading dash
-        shutil.copyfile(source, given)
+        copy = Path(scratch) / f"source{source.suffix}"  # safe for names with spaces or a leading dash
+        shutil.copyfile(source, copy)
         to = f"{ending}:{export_filter}" if export_filter else ending
         argv = [program, "--headless", "--norestore", "--nolockcheck", f"-env:UserInstallation={profile.as_uri()}"]
-        argv += ["--convert-to", to, "--outdir", str(out), str(given)]
-        said = _run_twice(argv, timeout_s, source)
-        made = out / f"source.{ending}"
-        if not made.is_file() or not made.stat().st_size:
-            raise OfficeError(f"LibreOffice made no {ending} of {source.name}: {said or 'it gave no reason'}")
+        argv += ["--convert-to", to, "--outdir", str(out), str(copy)]
+        output = _run_twice(argv, timeout_s, source)
+        produced = out / f"source.{ending}"
+        if not produced.is_file() or not produced.stat().st_size:
+            raise OfficeError(f"LibreOffice did not convert {source.name} to {ending}: {output or 'no reason given'}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(made, target)
+        shutil.move(produced, target)
     return target
 
 
@@ -113,12 +113,12 @@ def _write_profile(profile: Path) -> None:
 
 def _run_twice(argv: list[str], timeout_s: float, source: Path) -> str:
     """Run LibreOffice, once more if it only requests a restart, and return its output."""
-    said = ""
+    output = ""
     for _ in range(2):
-        code, said = _run(argv, timeout_s, source)
+        code, output = _run(argv, timeout_s, source)
         if code != _NEEDS_RESTART:
             break
-    return said
+    return output
 
 
 def _run(argv: list[str], timeout_s: float, source: Path) -> tuple[int, str]:
@@ -136,7 +136,7 @@ def _run(argv: list[str], timeout_s: float, source: Path) -> tuple[int, str]:
     except subprocess.TimeoutExpired as error:
         raise OfficeError(
             f"LibreOffice did not finish {source.name} within {timeout_s:g} s and was stopped; the file may be too "
-            "large, or made to hang readers"
+            "large, or crafted to block readers"
         ) from error
     finally:
         with contextlib.suppress(ProcessLookupError):

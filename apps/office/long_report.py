@@ -13,22 +13,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from apps.office.agent import CHECKS, OfficeOrder, OfficeResult, Say, check_order, verify_made, write_reports
+from apps.office.agent import CHECKS, Emit, OfficeRequest, OfficeResult, check_request, verify_files, write_reports
 from apps.office.chapters import (
     CHAPTER,
     WORKS,
-    Chapter,
-    Faults,
+    ChapterErrors,
+    WrittenChapter,
+    find_merge_errors,
     finished_chapters,
-    lay_out,
-    lay_out_chapter,
-    merge_faults,
-    plain_names,
+    plain_image_names,
     read_chapters,
+    write_chapter,
+    write_chapters,
 )
 from apps.office.check.findings import FACTS, CheckReport, Expectation
 from apps.office.safe_xml import OfficeError
-from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels, run_inside
+from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels, run_in_kernel
 from cua import Watch
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
@@ -46,24 +46,24 @@ from cua.trajectory import load_run
 from cua.trajectory.chain import FILES
 from cua.trajectory.images import write_atomically
 
-MENDING = "mending"
+REVISIONS = "mending"
 """Subfolder of a run with the correction rounds, each recorded as the run of a swarm."""
 
-ENDED_WELL = ("succeeded", "unverified")
+COMPLETED = ("succeeded", "unverified")
 _PLAN = "plan.json"
-_SHARED = ("words", "pages", "equations", "figures", "tables", "footnotes", "headings", "bibliography")
-_MAX_TOLD = 40
-_ASKED = (
+_DIVISIBLE = ("words", "pages", "equations", "figures", "tables", "footnotes", "headings", "bibliography")
+_MAX_ERRORS_SENT = 40
+_REVISION_PROMPT = (
     "{prompt}\n\n# The verifier found something in your chapter\n\nYou have written this chapter already: {names} lie "
-    "in your working folder. All chapters were merged, and in yours this is wrong:\n{faults}\nMend that in the files, "
+    "in your working folder. All chapters were merged, and in yours this is wrong:\n{faults}\nFix that in the files, "
     "and change nothing else. Call check_chapter when you are done. Then answer in one sentence what you have changed."
 )
-BUILD_S = 900.0
-_INSIDE = "apps.office.inside"
+BUILD_S = 900.0  # bounds the typesetting of the whole document
+_MODULE = "apps.office.sandbox_functions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class RevisionTask:
     """Chapter that is sent back to its writer.
 
     Attributes:
@@ -80,53 +80,58 @@ class Task:
 
     def assignment(self) -> Assignment:
         """Return the assignment for a swarm."""
-        files = tuple(f"{_folder(self.number)}/{name}" for name in self.files)
+        files = tuple(f"{_chapter_folder(self.number)}/{name}" for name in self.files)
         return Assignment(config=SubagentConfig(**self.writer), prompt=self.prompt, files=files)
 
 
-def faults_by_chapter(made: OfficeResult, order: OfficeOrder, chapters: Sequence[Chapter]) -> Faults:
+def errors_by_chapter(
+    result: OfficeResult, request: OfficeRequest, chapters: Sequence[WrittenChapter]
+) -> ChapterErrors:
     """Return the findings by chapter; chapters with warnings only are omitted."""
-    found: Faults = {}
+    errors: ChapterErrors = {}
     has_error: set[int] = set()
-    for report in made.reports:
+    for report in result.reports:
         if len(report.sections) - len(chapters) not in (0, 1):  # 1: the list of references
             continue
-        for one in report.findings:
-            if one.level != "note" and 1 <= one.section <= len(chapters):
-                number = chapters[one.section - 1].number
-                found.setdefault(number, []).append(f"{report.file}: {one.to_text()}")
-                has_error |= {number} if one.level == "error" else set()
-    for number, text in _shares(made.reports, order, chapters):
-        found.setdefault(number, []).append(text)
+        for finding in report.findings:
+            if finding.level != "note" and 1 <= finding.section <= len(chapters):
+                number = chapters[finding.section - 1].number
+                errors.setdefault(number, []).append(f"{report.file}: {finding.to_text()}")
+                has_error |= {number} if finding.level == "error" else set()
+    for number, text in _divide_gaps(result.reports, request, chapters):
+        errors.setdefault(number, []).append(text)
         has_error.add(number)
-    return {number: texts[:_MAX_TOLD] for number, texts in sorted(found.items()) if number in has_error}
+    return {number: texts[:_MAX_ERRORS_SENT] for number, texts in sorted(errors.items()) if number in has_error}
 
 
-def _shares(reports: Sequence[CheckReport], order: OfficeOrder, chapters: Sequence[Chapter]) -> list[tuple[int, str]]:
+def _divide_gaps(
+    reports: Sequence[CheckReport], request: OfficeRequest, chapters: Sequence[WrittenChapter]
+) -> list[tuple[int, str]]:
     """Divide unmet counts of the whole document among chapters: the shortest ones grow, the longest ones shrink."""
     gaps: dict[str, tuple[int, str]] = {}
     for report in reports:
-        for one in map(Expectation.parse, order.expectations(report.file)):
-            have = report.facts.get(one.fact, 0)
-            if one.fact not in _SHARED or one.holds(have):
+        for expectation in map(Expectation.parse, request.expectations(report.file)):
+            have = report.facts.get(expectation.fact, 0)
+            if expectation.fact not in _DIVISIBLE or expectation.holds(have):
                 continue
-            gap = one.number - have + {">": 1, "<": -1}.get(one.relation, 0)
-            if abs(gap) > abs(gaps.get(one.fact, (0, ""))[0]):
-                gaps[one.fact] = (
+            gap = expectation.number - have + {">": 1, "<": -1}.get(expectation.relation, 0)
+            if abs(gap) > abs(gaps.get(expectation.fact, (0, ""))[0]):
+                gaps[expectation.fact] = (
                     gap,
-                    f"{report.file} has {have} {FACTS[one.fact]}, asked for {one.relation} {one.number}",
+                    f"{report.file} has {have} {FACTS[expectation.fact]}, "
+                    f"asked for {expectation.relation} {expectation.number}",
                 )
-    found = []
-    for fact, (gap, said) in gaps.items():
-        by_length = sorted(chapters, key=lambda one: len(one.text), reverse=gap < 0)
-        concerned, what = by_length[: abs(gap)], f"{'more' if gap > 0 else 'fewer'} {FACTS[fact]}"
+    shares = []
+    for fact, (gap, text) in gaps.items():
+        by_length = sorted(chapters, key=lambda chapter: len(chapter.text), reverse=gap < 0)
+        concerned, amount = by_length[: abs(gap)], f"{'more' if gap > 0 else 'fewer'} {FACTS[fact]}"
         for at, chapter in enumerate(concerned):
             share = abs(gap) // len(concerned) + (at < abs(gap) % len(concerned))
-            found.append((chapter.number, f"{said}: your share is {share} {what}"))
-    return found
+            shares.append((chapter.number, f"{text}: your share is {share} {amount}"))
+    return shares
 
 
-def _folder(number: int) -> str:
+def _chapter_folder(number: int) -> str:
     return f"chapter-{number}"
 
 
@@ -135,31 +140,31 @@ class RevisionRounds:
 
     Args:
         run_dir: Folder of the run that wrote it.
-        given: Arguments of `run_swarm`.
+        options: Arguments of `run_swarm`.
     """
 
-    def __init__(self, run_dir: Path, given: Mapping[str, Any]) -> None:
-        self._place, self._given = run_dir / MENDING, dict(given)
+    def __init__(self, run_dir: Path, options: Mapping[str, Any]) -> None:
+        self._folder, self._options = run_dir / REVISIONS, dict(options)
 
     @property
     def records(self) -> list[Path]:
         """Folders of the rounds so far."""
-        return sorted(one for one in self._place.iterdir() if one.is_dir()) if self._place.is_dir() else []
+        return sorted(folder for folder in self._folder.iterdir() if folder.is_dir()) if self._folder.is_dir() else []
 
     @property
     def number(self) -> int:
         """Number of rounds in which at least one chapter was fixed."""
-        return sum(bool(_mended(record)) for record in self.records)
+        return sum(bool(_revised_chapters(record)) for record in self.records)
 
-    def latest(self, chapters: Sequence[Chapter]) -> list[Chapter]:
+    def latest(self, chapters: Sequence[WrittenChapter]) -> list[WrittenChapter]:
         """Return the chapters with their latest fixes; a chapter that a fix broke keeps its previous version."""
-        newest = {one.number: one for one in chapters}
+        newest = {chapter.number: chapter for chapter in chapters}
         for record in self.records:
-            for number, mended in _mended(record).items():
+            for number, revised in _revised_chapters(record).items():
                 before = newest.get(number)
-                if before is not None and (not mended.faults or before.faults):
-                    newest[number] = replace(mended, prompt=before.prompt, title=before.title)
-        return [newest[one.number] for one in chapters]
+                if before is not None and (not revised.errors or before.errors):
+                    newest[number] = replace(revised, prompt=before.prompt, title=before.title)
+        return [newest[chapter.number] for chapter in chapters]
 
     async def go_on(self, spent: RunResult) -> RunResult | None:
         """Finish an interrupted round; None if there is none. `spent` as for `play`."""
@@ -167,72 +172,74 @@ class RevisionRounds:
         if record is None or not (record / _PLAN).is_file():
             return None
         earlier = (await asyncio.to_thread(load_run, record, images=0)).result
-        if earlier is not None and earlier.end.status in ENDED_WELL:
+        if earlier is not None and earlier.end.status in COMPLETED:
             return None
         return await self._play(load_tasks(record), spent, resume=record)
 
-    async def play(self, faults: Faults, chapters: Sequence[Chapter], spent: RunResult) -> RunResult:
+    async def play(self, errors: ChapterErrors, chapters: Sequence[WrittenChapter], spent: RunResult) -> RunResult:
         """Send chapters back to their writers, and wait for them.
 
         Args:
-            faults: Faults by chapter.
+            errors: Errors by chapter.
             chapters: All current chapters.
             spent: Usage of the run so far, which counts towards the limits.
 
         Raises:
             OfficeError: If a limit is used up.
         """
-        concerned = [one for one in chapters if one.number in faults]
-        tasks = [_task_of(one, faults[one.number]) for one in concerned]
+        concerned = [chapter for chapter in chapters if chapter.number in errors]
+        tasks = [_make_task(chapter, errors[chapter.number]) for chapter in concerned]
 
         def begin(swarm: Swarm) -> None:
             record = Path(swarm.scope.record.shown_dir or ".")
-            for one in concerned:
-                lay_out_chapter(one, record / FILES / _folder(one.number))
+            for chapter in concerned:
+                write_chapter(chapter, record / FILES / _chapter_folder(chapter.number))
             write_atomically(record / _PLAN, json.dumps([asdict(task) for task in tasks]).encode())
 
-        return await self._play(tasks, spent, on_swarm=begin, runs_dir=self._place)
+        return await self._play(tasks, spent, on_swarm=begin, runs_dir=self._folder)
 
-    async def _play(self, tasks: Sequence[Task], spent: RunResult, **more: Any) -> RunResult:
-        given = {name: one for name, one in self._given.items() if name != "runs_dir"}
-        model = given.get("model")
-        flags = {name: one for name, one in given.items() if name not in ("options", "sandbox", "watch", "model")}
+    async def _play(self, tasks: Sequence[RevisionTask], spent: RunResult, **more: Any) -> RunResult:
+        run_options = {name: value for name, value in self._options.items() if name != "runs_dir"}
+        model = run_options.get("model")
+        flags = {
+            name: value for name, value in run_options.items() if name not in ("options", "sandbox", "watch", "model")
+        }
         settings = load_settings({**flags, **({"model": model} if isinstance(model, str) else {})}).settings
-        options: SwarmOptions = given["options"]
+        options: SwarmOptions = run_options["options"]
         limits = replace(options.limits, max_children=max(options.limits.max_children, len(tasks)))
         calls = max(options.preset.orchestrator_calls, 2 * len(tasks))
         options = replace(options, limits=limits, preset=replace(options.preset, orchestrator_calls=calls))
         numbers = ", ".join(str(task.number) for task in tasks)
         done = await run_plan(
-            f"Have chapters {numbers} mended.",
+            f"Have chapters {numbers} revised.",
             [task.assignment() for task in tasks],
-            Then(answer=lambda _: f"These chapters were given back to their writers: {numbers}."),
-            **{**given, **left_over(settings, spent), "options": options, **more},
+            Then(answer=lambda _: f"These chapters were returned to their writers: {numbers}."),
+            **{**run_options, **remaining_limits(settings, spent), "options": options, **more},
         )
-        return await asyncio.to_thread(_checked, done)
+        return await asyncio.to_thread(_round_result, done)
 
 
-def _checked(done: SwarmResult) -> RunResult:
+def _round_result(done: SwarmResult) -> RunResult:
     """Return the result of a round; it is failed if no writer delivered a chapter."""
-    if done.run.end.status not in ENDED_WELL or _mended(Path(done.run.run_dir or ".")):
+    if done.run.end.status not in COMPLETED or _revised_chapters(Path(done.run.run_dir or ".")):
         return done.run
     reason = next((child.reason for child in done.children if child.reason), "no chapter was saved")
-    return replace(done.run, end=End(status="failed", reason=f"no writer could mend its chapter: {reason}"))
+    return replace(done.run, end=End(status="failed", reason=f"no writer fixed its chapter: {reason}"))
 
 
-def _mended(record: Path) -> dict[int, Chapter]:
+def _revised_chapters(record: Path) -> dict[int, WrittenChapter]:
     return finished_chapters(record)[0]
 
 
-def _task_of(chapter: Chapter, faults: Sequence[str]) -> Task:
+def _make_task(chapter: WrittenChapter, errors: Sequence[str]) -> RevisionTask:
     writer = chapter.writer or SubagentConfig(name="chapter-writer", system_prompt="")
-    names = (CHAPTER, WORKS, *plain_names(chapter).values())
-    told = "\n".join(f"- {one}" for one in faults)
-    prompt = _ASKED.format(prompt=chapter.prompt, names=", ".join(names), faults=told)
-    return Task(number=chapter.number, writer=asdict(writer), prompt=prompt, files=names)
+    names = (CHAPTER, WORKS, *plain_image_names(chapter).values())
+    error_list = "\n".join(f"- {error}" for error in errors)
+    prompt = _REVISION_PROMPT.format(prompt=chapter.prompt, names=", ".join(names), faults=error_list)
+    return RevisionTask(number=chapter.number, writer=asdict(writer), prompt=prompt, files=names)
 
 
-def load_tasks(record: Path) -> list[Task]:
+def load_tasks(record: Path) -> list[RevisionTask]:
     """Load the tasks of a round.
 
     Raises:
@@ -240,12 +247,12 @@ def load_tasks(record: Path) -> list[Task]:
     """
     try:
         values = json.loads((record / _PLAN).read_text("utf-8"))
-        return [Task(**{**one, "files": tuple(one["files"])}) for one in values]
+        return [RevisionTask(**{**value, "files": tuple(value["files"])}) for value in values]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OfficeError(f"the plan of the round {record} is damaged: {error}") from error
 
 
-def left_over(settings: Settings, spent: RunResult) -> dict[str, Any]:
+def remaining_limits(settings: Settings, spent: RunResult) -> dict[str, Any]:
     """Return the remaining tokens, cost and time as settings.
 
     Raises:
@@ -258,7 +265,7 @@ def left_over(settings: Settings, spent: RunResult) -> dict[str, Any]:
     )
     for name, most, used in pairs:
         if most is not None and used >= most:
-            raise OfficeError(f"nothing is left of {name} ({most:g}) for a round of mending")
+            raise OfficeError(f"nothing is left of {name} ({most:g}) for another revision round")
     return {name: most - used for name, most, used in pairs if most is not None}
 
 
@@ -279,32 +286,32 @@ class CheckChapterTool:
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run the check."""
-        code = "from apps.office.inside import show_chapter\nprint(show_chapter())"
+        code = "from apps.office.sandbox_functions import show_chapter\nprint(show_chapter())"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
-def _make_check(place: Workplace) -> CheckChapterTool:
-    return CheckChapterTool(place.service)
+def _make_check(workplace: Workplace) -> CheckChapterTool:
+    return CheckChapterTool(workplace.service)
 
 
 async def make_long_document(
-    order: OfficeOrder,
+    request: OfficeRequest,
     *,
     resume: Path | None = None,
     model: Model | str | None = None,
     watch: Watch | None = None,
-    say: Say = lambda line: None,
+    emit: Emit = lambda line: None,
     options: SwarmOptions | None = None,
     **settings: Any,
 ) -> OfficeResult:
     """Write a long document with a swarm; the results are `report.docx` and `report.pdf`, verified.
 
     Args:
-        order: Order to carry out.
+        request: Document to write.
         resume: Folder of an earlier run to resume; its finished chapters are not written again.
         model: A model object (the caller closes it), or a name as in the settings.
         watch: Observer of the run.
-        say: Callback for each line of progress.
+        emit: Callback for each line of progress.
         options: Options of the swarm; its tools are replaced here.
         settings: Individual settings by name.
 
@@ -312,44 +319,44 @@ async def make_long_document(
         ConfigError: If a setting or file is wrong; nothing was started.
         OfficeError: If a chapter is missing, or the chapters cannot be merged; the run can be resumed.
     """
-    check_order(order)
+    check_request(request)
     flags = {**settings, **({"model": model} if isinstance(model, str) else {})}
     async with office_kernels(flags) as maker:
-        given: dict[str, Any] = {
+        run_options: dict[str, Any] = {
             "options": _with_tools(options or SwarmOptions()),
             "sandbox": maker,
             "watch": watch,
             **{name: value for name, value in flags.items() if name != "sandbox"},
             **({"model": model} if model is not None else {}),
         }
-        made = OfficeResult(run=await _write(order, resume, given))
-        run_dir = resume or Path(str(made.run.run_dir))
-        if made.run.end.status in ENDED_WELL:
-            await _Report(made, order, maker, say).finish(run_dir, given)
+        result = OfficeResult(run=await _run_swarm(request, resume, run_options))
+        run_dir = resume or Path(str(result.run.run_dir))
+        if result.run.end.status in COMPLETED:
+            await _MergedDocument(result, request, maker, emit).finish(run_dir, run_options)
         else:
             await asyncio.to_thread(read_chapters, run_dir)  # says which are missing
-            made.missing.append(f"the swarm ended as {made.run.end.status}: {made.run.end.reason}")
-        await asyncio.to_thread(write_reports, made, order.output)
-        return made
+            result.missing.append(f"the swarm ended as {result.run.end.status}: {result.run.end.reason}")
+        await asyncio.to_thread(write_reports, result, request.output)
+        return result
 
 
-class _Report:
+class _MergedDocument:
     """Merged document: built, verified, and rebuilt from fixed chapters."""
 
-    def __init__(self, made: OfficeResult, order: OfficeOrder, maker: OfficeKernels, say: Say) -> None:
-        self._made, self._order, self._maker, self._say = made, order, maker, say
+    def __init__(self, result: OfficeResult, request: OfficeRequest, maker: OfficeKernels, emit: Emit) -> None:
+        self._result, self._request, self._maker, self._emit = result, request, maker, emit
 
-    async def finish(self, run_dir: Path, given: Mapping[str, Any]) -> None:
+    async def finish(self, run_dir: Path, run_options: Mapping[str, Any]) -> None:
         """Merge and verify; findings are sent back to the writers for the ordered number of rounds.
 
         Raises:
             OfficeError: If the chapters cannot be merged, and no writer fixed that.
         """
-        made, rounds = self._made, RevisionRounds(run_dir, given)
+        result, rounds = self._result, RevisionRounds(run_dir, run_options)
         written = await asyncio.to_thread(read_chapters, run_dir)
-        title, author = title_of(made.run.end.answer or "")
+        title, author = title_of(result.run.end.answer or "")
         try:
-            ended = await rounds.go_on(made.run)
+            ended = await rounds.go_on(result.run)
         except OfficeError:  # the limits are used up: merge what exists
             ended = None
         while True:
@@ -357,71 +364,73 @@ class _Report:
             if ended is not None and ended.end.status == "stopped":
                 break
             chapters = await asyncio.to_thread(rounds.latest, written)
-            made.rounds = 1 + await asyncio.to_thread(lambda: rounds.number)
-            faults = await self._merge(chapters, title, author)
-            if not faults or made.rounds > self._order.rounds or (ended and ended.end.status not in ENDED_WELL):
+            result.rounds = 1 + await asyncio.to_thread(lambda: rounds.number)
+            errors = await self._merge(chapters, title, author)
+            if not errors or result.rounds > self._request.rounds or (ended and ended.end.status not in COMPLETED):
                 break
-            self._say(f"round {made.rounds}: findings go back to the writers of chapters {', '.join(map(str, faults))}")
+            self._emit(
+                f"round {result.rounds}: findings go back to the writers of chapters {', '.join(map(str, errors))}"
+            )
             try:
-                ended = await rounds.play(faults, chapters, made.run)
+                ended = await rounds.play(errors, chapters, result.run)
             except OfficeError as error:
-                made.missing.append(str(error))
+                result.missing.append(str(error))
                 break
-        if ended is not None and ended.end.status not in ENDED_WELL:
-            made.missing.append(f"a round of mending ended as {ended.end.status}: {ended.end.reason}")
-        if not made.files:
-            raise OfficeError("; ".join(made.missing))
+        if ended is not None and ended.end.status not in COMPLETED:
+            result.missing.append(f"a revision round ended as {ended.end.status}: {ended.end.reason}")
+        if not result.files:
+            raise OfficeError("; ".join(result.missing))
 
     def _add(self, ended: RunResult | None) -> None:
         """Add the usage of a round to the run."""
-        run = self._made.run
+        run = self._result.run
         if ended is None:
             return
-        self._made.run = replace(
+        self._result.run = replace(
             run,
             usage=run.usage + ended.usage,
             num_steps=run.num_steps + ended.num_steps,
             duration_s=run.duration_s + ended.duration_s,
         )
 
-    async def _merge(self, chapters: Sequence[Chapter], title: str, author: str) -> Faults:
-        """Merge and verify, and return the faults by chapter."""
-        made, output = self._made, self._order.output
-        self._say(f"merging {len(chapters)} chapters")
-        faults = merge_faults(chapters)
-        if not faults:
+    async def _merge(self, chapters: Sequence[WrittenChapter], title: str, author: str) -> ChapterErrors:
+        """Merge and verify, and return the errors by chapter."""
+        result, output = self._result, self._request.output
+        self._emit(f"merging {len(chapters)} chapters")
+        errors = find_merge_errors(chapters)
+        if not errors:
             built = await _build(self._maker, chapters, title, author, output)
-            faults = built if isinstance(built, dict) else {}
-            made.files = made.files if isinstance(built, dict) else built
-        if faults:
-            told = [f"chapter {number}: {text}" for number, texts in faults.items() for text in texts]
-            made.missing = [f"the chapters do not fit together: {'; '.join(told[:12])}"]
-            return faults
-        made.missing, made.reports = [], []
+            errors = built if isinstance(built, dict) else {}
+            result.files = result.files if isinstance(built, dict) else built
+        if errors:
+            reasons = [f"chapter {number}: {text}" for number, texts in errors.items() for text in texts]
+            result.missing = [f"the chapters do not fit together: {'; '.join(reasons[:12])}"]
+            return errors
+        result.missing, result.reports = [], []
         shutil.rmtree(output / CHECKS, ignore_errors=True)
-        await verify_made(made, self._order, self._maker)
-        self._say(made.to_text())
-        return faults_by_chapter(made, self._order, chapters)
+        await verify_files(result, self._request, self._maker)
+        self._emit(result.to_text())
+        return errors_by_chapter(result, self._request, chapters)
 
 
 def _with_tools(options: SwarmOptions) -> SwarmOptions:
     return replace(options, tools=(*VISUAL_TOOLS, _make_check))
 
 
-async def _write(order: OfficeOrder, resume: Path | None, given: dict[str, Any]) -> RunResult:
+async def _run_swarm(request: OfficeRequest, resume: Path | None, run_options: dict[str, Any]) -> RunResult:
     prompt = resources.files("apps.office").joinpath("long_prompt.md").read_text(encoding="utf-8").strip()
     if resume is not None:
         try:
-            return (await resume_swarm(resume, **given)).run
+            return (await resume_swarm(resume, **run_options)).run
         except ConfigError:
             record = await asyncio.to_thread(load_run, resume, images=0)
-            if record.result is None or record.result.end.status not in ENDED_WELL:
+            if record.result is None or record.result.end.status not in COMPLETED:
                 raise
             return record.result  # already written: only merged again
-    asked = f"{prompt}\n\n# What is asked for\n\n{order.instruction}"
-    if order.expect:
-        asked += f"\n\nCounted at the end: {', '.join(order.expect)}"
-    return (await run_swarm(asked, order.files, **given)).run
+    instruction = f"{prompt}\n\n# What is asked for\n\n{request.instruction}"
+    if request.expect:
+        instruction += f"\n\nCounted at the end: {', '.join(request.expect)}"
+    return (await run_swarm(instruction, request.files, **run_options)).run
 
 
 def title_of(answer: str) -> tuple[str, str]:
@@ -433,33 +442,33 @@ def title_of(answer: str) -> tuple[str, str]:
 
 
 async def _build(
-    maker: OfficeKernels, chapters: Sequence[Chapter], title: str, author: str, output: Path
-) -> list[Path] | Faults:
-    """Merge the chapters in the sandbox, and return the two files, or the faults of chapters that cannot be typeset.
+    maker: OfficeKernels, chapters: Sequence[WrittenChapter], title: str, author: str, output: Path
+) -> list[Path] | ChapterErrors:
+    """Merge the chapters in the sandbox, and return the two files, or the errors of chapters that cannot be typeset.
 
     Raises:
         OfficeError: If merging fails and each chapter alone can be typeset.
     """
     with tempfile.TemporaryDirectory(prefix="k25-long-") as scratch:
         folder, count = Path(scratch), len(chapters)
-        await asyncio.to_thread(lay_out, chapters, folder)
+        await asyncio.to_thread(write_chapters, chapters, folder)
         kernel = await maker.make_kernel(folder)
         try:
-            await run_inside(kernel, _INSIDE, "build_report", count, title, author, timeout_s=BUILD_S)
+            await run_in_kernel(kernel, _MODULE, "build_report", count, title, author, timeout_s=BUILD_S)
         except OfficeError:
-            refused = await run_inside(kernel, _INSIDE, "refused_chapters", count, timeout_s=BUILD_S)
+            refused = await run_in_kernel(kernel, _MODULE, "refused_chapters", count, timeout_s=BUILD_S)
             if not refused:
                 raise
             return {chapters[int(at) - 1].number: [text] for at, text in refused.items()}
         finally:
             await kernel.close()
-        return await asyncio.to_thread(_take, folder, output)
+        return await asyncio.to_thread(_copy_results, folder, output)
 
 
-def _take(folder: Path, output: Path) -> list[Path]:
+def _copy_results(folder: Path, output: Path) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
-    made = []
+    copies = []
     for name in ("report.docx", "report.pdf"):
         shutil.copyfile(folder / name, output / name)
-        made.append(output / name)
-    return made
+        copies.append(output / name)
+    return copies

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Document
+from apps.office.libraries import DocxDocument
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
@@ -115,7 +115,7 @@ def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *,
         try:
             typst.compile(str(source), output=str(path.absolute()), root=str(manuscript.folder.absolute()))
         except RuntimeError as error:
-            raise OfficeError(f"typst refuses the text: {error}") from error
+            raise OfficeError(f"typst cannot typeset the text: {error}") from error
         finally:
             source.unlink(missing_ok=True)
     return path
@@ -133,13 +133,13 @@ def merge_manuscripts(chapters: Sequence[Manuscript], title: str, *, author: str
     Raises:
         OfficeError: If two chapters use one key for different works.
     """
-    texts = [_with_own_labels(one.text, number) for number, one in enumerate(chapters, 1)]
+    texts = [_with_own_labels(chapter.text, number) for number, chapter in enumerate(chapters, 1)]
     return Manuscript(
         text="\n\n".join(texts),
         title=title,
         author=author,
         date=date,
-        bibliography=merge_bibliographies([one.bibliography for one in chapters]),
+        bibliography=merge_bibliographies([chapter.bibliography for chapter in chapters]),
         folder=chapters[0].folder if chapters else Path(),
     )
 
@@ -154,21 +154,21 @@ def merge_bibliographies(texts: Sequence[str]) -> str:
     for text in texts:
         for key, work in works_by_key(text).items():
             if not is_same_work(works.setdefault(key, work), work):
-                raise OfficeError(f"the key {key!r} stands for two different works; give one of them another key")
+                raise OfficeError(f"the key {key!r} is used for two different works; use another key for one of them")
     return "\n\n".join(works[key] for key in sorted(works))
 
 
-def is_same_work(one: str, other: str) -> bool:
+def is_same_work(entry: str, other: str) -> bool:
     """Return whether two BibTeX entries are equal except for spaces, case and punctuation."""
-    first, second = (re.sub(r"\W+", "", text).lower() for text in (one, other))
+    first, second = (re.sub(r"\W+", "", text).lower() for text in (entry, other))
     return first == second
 
 
 def cited_keys(text: str) -> set[str]:
     """Return the keys of the works that a text cites."""
     plain = re.sub(r"`[^`]*`|\$[^$]*\$", "", text)
-    found = re.findall(r"(?<![\w.])@([A-Za-z][\w:.-]*\w)", plain)
-    return {one for one in found if not one.startswith(("fig:", "tbl:", "sec:", "eq:"))}
+    keys = re.findall(r"(?<![\w.])@([A-Za-z][\w:.-]*\w)", plain)
+    return {key for key in keys if not key.startswith(("fig:", "tbl:", "sec:", "eq:"))}
 
 
 def works_by_key(text: str) -> dict[str, str]:
@@ -178,7 +178,7 @@ def works_by_key(text: str) -> dict[str, str]:
 
 def _entries(text: str) -> list[str]:
     """Split a BibTeX text into its entries by their braces."""
-    found, depth, start = [], 0, -1
+    entries, depth, start = [], 0, -1
     for at, letter in enumerate(text):
         if letter == "@" and depth == 0:
             start = at
@@ -187,9 +187,9 @@ def _entries(text: str) -> list[str]:
         elif letter == "}":
             depth -= 1
             if depth == 0 and start >= 0:
-                found.append(text[start : at + 1])
+                entries.append(text[start : at + 1])
                 start = -1
-    return found
+    return entries
 
 
 def _with_own_labels(text: str, number: int) -> str:
@@ -205,10 +205,10 @@ def _resolve_references(text: str) -> str:
     for label, kind in _LABEL.findall(text):
         counts[kind] += 1
         numbers[label] = f"{_NAMES[kind]} {counts[kind]}"
-    missing = sorted({one for one in _REFERENCE.findall(text) if one not in numbers})
+    missing = sorted({key for key in _REFERENCE.findall(text) if key not in numbers})
     if missing:
         raise OfficeError(
-            f"the text refers to {missing[0]!r}, which nothing is labelled with; labels: {sorted(numbers)[:12]}"
+            f"the text refers to the label {missing[0]!r}, which does not exist; labels: {sorted(numbers)[:12]}"
         )
     return _REFERENCE.sub(lambda match: f"[{numbers[match[1]]}](#{match[1]})", text)
 
@@ -218,14 +218,16 @@ def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -
     text = _resolve_references(manuscript.text)
     for image in IMAGE.findall(text):
         if "://" in image or not (manuscript.folder / image).is_file():
-            raise OfficeError(f"the image {image!r} is not in {manuscript.folder or Path()}; nothing is fetched")
+            raise OfficeError(f"the image {image!r} is not in {manuscript.folder or Path()}; images are not downloaded")
     argv = [pypandoc.get_pandoc_path(), "-f", _READER, "--resource-path", str(manuscript.folder.absolute()), *options]
     metadata = {"lang": "en", "title": manuscript.title, "author": manuscript.author, "date": manuscript.date}
     if manuscript.bibliography:
         (scratch / "works.bib").write_text(manuscript.bibliography, "utf-8")
         argv += ["--citeproc", "--bibliography", str(scratch / "works.bib"), "--metadata", "link-citations=true"]
         metadata["reference-section-title"] = REFERENCES
-    (scratch / "metadata.json").write_text(json.dumps({key: one for key, one in metadata.items() if one}), "utf-8")
+    (scratch / "metadata.json").write_text(
+        json.dumps({key: value for key, value in metadata.items() if value}), "utf-8"
+    )
     argv += ["--metadata-file", str(scratch / "metadata.json")]
     try:
         done = subprocess.run(
@@ -234,7 +236,7 @@ def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -
     except subprocess.TimeoutExpired as error:
         raise OfficeError(f"pandoc did not finish within {_PANDOC_S:g} s") from error
     if done.returncode:
-        raise OfficeError(f"pandoc refuses the text: {done.stderr.strip()[:500]}")
+        raise OfficeError(f"pandoc cannot read the text: {done.stderr.strip()[:500]}")
     lost = [line for line in done.stderr.splitlines() if "not found" in line or "Could not convert TeX" in line]
     if lost:
         raise OfficeError(f"pandoc warns: {lost[0].strip()[:300]}")
@@ -251,21 +253,21 @@ def _write_reference(path: Path, style: Style) -> None:
     )
     path.write_bytes(data.stdout)
     document = docx.Document(str(path))
-    for one in document.styles:
-        name = one.name or ""
-        if not hasattr(one, "font"):
+    for word_style in document.styles:
+        name = word_style.name or ""
+        if not hasattr(word_style, "font"):
             continue
         is_heading = name.startswith("Heading") or name in ("Title", "Subtitle", "TOC Heading")
         if is_heading or name in ("Normal", "Body Text", "First Paragraph", "Compact", "Bibliography"):
-            _set_font(one, style.heading_font if is_heading else style.font)
+            _set_font(word_style, style.heading_font if is_heading else style.font)
         if is_heading:
-            one.font.color.rgb = shared.RGBColor.from_string(style.color)
+            word_style.font.color.rgb = shared.RGBColor.from_string(style.color)
         elif name == "Normal":
-            one.font.size = shared.Pt(style.size_pt)
+            word_style.font.size = shared.Pt(style.size_pt)
         if name == "Heading 1":
-            one.paragraph_format.page_break_before = style.chapters_on_new_pages
+            word_style.paragraph_format.page_break_before = style.chapters_on_new_pages
         if name in ("Body Text", "First Paragraph"):
-            one.paragraph_format.line_spacing = 1.15
+            word_style.paragraph_format.line_spacing = 1.15
     for section in document.sections:
         section.page_width, section.page_height = shared.Cm(21.0), shared.Cm(29.7)
         margin = shared.Cm(style.margin_cm)
@@ -277,7 +279,7 @@ def _write_reference(path: Path, style: Style) -> None:
 def _set_font(style: Any, name: str) -> None:
     style.font.name = name
     fonts = style.element.get_or_add_rPr().get_or_add_rFonts()
-    for key in [one for one in fonts.attrib if one.endswith("Theme")]:
+    for key in [name for name in fonts.attrib if name.endswith("Theme")]:
         del fonts.attrib[key]
     for key in ("ascii", "hAnsi", "cs", "eastAsia"):
         fonts.set(f"{{{fonts.nsmap['w']}}}{key}", name)
@@ -290,7 +292,7 @@ def _add_page_number(paragraph: Any) -> None:
     append_field(paragraph._p, "PAGE", "1")
 
 
-def _number_captions(document: Document) -> None:
+def _number_captions(document: DocxDocument) -> None:
     """Convert pandoc's captions into numbered ones that word processors continue."""
     centre = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
     for paragraph in document.paragraphs:
@@ -304,7 +306,7 @@ def _number_captions(document: Document) -> None:
             paragraph.alignment = centre
 
 
-def _fit_tables(document: Document) -> None:
+def _fit_tables(document: DocxDocument) -> None:
     """Add rules to pandoc's tables, which have none, in the style of books."""
     for table in document.tables:
         if not any(style.name == "Light List Accent 1" for style in document.styles):
@@ -323,7 +325,7 @@ def _rule(table: Any) -> None:
         properties.remove(old)
     borders = oxml.parse_xml(f'<w:tblBorders xmlns:w="{space}">{lines}</w:tblBorders>')
     later = {"shd", "tblLayout", "tblCellMar", "tblLook", "tblCaption", "tblDescription"}
-    before = next((one for one in properties if one.tag.rpartition("}")[2] in later), None)
+    before = next((child for child in properties if child.tag.rpartition("}")[2] in later), None)
     if before is None:
         properties.append(borders)
     else:
@@ -331,7 +333,7 @@ def _rule(table: Any) -> None:
 
 
 def _preamble(manuscript: Manuscript, style: Style, *, contents: bool) -> str:
-    title, author, date = (json.dumps(one) for one in (manuscript.title, manuscript.author, manuscript.date))
+    title, author, date = (json.dumps(value) for value in (manuscript.title, manuscript.author, manuscript.date))
     lines = [
         "#let horizontalrule = line(length: 100%)",
         f"#set document(title: {title}, author: {author})" if manuscript.author else f"#set document(title: {title})",
@@ -349,7 +351,7 @@ def _preamble(manuscript: Manuscript, style: Style, *, contents: bool) -> str:
         lines.append("#show heading.where(level: 1): it => { pagebreak(weak: true); it }")
     if manuscript.title:
         lines.append(f'#align(center)[#text(20pt, weight: "bold")[#{title}]')
-        lines += [f"\\ #{one}" for one in (author, date) if one != '""']
+        lines += [f"\\ #{value}" for value in (author, date) if value != '""']
         lines.append("]")
     if contents:
         lines.append("#outline(depth: 2)")

@@ -41,7 +41,7 @@ def merge_documents(paths: Sequence[Path], target: Path) -> Path:
     docx, compose = require("docx", "office"), require("docxcompose.composer", "office")
     for path in paths:
         if open_package(path).kind != "docx":
-            raise OfficeError(f"{path.name} is no docx file")
+            raise OfficeError(f"{path.name} is not a docx file")
     composer = compose.Composer(docx.Document(str(paths[0])))
     for path in paths[1:]:
         open_with("docxcompose", path, lambda path=path: composer.append(docx.Document(str(path))))  # type: ignore[misc]
@@ -67,14 +67,14 @@ def merge_pdfs(paths: Sequence[Path], target: Path) -> Path:
 def read_form(path: Path) -> list[FormField]:
     """Return the fields of a PDF form in order; [] if it has none."""
     reader = open_with("pypdf", path, lambda: require("pypdf", "office").PdfReader(str(path)))
-    found = []
+    fields = []
     for name, field in (reader.get_fields() or {}).items():
         options = field.get("/_States_") or field.get("/Opt") or ()
-        texts = tuple(str(one[0] if isinstance(one, list) else one) for one in options)
+        texts = tuple(str(option[0] if isinstance(option, list) else option) for option in options)
         kind = _KINDS.get(str(field.get("/FT")), "text")
         value = field.get("/V")
-        found.append(FormField(name=name, kind=kind, value="" if value is None else str(value), options=texts))
-    return found
+        fields.append(FormField(name=name, kind=kind, value="" if value is None else str(value), options=texts))
+    return fields
 
 
 def fill_form(path: Path, values: Mapping[str, str], target: Path) -> Path:
@@ -83,7 +83,7 @@ def fill_form(path: Path, values: Mapping[str, str], target: Path) -> Path:
     Raises:
         OfficeError: If there is no such field, or it does not accept that value.
     """
-    fields = {one.name: one for one in read_form(path)}
+    fields = {field.name: field for field in read_form(path)}
     for name, value in values.items():
         if name not in fields:
             raise OfficeError(f"{path.name} has no field {name!r}.{name_choices(name, fields)}")

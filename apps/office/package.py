@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
-from apps.office.libraries import Element
+from apps.office.libraries import XmlElement
 from apps.office.safe_xml import OfficeError, parse_xml, refuse_entities
 from envs.errors import require
 
@@ -37,7 +37,7 @@ _MAIN_TYPES: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class PackageNotice:
     """Hidden active content of a file; nothing of it is run or fetched here.
 
     Attributes:
@@ -59,7 +59,7 @@ class Relationship:
     is_external: bool
 
 
-def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
+def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[PackageNotice]:
     """Find hidden contents in the parts of a file; each part is parsed once by the safe parser.
 
     Raises:
@@ -68,68 +68,72 @@ def find_notices(file: str, parts: Mapping[str, bytes]) -> Iterator[Notice]:
     for name, data in parts.items():
         lower = name.lower()
         if lower.endswith("vbaproject.bin"):
-            yield Notice(code="macro", text=f"{name}: macros")
+            yield PackageNotice(code="macro", text=f"{name}: macros")
         elif "/activex/" in lower and lower.endswith(".bin"):
-            yield Notice(code="activex", text=f"{name}: an ActiveX control")
+            yield PackageNotice(code="activex", text=f"{name}: an ActiveX control")
         elif "/embeddings/" in lower and not _is_chart_data(parts, name):
-            yield Notice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
+            yield PackageNotice(code="embedded", text=f"{name}: an embedded file of {len(data):,} bytes")
         elif lower.endswith(".rels"):
             yield from _external_notices(name, parse_xml(data, f"{file}:{name}"))
         elif lower.endswith(".xml") and len(data) > _MAX_TREE_BYTES:
             refuse_entities(data, f"{file}:{name}")
             yield from _formula_notices(
-                name, (found[1].decode("utf-8", "replace") for found in _FORMULA.finditer(data))
+                name, (formula[1].decode("utf-8", "replace") for formula in _FORMULA.finditer(data))
             )
         elif lower.endswith(".xml"):
             root = parse_xml(data, f"{file}:{name}")  # each part is parsed once by the safe parser
             if _DDE.search(data):
                 yield from _dde_notices(name, root)
             if "/worksheets/" in lower:
-                yield from _formula_notices(name, (one.text or "" for one in root.iter("{*}f")))
+                yield from _formula_notices(name, (formula.text or "" for formula in root.iter("{*}f")))
 
 
 def _is_chart_data(parts: Mapping[str, bytes], name: str) -> bool:
     """Return whether a part is the workbook with the numbers of a chart."""
     base = name.rpartition("/")[2].encode()
-    return name.endswith(".xlsx") and any("/charts/_rels/" in one and base in parts[one] for one in parts)
+    return name.endswith(".xlsx") and any("/charts/_rels/" in part and base in parts[part] for part in parts)
 
 
-def _external_notices(name: str, root: Element) -> Iterator[Notice]:
-    for one in read_relationships(root, PurePosixPath()):
-        is_script = one.target.lower().startswith(("javascript:", "vbscript:"))
+def _external_notices(name: str, root: XmlElement) -> Iterator[PackageNotice]:
+    for relation in read_relationships(root, PurePosixPath()):
+        is_script = relation.target.lower().startswith(("javascript:", "vbscript:"))
         if is_script:
-            yield Notice(code="script", text=f"{name}: a link to a script, {one.target[:80]!r}")
-        elif one.is_external and one.kind not in _HARMLESS_EXTERNAL:
-            yield Notice(code="external", text=f"{name}: {one.kind} from {one.target[:200]!r}; it is not fetched")
+            yield PackageNotice(code="script", text=f"{name}: a link to a script, {relation.target[:80]!r}")
+        elif relation.is_external and relation.kind not in _HARMLESS_EXTERNAL:
+            yield PackageNotice(
+                code="external", text=f"{name}: {relation.kind} from {relation.target[:200]!r}; it is not fetched"
+            )
 
 
-def _dde_notices(name: str, root: Element) -> Iterator[Notice]:
-    for one in root.iter("*"):
-        local = one.tag.rpartition("}")[2]
-        text = one.get("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}instr") or one.text or ""
+def _dde_notices(name: str, root: XmlElement) -> Iterator[PackageNotice]:
+    for element in root.iter("*"):
+        local = element.tag.rpartition("}")[2]
+        text = element.get("{http://schemas.openxmlformats.org/wordprocessingml/2006/main}instr") or element.text or ""
         if local == "ddeLink" or (local in ("instrText", "fldSimple") and text.strip().upper().startswith("DDE")):
-            yield Notice(code="dde", text=f"{name}: a DDE link, which starts programs; it is not followed")
+            yield PackageNotice(code="dde", text=f"{name}: a DDE link, which starts programs; it is not run")
 
 
-def _formula_notices(name: str, formulas: Iterable[str]) -> Iterator[Notice]:
+def _formula_notices(name: str, formulas: Iterable[str]) -> Iterator[PackageNotice]:
     for text in formulas:
         if "|" in text and "!" in text and re.match(r"^[+=@-]*\s*\w+\|", text):
-            yield Notice(
-                code="dde", text=f"{name}: the formula {text[:60]!r} starts a program by DDE; it is not followed"
+            yield PackageNotice(
+                code="dde", text=f"{name}: the formula {text[:60]!r} starts a program by DDE; it is not run"
             )
         elif _FETCHING.search(text):
-            yield Notice(code="external", text=f"{name}: the formula {text[:60]!r} asks a server; it is not asked")
+            yield PackageNotice(
+                code="external", text=f"{name}: the formula {text[:60]!r} requests data from a server; it is not run"
+            )
 
 
-def read_relationships(root: Element, folder: PurePosixPath) -> Iterator[Relationship]:
+def read_relationships(root: XmlElement, folder: PurePosixPath) -> Iterator[Relationship]:
     """Yield the entries of a relationships part, whose targets are relative to a folder."""
-    for one in root.iterchildren("*"):
-        target, is_external = one.get("Target", ""), one.get("TargetMode") == "External"
+    for element in root.iterchildren("*"):
+        target, is_external = element.get("Target", ""), element.get("TargetMode") == "External"
         if not is_external:
             path = target.lstrip("/") if target.startswith("/") else str(folder / target)
             target = _normal(path)
-        kind = one.get("Type", "").rpartition("/")[2]
-        yield Relationship(id=one.get("Id", ""), kind=kind, target=target, is_external=is_external)
+        kind = element.get("Type", "").rpartition("/")[2]
+        yield Relationship(id=element.get("Id", ""), kind=kind, target=target, is_external=is_external)
 
 
 def _normal(path: str) -> str:
@@ -162,7 +166,7 @@ class PackageLimits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Package:
+class OfficePackage:
     """Parts of an OOXML file in memory.
 
     Attributes:
@@ -175,9 +179,9 @@ class Package:
     path: Path
     kind: Kind
     parts: dict[str, bytes]
-    notices: list[Notice] = field(default_factory=list)
+    notices: list[PackageNotice] = field(default_factory=list)
 
-    def xml(self, name: str) -> Element:
+    def xml(self, name: str) -> XmlElement:
         """Parse a part and return its lxml root element.
 
         Raises:
@@ -187,7 +191,7 @@ class Package:
             raise OfficeError(f"{self.path.name} has no part {name!r}: the file is damaged")
         return parse_xml(self.parts[name], f"{self.path.name}:{name}")
 
-    def set_xml(self, name: str, root: Element) -> None:
+    def set_xml(self, name: str, root: XmlElement) -> None:
         """Replace the contents of a part by an element."""
         etree = require("lxml.etree", "office")
         self.parts[name] = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
@@ -230,10 +234,10 @@ def find_kind(path: Path) -> Kind:
     if head.startswith(_ZIP_MAGIC):
         with _open_zip(path) as file:
             return _kind_of(path, _read(file, CONTENT_TYPES, path, PackageLimits()))
-    raise _refusal(path, head)
+    raise _format_error(path, head)
 
 
-def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
+def open_package(path: Path, limits: PackageLimits | None = None) -> OfficePackage:
     """Read a docx, xlsx or pptx file within limits, and find hidden contents.
 
     Raises:
@@ -242,7 +246,7 @@ def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
     limits = limits or PackageLimits()
     head = _head(path)
     if not head.startswith(_ZIP_MAGIC):
-        raise _refusal(path, head)
+        raise _format_error(path, head)
     size = path.stat().st_size
     if size > limits.file_bytes:
         raise OfficeError(
@@ -253,7 +257,7 @@ def open_package(path: Path, limits: PackageLimits | None = None) -> Package:
         _check_sizes(file, path, limits)
         kind = _kind_of(path, _read(file, CONTENT_TYPES, path, limits))
         parts = {info.filename: _read(file, info.filename, path, limits) for info in file.infolist() if _is_part(info)}
-    package = Package(path=path, kind=kind, parts=parts)
+    package = OfficePackage(path=path, kind=kind, parts=parts)
     package.notices = list(find_notices(path.name, package.parts))
     return package
 
@@ -266,7 +270,7 @@ def _head(path: Path) -> bytes:
         raise OfficeError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _refusal(path: Path, head: bytes) -> OfficeError:
+def _format_error(path: Path, head: bytes) -> OfficeError:
     expected = "expected a docx, xlsx, pptx or pdf file"
     if not head:
         return OfficeError(f"{path.name} is empty; {expected}")
@@ -286,7 +290,7 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise OfficeError(f"{path.name} is damaged: {error}. Get it once more from where it came from") from error
+        raise OfficeError(f"{path.name} is damaged: {error}. Get a new copy of it") from error
 
 
 def _is_part(info: zipfile.ZipInfo) -> bool:
@@ -298,11 +302,11 @@ def _check_sizes(file: zipfile.ZipFile, path: Path, limits: PackageLimits) -> No
     names = [info.filename for info in infos]
     if len(infos) > limits.num_parts:
         raise OfficeError(
-            f"{path.name} has {len(infos)} parts, more than {limits.num_parts}: no office program does that"
+            f"{path.name} has {len(infos)} parts, more than {limits.num_parts}: no office program writes that many"
         )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise OfficeError(f"{path.name} has the part {twice!r} twice: programs would not agree on what it says")
+        raise OfficeError(f"{path.name} has the part {twice!r} twice: programs would read it differently")
     total = sum(info.file_size for info in infos)
     if total > limits.unpacked_bytes:
         raise OfficeError(
@@ -313,11 +317,11 @@ def _check_sizes(file: zipfile.ZipFile, path: Path, limits: PackageLimits) -> No
         if info.flag_bits & 1:
             raise OfficeError(f"{path.name} is a zip file with a password; expected one without")
         if info.filename.startswith("/") or ".." in PurePosixPath(info.filename).parts or "\\" in info.filename:
-            raise OfficeError(f"{path.name} holds {info.filename!r}, a name that points out of the file")
+            raise OfficeError(f"{path.name} holds {info.filename!r}, a path outside of the archive")
         if info.file_size > 10_000_000 and info.file_size > limits.ratio * max(1, info.compress_size):
             raise OfficeError(
                 f"{path.name}: the part {info.filename!r} unpacks to {info.file_size / 1e6:,.0f} MB from "
-                f"{info.compress_size / 1e3:,.0f} kB, as zip bombs do; it is not read"
+                f"{info.compress_size / 1e3:,.0f} kB, like a zip bomb; it is not read"
             )
 
 
@@ -338,9 +342,9 @@ def _read(file: zipfile.ZipFile, name: str, path: Path, limits: PackageLimits) -
 
 def _kind_of(path: Path, types: bytes) -> Kind:
     root = parse_xml(types, f"{path.name}:{CONTENT_TYPES}")
-    for one in root:
-        content_type = one.get("ContentType", "").removesuffix("+xml").removeprefix("application/vnd.")
+    for element in root:
+        content_type = element.get("ContentType", "").removesuffix("+xml").removeprefix("application/vnd.")
         kind = _MAIN_TYPES.get(content_type.removeprefix("openxmlformats-officedocument."))
         if kind is not None:
             return kind
-    raise OfficeError(f"{path.name} is a zip file, but no docx, xlsx or pptx: no part of it is a document")
+    raise OfficeError(f"{path.name} is a zip file, but not docx, xlsx or pptx: none of its parts is a document")

@@ -10,13 +10,13 @@ from PIL.Image import Image
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
-DPI = 70
+DPI = 70  # more is easier to read and costs image tokens
 MAX_PAGES = 400
-_WHITE = 250
+_WHITE = 250  # of 255: lighter pixels count as paper, so compression noise is not ink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RenderedPage:
     """Page of a rendering.
 
     Attributes:
@@ -32,7 +32,7 @@ class Page:
     image: Image
 
 
-def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[Page]:
+def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[RenderedPage]:
     """Render the pages of a PDF file.
 
     Args:
@@ -56,16 +56,16 @@ def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
     Raises:
         OfficeError: If it is encrypted or damaged.
     """
-    document, found = open_pdf(pdf), []
+    document, bookmarks = open_pdf(pdf), []
     try:
         for mark in document.get_toc():
             target = mark.get_dest()
             index = target.get_index() if target is not None else None
             if index is not None:
-                found.append((int(mark.level), str(mark.get_title()), index + 1))
+                bookmarks.append((int(mark.level), str(mark.get_title()), index + 1))
     finally:
         document.close()
-    return found
+    return bookmarks
 
 
 def open_pdf(pdf: Path) -> Any:
@@ -87,15 +87,15 @@ def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 32
     pil, draw_module = require("PIL.Image", "office"), require("PIL.ImageDraw", "office")
     shown = list(images[:max_images])
     columns = min(columns, max(1, len(shown)))
-    small = [one.resize((width_px, max(1, round(one.height * width_px / one.width)))) for one in shown]
-    height = max((one.height for one in small), default=1) + 22
+    small = [image.resize((width_px, max(1, round(image.height * width_px / image.width)))) for image in shown]
+    height = max((thumbnail.height for thumbnail in small), default=1) + 22
     rows = -(-len(small) // columns) or 1
     sheet = pil.new("RGB", (columns * (width_px + 8) + 8, rows * height + 8), "#808080")
     draw = draw_module.Draw(sheet)
-    for at, one in enumerate(small):
+    for at, thumbnail in enumerate(small):
         x, y = 8 + at % columns * (width_px + 8), 8 + at // columns * height
-        sheet.paste(one, (x, y))
-        draw.text((x + 2, y + one.height + 3), f"{at + 1}", fill="white")
+        sheet.paste(thumbnail, (x, y))
+        draw.text((x + 2, y + thumbnail.height + 3), f"{at + 1}", fill="white")
     return sheet
 
 
@@ -105,7 +105,7 @@ def ink_of(image: Image) -> float:
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
 
 
-def _read_page(document: Any, number: int, dpi: int) -> Page:
+def _read_page(document: Any, number: int, dpi: int) -> RenderedPage:
     page = document[number]
     try:
         text_page = page.get_textpage()
@@ -114,4 +114,4 @@ def _read_page(document: Any, number: int, dpi: int) -> Page:
         image = page.render(scale=dpi / 72).to_pil().convert("RGB")
     finally:
         page.close()
-    return Page(number=number + 1, text=text, ink=ink_of(image), image=image)
+    return RenderedPage(number=number + 1, text=text, ink=ink_of(image), image=image)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Element
+from apps.office.libraries import XmlElement
 from cua.errors import CuaError
 from envs.errors import require
 
@@ -14,7 +14,7 @@ class OfficeError(CuaError):
     """Error for an office file that cannot be read, made or checked."""
 
 
-def refuse_entities(data: bytes, where: str) -> None:
+def refuse_entities(data: bytes, name: str) -> None:
     """Refuse XML that declares a document type or entities.
 
     Raises:
@@ -23,24 +23,24 @@ def refuse_entities(data: bytes, where: str) -> None:
     plain = data.replace(b"\0", b"") if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] else data
     if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
         raise OfficeError(
-            f"{where} declares a document type, which office files never do; entities of it could read files of this "
+            f"{name} declares a document type, which office files never do; entities of it could read files of this "
             "machine. It is not read"
         )
 
 
-def parse_xml(data: bytes, where: str) -> Element:
+def parse_xml(data: bytes, name: str) -> XmlElement:
     """Return the root element of XML without entities and without a document type.
 
     Raises:
         OfficeError: If it declares one (it could read files or expand without limit), or is not XML.
     """
     etree = require("lxml.etree", "office")
-    refuse_entities(data, where)
+    refuse_entities(data, name)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=len(data) > 8 * 2**20)
     try:
-        root: Element = etree.fromstring(data, parser)
+        root: XmlElement = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
-        raise OfficeError(f"{where} is no well-formed XML: {error}") from error
+        raise OfficeError(f"{name} is not well-formed XML: {error}") from error
     return root
 
 

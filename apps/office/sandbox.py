@@ -16,7 +16,7 @@ from visual_tools.sandbox import Backend, Kernel, KernelLimits, KernelMaker
 
 _PACKAGES = ("apps", "cua", "envs", "visual_tools")
 _CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
-MEMORY_BYTES = 4 * 2**30
+MEMORY_BYTES = 4 * 2**30  # per kernel; bounds files that expand in memory
 CELL_S = 600.0
 _ANSWER = "office-answer.json"
 _ERRORS = ("OfficeError", "MissingDependencyError", "MissingPackageError", "ConfigError")
@@ -71,7 +71,7 @@ async def office_kernels(settings: dict[str, Any] | None = None) -> AsyncIterato
         yield maker
 
 
-async def run_inside(kernel: Kernel, module: str, function: str, *args: Any, timeout_s: float = CELL_S) -> Any:
+async def run_in_kernel(kernel: Kernel, module: str, function: str, *args: Any, timeout_s: float = CELL_S) -> Any:
     """Call a function of this package in a kernel; arguments and result are JSON values, paths relative to its folder.
 
     Args:
@@ -84,11 +84,11 @@ async def run_inside(kernel: Kernel, module: str, function: str, *args: Any, tim
     Raises:
         OfficeError: If the function raised it, or a limit ended the call.
     """
-    given = json.dumps(args)
+    arguments_json = json.dumps(args)
     code = (
         "import json as _json, pathlib as _pathlib\n"
         f"from {module} import {function} as _function\n"
-        f"_given = _json.loads({given!r})\n"
+        f"_given = _json.loads({arguments_json!r})\n"
         f"_pathlib.Path({_ANSWER!r}).write_text(_json.dumps(_function(*_given)), encoding='utf-8')\n"
     )
     result = await kernel.run(code, timeout_s=timeout_s, store_history=False)
@@ -100,6 +100,6 @@ async def run_inside(kernel: Kernel, module: str, function: str, *args: Any, tim
     if result.error is not None and result.error.name in _ERRORS:
         raise OfficeError(result.error.message)
     if result.error is not None and result.error.name == "MemoryError":
-        raise OfficeError(f"it needs more than the {MEMORY_BYTES / 2**30:g} GB of memory that are given to one file")
-    what = f"{result.error.name}: {result.error.message}" if result.error else f"the kernel {result.status}"
-    raise OfficeError(f"{function} did not end well: {what}{'; '.join(('', *result.notes))}")
+        raise OfficeError(f"it needs more than {MEMORY_BYTES / 2**30:g} GB of memory, the limit for one file")
+    cause = f"{result.error.name}: {result.error.message}" if result.error else f"the kernel {result.status}"
+    raise OfficeError(f"{function} failed: {cause}{'; '.join(('', *result.notes))}")

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Presentation, Shape, Slide
+from apps.office.libraries import PptxShape, PptxSlide, Presentation
 from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
 from cua.errors import name_choices
 from envs.errors import require
 
-_MIN_PT = 12
-_LINE = 1.25
+_MIN_PT = 12  # smallest size that text is shrunk to
+_LINE = 1.25  # line height as a share of the font size; too small lets text overflow
 _WIDTH_OF_LETTER = 0.52
 """Average width of a letter as a share of the font size, measured on Liberation Sans with English prose."""
 
@@ -21,7 +21,7 @@ def new_slide(presentation: Presentation, layout: str, title: str, notes: str = 
     Raises:
         OfficeError: If there is no such layout.
     """
-    layouts = {one.name: one for one in presentation.slide_layouts}
+    layouts = {candidate.name: candidate for candidate in presentation.slide_layouts}
     if layout not in layouts:
         raise OfficeError(f"the presentation has no layout {layout!r}.{name_choices(layout, layouts)}")
     slide = presentation.slides.add_slide(layouts[layout])
@@ -32,7 +32,7 @@ def new_slide(presentation: Presentation, layout: str, title: str, notes: str = 
     return slide
 
 
-def place_image(slide: Slide, image: Path, frame: Any = None, *, description: str = "") -> Any:
+def place_image(slide: PptxSlide, image: Path, frame: Any = None, *, description: str = "") -> Any:
     """Place an image in a frame, centred and as large as fits without distortion.
 
     Args:
@@ -51,7 +51,7 @@ def place_image(slide: Slide, image: Path, frame: Any = None, *, description: st
     return placed
 
 
-def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
+def fit_text(shape: PptxShape, *, max_pt: int = 28) -> int:
     """Set the largest font size at which the text of a frame fits, and return it in points.
 
     Raises:
@@ -60,7 +60,7 @@ def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
     pt = require("pptx.util", "office").Pt
     width = (shape.width - pt(15)) / pt(1)
     height = (shape.height - pt(8)) / pt(1)
-    texts = [one.text for one in shape.text_frame.paragraphs]
+    texts = [paragraph.text for paragraph in shape.text_frame.paragraphs]
     for size in range(max_pt, _MIN_PT - 1, -1):
         per_line = max(1, int(width / (size * _WIDTH_OF_LETTER)))
         lines = sum(max(1, -(-len(text) // per_line)) for text in texts)
@@ -70,25 +70,25 @@ def fit_text(shape: Shape, *, max_pt: int = 28) -> int:
                     run.font.size = pt(size)
             return size
     raise OfficeError(
-        f"the text of {shape.name!r} has {sum(map(len, texts))} letters and does not fit even at {_MIN_PT} pt; "
+        f"the text of {shape.name!r} has {sum(map(len, texts))} characters and does not fit even at {_MIN_PT} pt; "
         "shorten it or make two slides"
     )
 
 
-def fill_body(slide: Slide, lines: list[str], *, max_pt: int = 28) -> Any:
+def fill_body(slide: PptxSlide, lines: list[str], *, max_pt: int = 28) -> Any:
     """Write lines into the largest empty text placeholder at a size that fits, and return the placeholder.
 
     Raises:
         OfficeError: If the slide has none, or the text is too long.
     """
     empty = [
-        one
-        for one in slide.placeholders
-        if one.has_text_frame and one != slide.shapes.title and not one.text_frame.text.strip()
+        placeholder
+        for placeholder in slide.placeholders
+        if placeholder.has_text_frame and placeholder != slide.shapes.title and not placeholder.text_frame.text.strip()
     ]
     if not empty:
         raise OfficeError("the slide has no empty text placeholder; choose another layout")
-    body = max(empty, key=lambda one: one.width * one.height)
+    body = max(empty, key=lambda placeholder: placeholder.width * placeholder.height)
     body.text_frame.text = lines[0] if lines else ""
     for line in lines[1:]:
         body.text_frame.add_paragraph().text = line
@@ -102,7 +102,7 @@ def save_presentation(presentation: Presentation, path: Path) -> Path:
     return tidy(path)
 
 
-def _box(slide: Slide, frame: Any) -> tuple[int, int, int, int]:
+def _box(slide: PptxSlide, frame: Any) -> tuple[int, int, int, int]:
     if isinstance(frame, tuple):
         left, top, width, height = frame
         return left, top, width, height

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from apps.office.libraries import Element
-from apps.office.package import Package, open_package
+from apps.office.libraries import XmlElement
+from apps.office.package import OfficePackage, open_package
 
 _FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
 """Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
@@ -24,13 +24,13 @@ def tidy(path: Path) -> Path:
         elif "/pivotTables/pivotTable" in name:
             is_changed |= _change(package, name, _drop_ids)
         elif name == "word/document.xml":
-            is_changed |= _change(package, name, _mend_equations)
+            is_changed |= _change(package, name, _fix_equations)
         elif "/charts/chart" in name:
             is_changed |= _change(package, name, _make_ids_positive)
     return package.save(path) if is_changed else path
 
 
-def _change(package: Package, name: str, change: Callable[[Element], bool]) -> bool:
+def _change(package: OfficePackage, name: str, change: Callable[[XmlElement], bool]) -> bool:
     root = package.xml(name)
     if not change(root):
         return False
@@ -38,7 +38,7 @@ def _change(package: Package, name: str, change: Callable[[Element], bool]) -> b
     return True
 
 
-def _order_fonts(root: Element) -> bool:
+def _order_fonts(root: XmlElement) -> bool:
     is_changed = False
     for font in root.iter("{*}font"):
         order = [child.tag.rpartition("}")[2] for child in font]
@@ -52,37 +52,37 @@ def _rank(name: str) -> int:
     return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
 
 
-def _drop_ids(root: Element) -> bool:
+def _drop_ids(root: XmlElement) -> bool:
     """Remove the `r:id` that openpyxl writes on a pivot table; only the workbook's list of caches may have one."""
-    found = [key for key in root.attrib if key.endswith("}id")]
-    for key in found:
+    keys = [key for key in root.attrib if key.endswith("}id")]
+    for key in keys:
         del root.attrib[key]
-    return bool(found)
+    return bool(keys)
 
 
-def _mend_equations(root: Element) -> bool:
+def _fix_equations(root: XmlElement) -> bool:
     """Fix pandoc's equations: words have both `m:nor` and a style, and the count of matrix columns comes too late."""
-    late = [one for one in root.iter(f"{_MATH}count") if one.getprevious() is not None]
-    for one in late:
-        one.getparent().insert(0, one)
-    found = [
-        one
+    late = [element for element in root.iter(f"{_MATH}count") if element.getprevious() is not None]
+    for element in late:
+        element.getparent().insert(0, element)
+    styles = [
+        element
         for properties in root.iter(f"{_MATH}rPr")
         if properties.find(f"{_MATH}nor") is not None
-        for one in properties.findall(f"{_MATH}sty") + properties.findall(f"{_MATH}scr")
+        for element in properties.findall(f"{_MATH}sty") + properties.findall(f"{_MATH}scr")
     ]
-    for one in found:
-        one.getparent().remove(one)
-    return bool(found or late)
+    for element in styles:
+        element.getparent().remove(element)
+    return bool(styles or late)
 
 
-def _make_ids_positive(root: Element) -> bool:
+def _make_ids_positive(root: XmlElement) -> bool:
     """Make the negative axis ids of python-pptx positive, in 31 bits as programs expect."""
     is_changed = False
     for name in _AXIS_IDS:
-        for one in root.iter(f"{{*}}{name}"):
-            value = one.get("val", "")
+        for element in root.iter(f"{{*}}{name}"):
+            value = element.get("val", "")
             if value.startswith("-") and value[1:].isdigit():
-                one.set("val", str(int(value) % 2**31))
+                element.set("val", str(int(value) % 2**31))
                 is_changed = True
     return is_changed

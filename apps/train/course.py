@@ -33,7 +33,7 @@ looked at most of the time, since the distance from its middle then matters.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class CourseStage:
     """One stage of a course.
 
     Attributes:
@@ -94,19 +94,19 @@ class Stage:
         return self.batch if self.image_rate and self.sees_every == 1 else self.batch - self.pages
 
 
-READING_LOSSES = LossWeights.only("letter", "order", "word", "gather", "place")
+READING_LOSSES = LossWeights.only("letter", "order", "word", "read_word_attn", "place")
 """Letters, words and positions only, which train the vision tower and the projector."""
 FEW = 0.3
 """Weight of losses for which a batch has few names: a mean over few is noisy, and small batches learn to read more
 slowly with it. A larger weight of `match` also slows down reading.
 """
-SIGHT = replace(READING_LOSSES, match=FEW, aim=FEW, state=FEW, reach=FEW, mark=FEW)
+SIGHT = replace(READING_LOSSES, match=FEW, click_point=FEW, state=FEW, target_attn=FEW, state_attn=FEW)
 """Reading, and in addition the token at which a name is found, the click position of its element, and whether the
 element is on.
 """
-SPELLING = replace(LossWeights.only("token", "copy", "attention", "name", "spell"), code=FEW)
+SPELLING = replace(LossWeights.only("token", "copy", "attention", "name", "char_position_attn"), code=FEW)
 """Names and copies only, which train the language model."""
-PARTS = replace(SPELLING, seek=1.0, part=1.0)
+PARTS = replace(SPELLING, name_query_attn=1.0, part_id=1.0)
 """Spelling, and in addition which of several parts is next."""
 IMAGE_RATE = 0.2
 """Rate factor of the vision tower while the language model learns: gradients through a model that does not know where
@@ -135,7 +135,7 @@ SMALL_PRINT = replace(
 """Smaller text on larger screens, as on web pages; used once letters are known."""
 NUM_REQUESTS = 8
 """Number of requests in one lesson without an image."""
-Course = tuple[Stage, ...]
+Course = tuple[CourseStage, ...]
 
 
 def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Course:
@@ -155,7 +155,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         near_share=0.3,
         inset_share=0.5,
     )
-    read = Stage(
+    read = CourseStage(
         name="read",
         steps=count(700),
         options=all_kinds,
@@ -166,7 +166,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         prefix_every=4,
         sees_every=4,
         image_rate=IMAGE_RATE,
-        weights=LossWeights(aim=FEW, state=FEW, reach=FEW, mark=FEW, choice=2.0),
+        weights=LossWeights(click_point=FEW, state=FEW, target_attn=FEW, state_attn=FEW, choice=2.0),
     )
     find = replace(
         read,
@@ -177,7 +177,9 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         pages=0,
         episodes=0.0,
         image_rate=0.0,
-        weights=replace(read.weights, letter=0.0, order=0.0, state=0.0, gather=0.0, reach=0.0, mark=0.0),
+        weights=replace(
+            read.weights, letter=0.0, order=0.0, state=0.0, read_word_attn=0.0, target_attn=0.0, state_attn=0.0
+        ),
     )
     # the tower with everything else at every other step, and screens whose sizes are not a whole number of tokens
     settle = replace(
@@ -191,7 +193,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         number_width=LAST_NUMBER_WIDTH,
         rounds_experts=True,
     )
-    see = Stage(name="see", steps=count(3900), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
+    see = CourseStage(name="see", steps=count(3900), options=PAGES_AND_FORMS, questions=0, is_short=True, weights=SIGHT)
     small = replace(see, name="small", steps=count(900), batch=12, options=SMALL_PRINT, image_rate=0.4)
     small = replace(small, final_image_rate=LAST_SIGHT_RATE)
     begin = replace(see, name="begin", steps=count(3000), batch=4, options=PAGES, weights=READING_LOSSES)
@@ -228,8 +230,8 @@ def make_smoke_course() -> Course:
     pages = ScreenOptions(families=(READING,), sizes_px=((160, 210),), text_px=(12, 26), max_elements=60)
     buttons = replace(pages, families=("scatter",), max_elements=7)
     return (
-        Stage(name="see", steps=300, batch=4, options=pages, questions=0, is_short=True, weights=READING_LOSSES),
-        Stage(name="speak", steps=4, options=buttons, batch=4, weights=SIGHT, rounds_experts=True),
+        CourseStage(name="see", steps=300, batch=4, options=pages, questions=0, is_short=True, weights=READING_LOSSES),
+        CourseStage(name="speak", steps=4, options=buttons, batch=4, weights=SIGHT, rounds_experts=True),
     )
 
 
@@ -242,12 +244,12 @@ class LessonStream:
     def __init__(self, maker: LessonMaker, seed: int) -> None:
         self.maker, self.seed = maker, seed
 
-    def draw(self, stage: Stage, step: int, part: slice = slice(None)) -> list[Lesson]:
+    def draw(self, stage: CourseStage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """Return the batch of a step, or a part of it."""
         places = range(0 if stage.sees(step) else stage.pages, stage.batch)[part]
         return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
-    def _draw_one(self, stage: Stage, place: int, rng: random.Random) -> Lesson:
+    def _draw_one(self, stage: CourseStage, place: int, rng: random.Random) -> Lesson:
         if place < stage.pages:
             return self.maker.make_reading(rng, make_screen(rng, (SMALL_PRINT, PAGES_AND_FORMS)[place // 2 % 2]))
         if place < stage.pages + stage.requests:

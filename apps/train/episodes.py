@@ -4,10 +4,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from apps.train.screens.screen import Screen, ScreenOptions, make_screen, show_done
+from apps.train.screens.screen import DrawnScreen, ScreenOptions, make_screen, show_done
 from apps.train.screens.widgets import Kind
-from apps.train.screens.words import Words
-from apps.train.skills import Question, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
+from apps.train.screens.words import DrawnTexts
+from apps.train.skills import ScreenQuestion, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
 
 MAX_PARTS = 3
 FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
@@ -24,14 +24,14 @@ _JOINTS = (", then ", ", and then ", ". Then ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class EpisodeStep:
     """One step of an episode: a screen, and the question with the right answer."""
 
-    screen: Screen
-    question: Question
+    screen: DrawnScreen
+    question: ScreenQuestion
 
 
-Episode = tuple[Moment, ...]
+Episode = tuple[EpisodeStep, ...]
 """All steps up to the report of the end; all have the same instruction."""
 
 
@@ -73,23 +73,23 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
         instruction, worded = _word(rng, [*before, *[now] * len(work)], work, is_varied=True)
         last, *ahead = worded[len(done) :] or [ask_finish(instruction)]
         last = replace(last, ahead=tuple(ahead))
-        steps = (Moment(screen=seen, question=part) for seen, part in zip(before, done, strict=True))
-        ways.append((*steps, Moment(screen=now, question=replace(last, instruction=instruction))))
+        steps = (EpisodeStep(screen=seen, question=part) for seen, part in zip(before, done, strict=True))
+        ways.append((*steps, EpisodeStep(screen=now, question=replace(last, instruction=instruction))))
     return ways
 
 
-def draw_request_ways(rng: random.Random, count: int) -> list[tuple[Question, ...]]:
+def draw_request_ways(rng: random.Random, count: int) -> list[tuple[ScreenQuestion, ...]]:
     """Return tasks of one to three parts without a screen, each up to one of its parts, for training on text only."""
     ways = []
     for _ in range(count):
         parts = rng.sample(draw_parts_of_nothing(rng, 2 * MAX_PARTS), rng.choice((1, 2, 3, 3)))
         now = rng.randrange(len(parts))
-        asked = replace(parts[now], instruction=join_parts(rng, parts, (*_JOINTS, " and ")))
-        ways.append((*parts[:now], replace(asked, ahead=tuple(parts[now + 1 :]))))
+        question = replace(parts[now], instruction=join_parts(rng, parts, (*_JOINTS, " and ")))
+        ways.append((*parts[:now], replace(question, ahead=tuple(parts[now + 1 :]))))
     return ways
 
 
-def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple[Screen, list[Question]]:
+def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple[DrawnScreen, list[ScreenQuestion]]:
     """Draw a screen and the parts of a task on it."""
     while True:
         screen = make_screen(rng, options)
@@ -98,7 +98,7 @@ def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple
             return screen, parts
 
 
-def _draw_rest(rng: random.Random, screen: Screen, done: Sequence[Question]) -> list[Question]:
+def _draw_rest(rng: random.Random, screen: DrawnScreen, done: Sequence[ScreenQuestion]) -> list[ScreenQuestion]:
     """Draw further parts of a task, at most `MAX_PARTS` in total; sometimes none."""
     names = {part.target.name for part in done if part.target}
     free = tuple(target for target in screen.targets if target.name not in names)
@@ -108,8 +108,8 @@ def _draw_rest(rng: random.Random, screen: Screen, done: Sequence[Question]) -> 
 
 
 def _word(
-    rng: random.Random, seen: Sequence[Screen], parts: Sequence[Question], is_varied: bool
-) -> tuple[str, list[Question]]:
+    rng: random.Random, seen: Sequence[DrawnScreen], parts: Sequence[ScreenQuestion], is_varied: bool
+) -> tuple[str, list[ScreenQuestion]]:
     """Return one instruction for all parts, and the parts as worded in it. `seen` has the screen of each part."""
     listed = list_parts(rng, parts) if is_varied and rng.random() < LIST_SHARE else None
     is_free = is_varied and listed is None
@@ -117,7 +117,7 @@ def _word(
     return listed or join_parts(rng, worded, (*_JOINTS, " and ") if is_varied else _JOINTS), worded
 
 
-def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) -> list[Question]:
+def draw_parts(rng: random.Random, screen: DrawnScreen, *, held_out: bool = False) -> list[ScreenQuestion]:
     """Draw the parts of a task in order: elements to fill in, then one to press; empty for some screens."""
     open_ = [target for target in screen.targets if not target.is_on and not (target.kind == "field" and target.value)]
     filled = [target for target in open_ if target.kind in FILLED]
@@ -128,22 +128,24 @@ def draw_parts(rng: random.Random, screen: Screen, *, held_out: bool = False) ->
         chosen = rng.sample(pressed, min(len(pressed), 2))  # press one element after another
     elif pressed and (len(chosen) < count or rng.random() < 0.7):
         chosen = [*chosen[: count - 1], rng.choice(pressed)]
-    words = Words(rng, held_out=held_out, near_share=0.0)
-    return [ask_to_type(rng, one, words.text()) if one.kind == "field" else ask_for(rng, one) for one in chosen]
+    words = DrawnTexts(rng, held_out=held_out, near_share=0.0)
+    return [
+        ask_to_type(rng, target, words.text()) if target.kind == "field" else ask_for(rng, target) for target in chosen
+    ]
 
 
 def _play(
-    rng: random.Random, screen: Screen, parts: Sequence[Question], instruction: str, options: ScreenOptions
-) -> Iterator[Moment]:
+    rng: random.Random, screen: DrawnScreen, parts: Sequence[ScreenQuestion], instruction: str, options: ScreenOptions
+) -> Iterator[EpisodeStep]:
     *before, now = _walk(screen, parts)
     for seen, part in zip(before, parts, strict=True):
-        yield Moment(screen=seen, question=replace(part, instruction=instruction))
+        yield EpisodeStep(screen=seen, question=replace(part, instruction=instruction))
     if parts[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
         now = make_screen(rng, options)  # the pressed element leads to another screen
-    yield Moment(screen=now, question=ask_finish(instruction))
+    yield EpisodeStep(screen=now, question=ask_finish(instruction))
 
 
-def _walk(screen: Screen, parts: Sequence[Question]) -> list[Screen]:
+def _walk(screen: DrawnScreen, parts: Sequence[ScreenQuestion]) -> list[DrawnScreen]:
     """Return the screen before each part, and the one after all of them."""
     screens = [screen]
     for part in parts:
@@ -152,7 +154,7 @@ def _walk(screen: Screen, parts: Sequence[Question]) -> list[Screen]:
     return screens
 
 
-def list_parts(rng: random.Random, parts: Sequence[Question]) -> str | None:
+def list_parts(rng: random.Random, parts: Sequence[ScreenQuestion]) -> str | None:
     """Word boxes behind one verb and a final press: `Tick "A", "B" and click "C".`; None for other tasks."""
     boxes = [part for part in parts if part.kind in ("checkbox", "radio")]
     rest = [part for part in parts if part not in boxes]
@@ -165,7 +167,7 @@ def list_parts(rng: random.Random, parts: Sequence[Question]) -> str | None:
     return f"{rng.choice(('Select', 'Tick', 'Check'))} {listed} and {last}."
 
 
-def join_parts(rng: random.Random, parts: Sequence[Question], joints: Sequence[str] = _JOINTS) -> str:
+def join_parts(rng: random.Random, parts: Sequence[ScreenQuestion], joints: Sequence[str] = _JOINTS) -> str:
     """Join parts to one instruction as people write it: with conjunctions, as sentences, or numbered."""
     texts = [part.instruction.removesuffix(".") for part in parts]
     if len(texts) == 1:

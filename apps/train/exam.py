@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from apps.evals.statistics import Interval, mean_interval
-from apps.train.episodes import Moment
+from apps.train.episodes import EpisodeStep
 from apps.train.lessons import LessonMaker
-from apps.train.screens.screen import Screen, ScreenOptions, make_screen
-from apps.train.skills import Question, draw_questions
+from apps.train.screens.screen import DrawnScreen, ScreenOptions, make_screen
+from apps.train.skills import ScreenQuestion, draw_questions
 from cua.errors import CodeError, ReplyError
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
@@ -34,15 +34,15 @@ Verdict = Literal["right", "wrong click", "wrong text", "gave up", "claimed done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class ExamSheet:
     """Screens of one kind with their questions."""
 
     name: str
-    items: tuple[tuple[Screen, tuple[Question, ...]], ...]
+    items: tuple[tuple[DrawnScreen, tuple[ScreenQuestion, ...]], ...]
 
 
 @dataclass(slots=True)
-class Marks:
+class ExamResult:
     """Verdicts on one sheet, by the kind of question."""
 
     name: str
@@ -50,29 +50,29 @@ class Marks:
 
     def share(self, verdict: Verdict = "right", kind: str | None = None) -> Interval | None:
         """Return the share of answers with a verdict, with its 95 % interval; None without answers."""
-        verdicts = [one for name, of_kind in self.of_kind.items() if kind in (None, name) for one in of_kind]
-        return mean_interval([[float(one == verdict)] for one in verdicts])
+        verdicts = [verdict for name, of_kind in self.of_kind.items() if kind in (None, name) for verdict in of_kind]
+        return mean_interval([[float(value == verdict)] for value in verdicts])
 
     def count(self) -> int:
         """Return the number of answers."""
         return sum(map(len, self.of_kind.values()))
 
 
-def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each: int = 2) -> Sheet:
+def make_sheet(name: str, options: ScreenOptions, *, count: int, seed: int, each: int = 2) -> ExamSheet:
     """Draw a sheet; the same seed gives the same questions."""
     rng, items = random.Random(f"exam {name} {seed}"), []
     for _ in range(count):
         screen = make_screen(rng, options)
         items.append((screen, tuple(draw_questions(rng, screen, each, held_out=options.held_out_names))))
-    return Sheet(name=name, items=tuple(items))
+    return ExamSheet(name=name, items=tuple(items))
 
 
-def examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
+def examine(model_dir: Path, sheets: Sequence[ExamSheet]) -> list[ExamResult]:
     """Let a model answer all questions with greedy decoding."""
     return asyncio.run(_examine(model_dir, sheets))
 
 
-async def _examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
+async def _examine(model_dir: Path, sheets: Sequence[ExamSheet]) -> list[ExamResult]:
     engine = make_engine(NativeOptions(model_dir=model_dir, device="cpu", dtype="float32", cache_gib=0.5))
     try:
         maker = LessonMaker(engine.tokenizer)
@@ -81,16 +81,16 @@ async def _examine(model_dir: Path, sheets: Sequence[Sheet]) -> list[Marks]:
         await engine.close()
 
 
-async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: Sheet) -> Marks:
-    marks = Marks(sheet.name)
-    asked = [
-        (screen, question, maker.make_prompt([Moment(screen=screen, question=question)]))
+async def _answer_sheet(engine: "EngineThread", maker: LessonMaker, sheet: ExamSheet) -> ExamResult:
+    marks = ExamResult(sheet.name)
+    prompts = [
+        (screen, question, maker.make_prompt([EpisodeStep(screen=screen, question=question)]))
         for screen, questions in sheet.items
         for question in questions
     ]
-    answers = await asyncio.gather(*(_answer(engine, f"{n}", prompt) for n, (_, _, prompt) in enumerate(asked)))
-    for (screen, question, _), answer in zip(asked, answers, strict=True):
-        marks.of_kind[question.kind].append(judge(answer, question, screen))
+    answers = await asyncio.gather(*(_answer(engine, f"{n}", prompt) for n, (_, _, prompt) in enumerate(prompts)))
+    for (screen, question, _), answer in zip(prompts, answers, strict=True):
+        marks.of_kind[question.kind].append(grade_answer(answer, question, screen))
     return marks
 
 
@@ -104,7 +104,7 @@ async def _answer(engine: "EngineThread", request_id: str, prompt: Prompt) -> st
     return "".join(parts).removesuffix("<|im_end|>")
 
 
-def judge(answer: str, question: Question, screen: Screen) -> Verdict:
+def grade_answer(answer: str, question: ScreenQuestion, screen: DrawnScreen) -> Verdict:
     """Return the verdict on an answer, from the actions of its code."""
     thought, _, content = answer.partition("</think>")
     height, width = screen.pixels.shape[:2]
@@ -115,17 +115,17 @@ def judge(answer: str, question: Question, screen: Screen) -> Verdict:
         return "unreadable"
     ends = [action for action in actions if isinstance(action, Terminate)]
     if ends:
-        return _judge_end(ends[0], question)
-    return _judge_actions(actions, question)
+        return _grade_end(ends[0], question)
+    return _grade_actions(actions, question)
 
 
-def _judge_end(end: Terminate, question: Question) -> Verdict:
+def _grade_end(end: Terminate, question: ScreenQuestion) -> Verdict:
     if question.target is None and (end.status == "failure") is (question.kind != "done"):
         return "right"
     return "gave up" if end.status == "failure" else "claimed done"
 
 
-def _judge_actions(actions: Sequence[Action], question: Question) -> Verdict:
+def _grade_actions(actions: Sequence[Action], question: ScreenQuestion) -> Verdict:
     clicks = [action for action in actions if isinstance(action, Click)]
     if not clicks:
         return "unreadable"

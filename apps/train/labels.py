@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from apps.train.screens.canvas import find_cells
-from apps.train.screens.screen import Screen
-from apps.train.screens.widgets import Target
+from apps.train.screens.screen import DrawnScreen
+from apps.train.screens.widgets import ScreenElement
 from model_runtime.media import MediaItem
-from model_runtime.training.lessons import IGNORED, PatchLetters, PatchLook, Word
+from model_runtime.training.lessons import IGNORED, PatchAttentionTarget, PatchLetters, WordLabel
 
 NUM_COORDINATES = 1000
 PATCH_PX = 14
@@ -46,7 +46,7 @@ class Coordinates:
     y: float
 
     @classmethod
-    def of_target(cls, target: Target, screen: Screen) -> "Coordinates":
+    def of_target(cls, target: ScreenElement, screen: DrawnScreen) -> "Coordinates":
         """Return the click position of an element."""
         height, width = screen.pixels.shape[:2]
         x, y = target.aim
@@ -64,7 +64,7 @@ def letter_class(letter: str) -> int:
     return place + 1 if place >= 0 else OTHER_LETTER
 
 
-def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> PatchLetters:
+def _label_patches(rng: random.Random, screen: DrawnScreen, image: MediaItem) -> PatchLetters:
     """Return the letters in the halves of patches, and a sample of the halves without a letter."""
     _, rows, columns = image.grid
     draw = np.random.default_rng(rng.getrandbits(32)).random((rows, HALVES * columns))
@@ -82,7 +82,7 @@ def _label_patches(rng: random.Random, screen: Screen, image: MediaItem) -> Patc
 
 
 def label_images(
-    rng: random.Random, screens: Sequence[Screen], images: Sequence[MediaItem], places: Sequence[int]
+    rng: random.Random, screens: Sequence[DrawnScreen], images: Sequence[MediaItem], places: Sequence[int]
 ) -> dict[str, Any]:
     """Return the fields of a `Lesson` that describe its images.
 
@@ -100,8 +100,8 @@ def label_images(
         aimed = _choose_aimed(rng, read, image)
         words += _label_words(screen, read, _choose_stateful(rng, read), place)
         looks += _label_looks(screen, read, image, start)
-        reaches += [_label_reach(read[token], image, start) for token in sorted(aimed)]
-        marks += [_label_mark(target, image, start) for target in read.values() if target.kind in STATEFUL]
+        reaches += [_label_target_look(read[token], image, start) for token in sorted(aimed)]
+        marks += [_label_state_look(target, image, start) for target in read.values() if target.kind in STATEFUL]
     return {
         "letters": PatchLetters.join(letters),
         "words": tuple(words),
@@ -112,18 +112,20 @@ def label_images(
     }
 
 
-def find_shown(screen: Screen, image: MediaItem) -> tuple[float, float]:
+def find_shown(screen: DrawnScreen, image: MediaItem) -> tuple[float, float]:
     """Return the screen's shares of the padded image's width and height."""
     (height, width), (_, padded_height, padded_width, _) = screen.pixels.shape[:2], image.frames.shape
     return width / padded_width, height / padded_height
 
 
-def _label_words(screen: Screen, read: dict[int, Target], stateful: set[int], first: int) -> list[Word]:
+def _label_words(
+    screen: DrawnScreen, read: dict[int, ScreenElement], stateful: set[int], first: int
+) -> list[WordLabel]:
     """Return names at the token on which they are centred, with the click position, and for some the state."""
     height, width = screen.pixels.shape[:2]
     away = _find_away(read, width)
     return [
-        Word(
+        WordLabel(
             place=first + token,
             letters=label_name(target.name),
             aim=(target.aim[0] / width, target.aim[1] / height),
@@ -134,12 +136,12 @@ def _label_words(screen: Screen, read: dict[int, Target], stateful: set[int], fi
     ]
 
 
-def _find_away(read: dict[int, Target], width_px: int) -> set[int]:
+def _find_away(read: dict[int, ScreenElement], width_px: int) -> set[int]:
     """Return the tokens of names that are not at the click position, such as field labels."""
     return {token for token, target in read.items() if find_token(target.aim, width_px) != token}
 
 
-def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem) -> set[int]:
+def _choose_aimed(rng: random.Random, read: dict[int, ScreenElement], image: MediaItem) -> set[int]:
     """Return the tokens of names away from the click position, and as many others, at least one.
 
     Most names are at their click position, and a mean over all of them would give the others almost no weight.
@@ -149,18 +151,18 @@ def _choose_aimed(rng: random.Random, read: dict[int, Target], image: MediaItem)
     return away | set(rng.sample(others, min(max(len(away), 1), len(others))))
 
 
-def _choose_stateful(rng: random.Random, read: dict[int, Target]) -> set[int]:
+def _choose_stateful(rng: random.Random, read: dict[int, ScreenElement]) -> set[int]:
     """Return the tokens of elements that are on, and as many of elements that are off, which are the majority."""
     on = {token for token, target in read.items() if target.kind in STATEFUL and _is_on(target)}
     off = sorted(token for token, target in read.items() if target.kind in STATEFUL and not _is_on(target))
     return on | set(rng.sample(off, min(len(on), len(off))))
 
 
-def _is_on(target: Target) -> bool:
+def _is_on(target: ScreenElement) -> bool:
     return bool(target.value) if target.kind == "field" else target.is_on
 
 
-def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
+def _label_target_look(target: ScreenElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch at the click position, looked at from the token on which the name is centred.
 
     The look starts from the token's other row, on the right: in a tower of three blocks, the heads in the name's row
@@ -169,12 +171,12 @@ def _label_reach(target: Target, image: MediaItem, first: int) -> PatchLook:
     return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
 
 
-def _label_mark(target: Target, image: MediaItem, first: int) -> PatchLook:
+def _label_state_look(target: ScreenElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch of the mark that shows if an element is on, looked at from the left of the token's other row."""
-    return _label_look(target, _find_mark(target), image, first, side=0, head=MARKING_HEAD)
+    return _label_look(target, _find_state_mark(target), image, first, side=0, head=MARKING_HEAD)
 
 
-def _find_mark(target: Target) -> tuple[float, float]:
+def _find_state_mark(target: ScreenElement) -> tuple[float, float]:
     """Return the position of the mark: the box of a checkbox or radio button, the start of a field's text, else the
     lower edge.
     """
@@ -185,27 +187,29 @@ def _find_mark(target: Target) -> tuple[float, float]:
 
 
 def _label_look(
-    target: Target, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
-) -> PatchLook:
+    target: ScreenElement, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
+) -> PatchAttentionTarget:
     """Return the patch at a point, looked at from the row of the name's token that does not hold the name."""
     columns = image.frames.shape[2] // PATCH_PX
     x, y = target.read_at
     row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + side
     at = int(point[1] // PATCH_PX) * columns + int(point[0] // PATCH_PX)
-    return PatchLook(place=first + row * columns + column, at=first + at, head=head)
+    return PatchAttentionTarget(place=first + row * columns + column, at=first + at, head=head)
 
 
-def _find_read(screen: Screen, image: MediaItem) -> dict[int, Target]:
+def _find_read(screen: DrawnScreen, image: MediaItem) -> dict[int, ScreenElement]:
     """Return elements by the token on which their name is read, without tokens shared by two. An icon's name is read
     from its shape.
     """
-    at: dict[int, list[Target]] = {}
+    at: dict[int, list[ScreenElement]] = {}
     for target in screen.targets:
         at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 
 
-def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, first: int) -> list[PatchLook]:
+def _label_looks(
+    screen: DrawnScreen, read: dict[int, ScreenElement], image: MediaItem, first: int
+) -> list[PatchAttentionTarget]:
     """Return the targets of letters: the left and right patch of the token on which a name is centred.
 
     Each head brings one letter to the right patch, which collects the last letters, and one to the left.
@@ -219,7 +223,7 @@ def _label_looks(screen: Screen, read: dict[int, Target], image: MediaItem, firs
             x, y = letter.read_at
             row, column = int(y // PATCH_PX), 2 * int(x // TOKEN_PX) + 1 - side
             at = int(letter.y // PATCH_PX) * columns + int(letter.x // PATCH_PX)
-            looks.append(PatchLook(place=first + row * columns + column, at=first + at, head=head))
+            looks.append(PatchAttentionTarget(place=first + row * columns + column, at=first + at, head=head))
     return looks
 
 
@@ -254,12 +258,12 @@ def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
 def find_choices(answer: Sequence[int], numbers: Sequence[int], forms: Sequence[Sequence[int | None]]) -> list[int]:
     """Return the indices in an answer at which another answer with the same beginning differs."""
     masked = [None if place in numbers else token for place, token in enumerate(answer)]
-    found = set()
+    choices = set()
     for form in forms:
         place = next((p for p, (own, other) in enumerate(zip(masked, form, strict=False)) if own != other), None)
         if place is not None:
-            found.add(place)
-    return sorted(found)
+            choices.add(place)
+    return sorted(choices)
 
 
 def find_within(tokens: Sequence[int], part: Sequence[int]) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from apps.train.episodes import Moment
+from apps.train.episodes import EpisodeStep
 from apps.train.labels import (
     NUM_COORDINATES,
     TOKEN_PX,
@@ -25,8 +25,8 @@ from apps.train.labels import (
     label_images,
     label_name,
 )
-from apps.train.screens.screen import Screen
-from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, Question, ask_finish
+from apps.train.screens.screen import DrawnScreen
+from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, ScreenQuestion, ask_finish
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions, system_prompt
 from cua.messages import ImagePart as SentImage
@@ -38,18 +38,18 @@ from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_c
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import Lesson, Look, Number, Part, Word
+from model_runtime.training.lessons import AttentionTarget, Lesson, NumberLabel, RequestPart, WordLabel
 
 MAX_IMAGES = ProtocolOptions().max_images
 
 
-def pieces_to_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+def pieces_to_image(questions: Sequence[ScreenQuestion], images: Sequence[MediaItem]) -> list[Piece]:
     """Return the request up to the end of the current image, which all questions about it have in common."""
     pieces = render(questions, images)
     return pieces[: _find_end(pieces)]
 
 
-def pieces_after_image(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+def pieces_after_image(questions: Sequence[ScreenQuestion], images: Sequence[MediaItem]) -> list[Piece]:
     """Return the rest of the user's message, and the opening of the answer."""
     pieces = render(questions, images)
     return pieces[_find_end(pieces) :]
@@ -59,7 +59,7 @@ def _find_end(pieces: Sequence[Piece]) -> int:
     return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
 
 
-def render(questions: Sequence[Question], images: Sequence[MediaItem]) -> list[Piece]:
+def render(questions: Sequence[ScreenQuestion], images: Sequence[MediaItem]) -> list[Piece]:
     """Return the request that the agent sends at the last of these steps, without the system prompt.
 
     Args:
@@ -93,7 +93,7 @@ def _observe(number: int) -> Observation:
     return Observation(screenshot=b"%d" % number, geometry=ScreenGeometry(native_px=(1, 1), sent_px=(1, 1)))
 
 
-def _turn_of(question: Question) -> Turn:
+def _turn_of(question: ScreenQuestion) -> Turn:
     return Turn(thought=question.thought, action_text=question.action, code=question.code)
 
 
@@ -119,7 +119,7 @@ class LessonMaker:
         self._forms = {is_short: self._encode_forms(is_short=is_short) for is_short in (False, True)}
 
     def make(
-        self, rng: random.Random, screen: Screen, questions: Sequence[Question], *, is_short: bool = False
+        self, rng: random.Random, screen: DrawnScreen, questions: Sequence[ScreenQuestion], *, is_short: bool = False
     ) -> Lesson:
         """Return a lesson of first steps: the image is the trunk, each question a branch.
 
@@ -129,9 +129,9 @@ class LessonMaker:
             questions: Questions, at least one.
             is_short: True for only instruction and code, a third of the tokens of the whole protocol.
         """
-        return self._make(rng, [[Moment(screen=screen, question=question)] for question in questions], is_short)
+        return self._make(rng, [[EpisodeStep(screen=screen, question=question)] for question in questions], is_short)
 
-    def make_reading(self, rng: random.Random, screen: Screen) -> Lesson:
+    def make_reading(self, rng: random.Random, screen: DrawnScreen) -> Lesson:
         """Return a lesson of letters and words only, without questions."""
         image = make_image(screen)
         trunk = self._encode(pieces_to_image([ask_finish("")], [image]))
@@ -141,7 +141,7 @@ class LessonMaker:
             **label_images(rng, [screen], [image], [first]),
         )
 
-    def make_requests(self, ways: Sequence[Sequence[Question]], *, is_short: bool = False) -> Lesson:
+    def make_requests(self, ways: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
         """Return a lesson without an image: answers up to the coordinates, or only the typed text.
 
         Args:
@@ -153,44 +153,52 @@ class LessonMaker:
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
         return Lesson(example=example, **_join(branches))
 
-    def _make_short_request(self, question: Question) -> "_Branch":
-        asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
+    def _make_short_request(self, question: ScreenQuestion) -> "_Branch":
+        instruction_ids = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
-        return self._label_request([question], asked, (), tuple(self.tokenizer.encode(code)))
+        return self._label_request([question], instruction_ids, (), tuple(self.tokenizer.encode(code)))
 
-    def _make_request(self, way: Sequence[Question]) -> "_Branch":
+    def _make_request(self, way: Sequence[ScreenQuestion]) -> "_Branch":
         """Return a request of the whole protocol. The part of the answer that needs the image is given: the thought,
         and the coordinates before a typed text.
         """
         question = way[-1]
         pieces = render(way, [BLANK] * min(len(way), MAX_IMAGES))
-        asked = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[len(self.opening) :]
+        instruction_ids = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[
+            len(self.opening) :
+        ]
         answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
         first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
-        said = self._find_said(answer) + 1
-        start, end = (second + 1, len(answer)) if question.typed else (said, first)
-        return self._label_request(way, asked, answer[:start], answer[start:end])
+        answer_start = self._find_said(answer) + 1
+        start, end = (second + 1, len(answer)) if question.typed else (answer_start, first)
+        return self._label_request(way, instruction_ids, answer[:start], answer[start:end])
 
     def _label_request(
-        self, way: Sequence[Question], asked: Sequence[int], given: Sequence[int], spoken: Sequence[int]
+        self,
+        way: Sequence[ScreenQuestion],
+        instruction_ids: Sequence[int],
+        given_ids: Sequence[int],
+        spoken: Sequence[int],
     ) -> "_Branch":
         """Return the branch of a request, the given part of its answer, and the rest of the answer."""
         question = way[-1]
         assert question.subject is not None
-        name, before, length = label_name(question.subject.name), (*asked, *given), len(self.opening)
-        seekers = (len(asked) - 1, *([] if question.typed else [len(before) + len(spoken) - 1]))
-        names, copied = self._find_name(question, asked), self._label_copies(question, before, spoken, length)
+        name, before, length = label_name(question.subject.name), (*instruction_ids, *given_ids), len(self.opening)
+        seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(spoken) - 1]))
+        names, copied = self._find_name(question, instruction_ids), self._label_copies(question, before, spoken, length)
         return _Branch(
             token_ids=(*before, *spoken),
             spoken=len(before),
             names=names,
-            sought=tuple(Word(place=place, letters=name) for place in seekers),
+            sought=tuple(WordLabel(place=place, letters=name) for place in seekers),
             seeks=_label_seeks(names, seekers, length),
-            parts=self._label_parts(way, asked, (*seekers, *(place - 1 for place in copied.get("copies", ())))),
+            parts=self._label_parts(
+                way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+            ),
             **copied,
         )
 
-    def make_steps(self, rng: random.Random, ways: Sequence[Sequence[Moment]]) -> Lesson:
+    def make_steps(self, rng: random.Random, ways: Sequence[Sequence[EpisodeStep]]) -> Lesson:
         """Return a lesson of later steps: the last moment of each way, with the earlier ones as its history.
 
         Args:
@@ -199,7 +207,7 @@ class LessonMaker:
         """
         return self._make(rng, ways, is_short=False)
 
-    def _make(self, rng: random.Random, ways: Sequence[Sequence[Moment]], is_short: bool) -> Lesson:
+    def _make(self, rng: random.Random, ways: Sequence[Sequence[EpisodeStep]], is_short: bool) -> Lesson:
         """Return the lesson of ways that lead over the same screens and ask for different things on the last one."""
         screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
@@ -213,36 +221,42 @@ class LessonMaker:
         )
 
     def _make_branch(
-        self, way: Sequence[Moment], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
+        self, way: Sequence[EpisodeStep], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
     ) -> "_Branch":
         """Return the branch after an image: the request and its answer."""
         screen, question = way[-1].screen, way[-1].question
         if is_short:
-            asked = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
+            instruction_ids = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
-            asked = self._encode(pieces_after_image([moment.question for moment in way], images))
+            instruction_ids = self._encode(pieces_after_image([moment.question for moment in way], images))
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to look at
         if question.subject is not None and question.kind != "absent":
             look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
         point = Coordinates.of_target(question.target, screen) if question.target else None
         questions = [moment.question for moment in way]
-        branch = self._label_branch(questions, asked, point, length, is_short=is_short)
+        branch = self._label_branch(questions, instruction_ids, point, length, is_short=is_short)
         if point is None:
-            numbers: tuple[Number, ...] = ()
+            numbers: tuple[NumberLabel, ...] = ()
         else:
             numbers = tuple(
-                Number(place=place, value=value, look_at=look_at, axis=axis)
+                NumberLabel(place=place, value=value, look_at=look_at, axis=axis)
                 for axis, (place, value) in enumerate(zip(branch.coordinates, (point.x, point.y), strict=True))
             )
-        looks = (Look(place=place, at=look_at, head=CHOICE_HEAD) for place in branch.decisive)
+        looks = (AttentionTarget(place=place, at=look_at, head=CHOICE_HEAD) for place in branch.decisive)
         return replace(branch, numbers=numbers, looks=(*looks, *branch.looks))
 
     def _label_branch(
-        self, way: Sequence[Question], asked: Sequence[int], point: Coordinates | None, length: int, *, is_short: bool
+        self,
+        way: Sequence[ScreenQuestion],
+        instruction_ids: Sequence[int],
+        point: Coordinates | None,
+        length: int,
+        *,
+        is_short: bool,
     ) -> "_Branch":
         """Return a request with its answer, and the labels that do not need an image."""
-        question, start, texts = way[-1], len(asked), point.texts() if point else ()
+        question, start, texts = way[-1], len(instruction_ids), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
@@ -250,28 +264,32 @@ class LessonMaker:
         end = coordinates[0] if coordinates else len(answer)
         if not is_short:  # the action follows from the thought, which has to be learned, too
             end = self._find_said(answer)
-            said = [form[self._find_said(form) :] for form in self._forms[is_short]]
-            after = find_choices(answer[end:], [place - end for place in coordinates], said)
+            endings = [form[self._find_said(form) :] for form in self._forms[is_short]]
+            after = find_choices(answer[end:], [place - end for place in coordinates], endings)
             choices = sorted({*choices, *(end + place for place in after)})
         decisive = [place for place in choices if place < end]
         name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
-        names = self._find_name(question, asked) if name else ()
-        copied = self._label_copies(question, asked, answer, length)
+        names = self._find_name(question, instruction_ids) if name else ()
+        copied = self._label_copies(question, instruction_ids, answer, length)
         seekers = [start + place - 1 for place in (*decisive, *coordinates)]
         return _Branch(
-            token_ids=(*asked, *answer),
+            token_ids=(*instruction_ids, *answer),
             spoken=start,
             coordinates=tuple(start + place for place in coordinates),
             choices=tuple(start + place for place in choices),
             decisive=tuple(start + place for place in decisive),
             names=names,
-            sought=tuple(Word(place=place, letters=name) for place in seekers if name),
+            sought=tuple(WordLabel(place=place, letters=name) for place in seekers if name),
             seeks=_label_seeks(names, seekers, length),
-            parts=self._label_parts(way, asked, (*seekers, *(place - 1 for place in copied.get("copies", ())))),
+            parts=self._label_parts(
+                way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+            ),
             **copied,
         )
 
-    def _label_parts(self, way: Sequence[Question], asked: Sequence[int], acting: Sequence[int]) -> tuple[Part, ...]:
+    def _label_parts(
+        self, way: Sequence[ScreenQuestion], instruction_ids: Sequence[int], acting: Sequence[int]
+    ) -> tuple[RequestPart, ...]:
         """Return the part of an instruction that each name, text and answer token belongs to."""
         *done, question = way
         parts = [*done, *([] if question.target is None else [question]), *question.ahead]
@@ -279,37 +297,37 @@ class LessonMaker:
             return ()
         numbers: dict[int, set[int]] = {}
         for number, part in enumerate(parts):
-            for place in self._find_own(part, asked):
+            for place in self._find_own(part, instruction_ids):
                 numbers.setdefault(place, set()).add(number)
         if question.target is not None:
             numbers |= {place: {len(done)} for place in acting}
-        return tuple(Part(place=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
+        return tuple(RequestPart(place=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
 
-    def _find_own(self, part: Question, asked: Sequence[int]) -> list[int]:
+    def _find_own(self, part: ScreenQuestion, instruction_ids: Sequence[int]) -> list[int]:
         """Return the indices of one part of a request: the name, and the text to type."""
-        places = [word.place for word in self._find_name(part, asked)]
+        places = [word.place for word in self._find_name(part, instruction_ids)]
         value = self.tokenizer.encode(part.typed)
-        start = find_within(asked, value) if value else None
+        start = find_within(instruction_ids, value) if value else None
         return places if start is None else [*places, *range(start, start + len(value))]
 
     def _find_said(self, answer: Sequence[int | None]) -> int:
         return answer.index(self.tokenizer.special.id_of(THINK_END))
 
     def _label_copies(
-        self, question: Question, asked: Sequence[int], answer: Sequence[int], length: int
+        self, question: ScreenQuestion, instruction_ids: Sequence[int], answer: Sequence[int], length: int
     ) -> dict[str, Any]:
         """Return the typed text with the token that ends it, and the positions of these tokens in the request."""
         if not question.typed:
             return {}
         value = self.tokenizer.encode(question.typed)
-        here, there = find_within(answer, value), find_within(asked, value)
+        here, there = find_within(answer, value), find_within(instruction_ids, value)
         assert here is not None, "what is typed is written as it stands in the request"
-        places = range(len(asked) + here, len(asked) + here + len(value) + 1)
+        places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
         sources = range(length + there, length + there + len(places)) if there is not None else ()
-        looks = (Look(place=to, at=at, head=COPY_HEAD) for to, at in zip(places, sources, strict=False))
+        looks = (AttentionTarget(place=to, at=at, head=COPY_HEAD) for to, at in zip(places, sources, strict=False))
         return {"copies": tuple(places), "looks": tuple(looks)}
 
-    def _find_name(self, question: Question, asked: Sequence[int]) -> tuple[Word, ...]:
+    def _find_name(self, question: ScreenQuestion, instruction_ids: Sequence[int]) -> tuple[WordLabel, ...]:
         """Return each letter of the name in a request, with the letters before it; empty if the request does not have
         the name.
         """
@@ -318,15 +336,17 @@ class LessonMaker:
         name = question.subject.name
         for text in (name, f" {name}"):
             tokens = self.tokenizer.encode(text)
-            start = find_within(asked, tokens)
+            start = find_within(instruction_ids, tokens)
             if start is not None:
-                said = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
+                prefixes = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
                 return tuple(
-                    Word(place=place, letters=label_name(part)) for place, part in enumerate(said, start) if part
+                    WordLabel(place=place, letters=label_name(part))
+                    for place, part in enumerate(prefixes, start)
+                    if part
                 )
         return ()
 
-    def make_prompt(self, moments: Sequence[Moment]) -> Prompt:
+    def make_prompt(self, moments: Sequence[EpisodeStep]) -> Prompt:
         """Return the whole request for the last of these moments, as engine input."""
         images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
         token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
@@ -343,25 +363,25 @@ class LessonMaker:
         """Return the tokens of all coordinates in order: (1000,) int64."""
         return torch.tensor([self.number_id(f"0.{number:03}") for number in range(NUM_COORDINATES)])
 
-    def _encode_answer(self, question: Question, code: str, is_short: bool) -> tuple[int, ...]:
+    def _encode_answer(self, question: ScreenQuestion, code: str, is_short: bool) -> tuple[int, ...]:
         if is_short:
             return tuple(self.tokenizer.encode(code))
         special = self.tokenizer.special
         text = answer_text(question.action, code)
-        thought, said = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)
-        return (*thought, special.id_of(THINK_END), *said, special.id_of(END))
+        thought, answer = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)
+        return (*thought, special.id_of(THINK_END), *answer, special.id_of(END))
 
     def _encode_forms(self, *, is_short: bool) -> list[tuple[int | None, ...]]:
         """Return all answers as tokens, with None for coordinates; an answer that types ends before the typed text."""
         forms = []
         for thought, action, code in ANSWERS:
-            question = Question(
+            question = ScreenQuestion(
                 kind="", instruction="", target=None, subject=None, thought=thought, action=action, code=code
             )
-            said = self._encode_answer(question, code.format(x="0.101", y="0.202", value="303"), is_short)
+            answer_ids = self._encode_answer(question, code.format(x="0.101", y="0.202", value="303"), is_short)
             numbers = [self.number_id(text) for text in ("101", "202", "303")]
-            end = said.index(numbers[2]) if numbers[2] in said else len(said)
-            forms.append(tuple(None if token in numbers else token for token in said[:end]))
+            end = answer_ids.index(numbers[2]) if numbers[2] in answer_ids else len(answer_ids)
+            forms.append(tuple(None if token in numbers else token for token in answer_ids[:end]))
         return forms
 
     def _encode(self, pieces: Sequence[Piece]) -> tuple[int, ...]:
@@ -374,16 +394,16 @@ class _Branch:
 
     token_ids: tuple[int, ...]
     spoken: int
-    names: tuple[Word, ...]
-    sought: tuple[Word, ...]
-    seeks: tuple[Look, ...] = ()
-    parts: tuple[Part, ...] = ()
+    names: tuple[WordLabel, ...]
+    sought: tuple[WordLabel, ...]
+    seeks: tuple[AttentionTarget, ...] = ()
+    parts: tuple[RequestPart, ...] = ()
     coordinates: tuple[int, ...] = ()
     choices: tuple[int, ...] = ()
     decisive: tuple[int, ...] = ()
     copies: tuple[int, ...] = ()
-    looks: tuple[Look, ...] = ()
-    numbers: tuple[Number, ...] = ()
+    looks: tuple[AttentionTarget, ...] = ()
+    numbers: tuple[NumberLabel, ...] = ()
 
 
 def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
@@ -392,9 +412,11 @@ def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
     return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
 
 
-def _label_seeks(names: Sequence[Word], seekers: Sequence[int], length: int) -> tuple[Look, ...]:
+def _label_seeks(names: Sequence[WordLabel], seekers: Sequence[int], length: int) -> tuple[AttentionTarget, ...]:
     """Return the looks of seeking tokens at the last token of the name in the request; `length` is the trunk's."""
-    return tuple(Look(place=place + 1, at=length + names[-1].place, head=SEEKING_HEAD) for place in seekers if names)
+    return tuple(
+        AttentionTarget(place=place + 1, at=length + names[-1].place, head=SEEKING_HEAD) for place in seekers if names
+    )
 
 
 def answer_text(action: str, code: str) -> str:
@@ -402,7 +424,7 @@ def answer_text(action: str, code: str) -> str:
     return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
 
 
-def make_image(screen: Screen) -> MediaItem:
+def make_image(screen: DrawnScreen) -> MediaItem:
     """Return a screen as the processor passes it to the model."""
     pixels = pad_image(screen.pixels)[None]
     return MediaItem(frames=pixels, content_hash=sha256(pixels.tobytes()).digest())

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-from apps.train.course import LessonStream, Stage
+from apps.train.course import CourseStage, LessonStream
 from apps.train.lessons import LessonMaker
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
@@ -31,7 +31,7 @@ class LessonLoader:
         folder: Path,
         seed: int,
         *,
-        stage_at: Callable[[int], Stage],
+        stage_at: Callable[[int], CourseStage],
         first_step: int = 0,
         part: slice = slice(None),
         in_process: bool = True,
@@ -90,7 +90,7 @@ def _start(folder: Path, seed: int) -> None:
     _stream.made = LessonStream(LessonMaker(load_tokenizer(folder)), seed)
 
 
-def _draw(stage: Stage, step: int, part: slice) -> bytes:
+def _draw(stage: CourseStage, step: int, part: slice) -> bytes:
     """Return a batch as bytes: otherwise each tensor would take a file descriptor."""
     stream: LessonStream = _stream.made
     return pickle.dumps(stream.draw(stage, step, part))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.train.course import Stage
+from apps.train.course import CourseStage
 from apps.train.labels import HALVES, NO_LETTER, NUM_COORDINATES, PATCH_PX
 from apps.train.lessons import LessonMaker
-from apps.train.screens.screen import Screen, make_screen
-from apps.train.skills import Question, ask_for
+from apps.train.screens.screen import DrawnScreen, make_screen
+from apps.train.skills import ScreenQuestion, ask_for
 from model_runtime.training.batch import make_batch, run, see
 from model_runtime.training.lessons import IGNORED, Lesson, make_targets
 from model_runtime.training.losses import Losses
@@ -22,7 +22,7 @@ RIGHT, WRONG, TARGET = (20, 150, 60), (210, 40, 40), (40, 90, 220)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class MarkedPredictions:
     """Screens with marked predictions."""
 
     image: Image.Image
@@ -31,7 +31,9 @@ class Look:
 
 
 @torch.no_grad()
-def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, seed: int = 0) -> Look:
+def mark_predictions(
+    losses: Losses, maker: LessonMaker, stage: CourseStage, *, count: int = 12, seed: int = 0
+) -> MarkedPredictions:
     """Mark predictions on screens with held-out names: each letter if the stage trains reading, else one click per
     screen.
 
@@ -63,26 +65,28 @@ def look(losses: Losses, maker: LessonMaker, stage: Stage, *, count: int = 12, s
         model.train()
 
 
-def _show_letters(screens: Sequence[Screen], lessons: Sequence[Lesson], read: torch.Tensor) -> Look:
+def _show_letters(screens: Sequence[DrawnScreen], lessons: Sequence[Lesson], read: torch.Tensor) -> MarkedPredictions:
     shown, num_right, total, start = [], 0, 0, 0
     for screen, lesson in zip(screens, lessons, strict=True):
         assert lesson.letters is not None
         (item,), labels = lesson.example.images, lesson.letters.classes
         _, _, columns = item.grid
-        found = read[start : start + len(labels)]
+        letters = read[start : start + len(labels)]
         start += len(labels)
         image = Image.fromarray(screen.pixels)
         draw = ImageDraw.Draw(image)
         for place, half in ((labels != IGNORED) & (labels != NO_LETTER)).nonzero().tolist():
-            is_right = bool(found[place, half] == labels[place, half])
+            is_right = bool(letters[place, half] == labels[place, half])
             top, left = place // columns * PATCH_PX, place % columns * PATCH_PX + half * HALF_PX
             draw.rectangle((left, top, left + HALF_PX - 1, top + PATCH_PX - 1), outline=RIGHT if is_right else WRONG)
             num_right, total = num_right + is_right, total + 1
         shown.append((image, screen.family))
-    return Look(image=_tile(shown), num_right=num_right, count=total)
+    return MarkedPredictions(image=_tile(shown), num_right=num_right, count=total)
 
 
-def _show_clicks(screens: Sequence[Screen], questions: Sequence[Question], points: Sequence[Sequence[float]]) -> Look:
+def _show_clicks(
+    screens: Sequence[DrawnScreen], questions: Sequence[ScreenQuestion], points: Sequence[Sequence[float]]
+) -> MarkedPredictions:
     shown, num_right = [], 0
     for screen, question, (across, down) in zip(screens, questions, points, strict=True):
         assert question.target is not None
@@ -98,7 +102,7 @@ def _show_clicks(screens: Sequence[Screen], questions: Sequence[Question], point
         draw.line((x, y - 10, x, y + 10), fill=color, width=2)
         num_right += is_right
         shown.append((image, question.instruction))
-    return Look(image=_tile(shown), num_right=num_right, count=len(shown))
+    return MarkedPredictions(image=_tile(shown), num_right=num_right, count=len(shown))
 
 
 def _tile(shown: Sequence[tuple[Image.Image, str]]) -> Image.Image:

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from apps.train.course import NUMBER_WIDTH, Course, Stage
+from apps.train.course import NUMBER_WIDTH, Course, CourseStage
 from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
-from apps.train.look import Look, look
+from apps.train.look import MarkedPredictions, mark_predictions
 from apps.train.nano import SIZES, make_config, make_model
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -44,7 +44,7 @@ line{stroke:#b8bec8;stroke-dasharray:3 3}text{font-size:11px;fill:#555}img{max-w
 td,th{padding:2px 14px 2px 0;text-align:right}th:first-child,td:first-child{text-align:left}"""
 
 
-def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: Look) -> None:
+def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: MarkedPredictions) -> None:
     """Write `index.html` and the stage's image; images of earlier stages are kept.
 
     Args:
@@ -58,8 +58,8 @@ def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: L
     names = list(dict.fromkeys(name for row in rows for name in row["losses"]))
     curves = "\n".join(_draw_curve(name, rows) for name in names)
     table = "".join(_describe_stage([row for row in rows if row["stage"] == name], name) for name in stages)
-    what = f"{seen.num_right} of {seen.count} right" if seen.count else "nothing to judge"
-    titles = {name: name for name in stages} | {stage: f"{stage}: {what}"}
+    accuracy = f"{seen.num_right} of {seen.count} right" if seen.count else "nothing to judge"
+    titles = {name: name for name in stages} | {stage: f"{stage}: {accuracy}"}
     images = "\n".join(
         f'<h2>{escape(titles[name])}</h2><img src="{escape(CLICKS.format(stage=name))}" alt="">'
         for name in reversed(stages)
@@ -117,13 +117,13 @@ def _draw_curve(name: str, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-GOODBYE_S = 10.0
+EXIT_GRACE_S = 10.0
 """Timeout for the other processes to exit by themselves."""
-Work = Callable[[Comm], None]
+RankFunction = Callable[[Comm], None]
 
 
 @contextmanager
-def join_processes(count: int, work: Work) -> Iterator[Comm]:
+def join_processes(count: int, work: RankFunction) -> Iterator[Comm]:
     """Run this process as the first of several that compute in step; the others end with the block.
 
     Args:
@@ -142,7 +142,7 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
         try:
             yield open_group(0, count, address)
             for other in others:
-                other.join(GOODBYE_S)
+                other.join(EXIT_GRACE_S)
         finally:
             close_group()
             for other in others:
@@ -150,7 +150,7 @@ def join_processes(count: int, work: Work) -> Iterator[Comm]:
                 other.join()
 
 
-def _work(rank: int, count: int, address: str, work: Work) -> None:
+def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C and ends this one
     torch.set_num_threads(max((os.cpu_count() or 1) // count, 1))
     comm = open_group(rank, count, address)
@@ -161,18 +161,18 @@ def _work(rank: int, count: int, address: str, work: Work) -> None:
 
 
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
-SAVE_EVERY_S = 300.0
-SAY_EVERY = 10
+SAVE_EVERY_S = 300.0  # work that an interruption loses, against the time for saving
+REPORT_EVERY = 10
 SHARPNESS = 2.0
 """Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
 """Share of the gradient that passes from the language model to the image: enough to look as sharply as with all of it,
 without forgetting letters. See docs/training-experiments.md, "What the language model does to the tower".
 """
-SMOOTHING = 0.95
-GROUP_SIZE = 32
+SMOOTHING = 0.95  # exponential average over about 20 steps
+GROUP_SIZE = 32  # values per scale of INT4 experts, as in the release
 
-Say = Callable[[str], None]
+Emit = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,9 @@ class TrainingRun:
         count = len(self.scheduled)
         if self.course[:count] != self.scheduled:
             late = next(stage.name for stage in self.course[count:] if stage.rate is None)
-            raise ValueError(f"stage {late} has no rate of its own, but stands behind one that has; put it before that")
+            raise ValueError(
+                f"stage {late} has no rate of its own, but follows one that has; move it before that stage"
+            )
 
     @property
     def is_on_gpu(self) -> bool:
@@ -245,7 +247,7 @@ class TrainingRun:
         stage, done = self._find(step)
         return None if stage.rate is None else stage.rate * (1 - done / stage.steps)
 
-    def stage_at(self, step: int) -> Stage:
+    def stage_at(self, step: int) -> CourseStage:
         """Return the stage of a step."""
         return self._find(step)[0]
 
@@ -257,7 +259,7 @@ class TrainingRun:
         last = stage.image_rate if stage.final_image_rate is None else stage.final_image_rate
         return stage.image_rate + (last - stage.image_rate) * done / stage.steps
 
-    def _find(self, step: int) -> tuple[Stage, int]:
+    def _find(self, step: int) -> tuple[CourseStage, int]:
         """Return the stage of a step, and the number of the stage's steps before it."""
         for stage in self.course:
             if step < stage.steps:
@@ -271,7 +273,7 @@ def count_steps(course: Course) -> int:
     return sum(stage.steps for stage in course)
 
 
-def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
+def train(order: TrainingRun, say: Emit = lambda text: None) -> Path:
     """Train to the end of the course, resuming an interrupted run in the folder.
 
     Args:
@@ -292,7 +294,7 @@ def train(order: TrainingRun, say: Say = lambda text: None) -> Path:
     trainer = start_trainer(order)
     if (order.folder / STATE).is_file():
         trainer.load(order.folder)
-        say(f"going on after step {trainer.step_number} of {order.num_steps}")
+        say(f"resuming after step {trainer.step_number} of {order.num_steps}")
     else:
         trainer.save(order.folder)
         say(f"beginning, with matrix products in {'bf16' if order.in_bf16 else 'fp32'}")
@@ -327,11 +329,11 @@ def check_device(name: str) -> None:
         ConfigError: If it is not a device name, or torch does not find it.
     """
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise ConfigError(f"{name!r} is no device to train on; name cpu, cuda or cuda:N")
+        raise ConfigError(f"{name!r} is not a device to train on; expected cpu, cuda or cuda:N")
     count = torch.cuda.device_count() if name != "cpu" else 0
     if name != "cpu" and (torch.device(name).index or 0) >= count:
         text = f"torch {torch.__version__} finds {count} GPUs here, and the device is {name}"
-        raise ConfigError(f"{text}; name another one or cpu, or install a torch that is built for the GPU")
+        raise ConfigError(f"{text}; use another device or cpu, or install a torch build that supports the GPU")
 
 
 def _follow(order: TrainingRun, comm: Comm) -> None:
@@ -375,11 +377,11 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
                 saved_at = time.monotonic()
 
 
-def _show(order: TrainingRun, trainer: Trainer, stage: Stage) -> None:
+def _show(order: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
     rows = read_log(order.folder / LOG)
     if rows:
         maker = LessonMaker(load_tokenizer(order.folder / INIT))
-        write_page(order.folder, rows, stage.name, look(trainer.losses, maker, stage))
+        write_page(order.folder, rows, stage.name, mark_predictions(trainer.losses, maker, stage))
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -391,7 +393,7 @@ def read_losses(folder: Path) -> dict[str, float]:
     try:
         last = (folder / LOG).read_text("utf-8").splitlines()[-1]
     except (OSError, IndexError):
-        raise ConfigError(f"{folder} has no {LOG}: nothing was trained there") from None
+        raise ConfigError(f"{folder} has no {LOG}: no training run wrote to it") from None
     return dict(json.loads(last)["losses"])
 
 
@@ -403,11 +405,11 @@ def start_trainer(order: TrainingRun) -> Trainer:
     """
     folder = order.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
-        raise ConfigError(f"{folder} holds other files; name a new folder, or one that a training run has made")
+        raise ConfigError(f"{folder} holds other files; use a new folder or that of a training run")
     config = make_config(make_vocabulary(), SIZES[order.size])
     model = make_model(folder / INIT, config, order.seed, order.device)
     if model.config.text.hidden_size != config.text.hidden_size:
-        raise ConfigError(f"{folder} holds a model of another size than {order.size}; name that size or a new folder")
+        raise ConfigError(f"{folder} holds a model of another size than {order.size}; use that size or a new folder")
     torch.manual_seed(order.seed)
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(
@@ -436,15 +438,15 @@ def start_trainer(order: TrainingRun) -> Trainer:
 class _Meter:
     """Meter that smooths reported losses, writes the log, and estimates the remaining time."""
 
-    def __init__(self, order: TrainingRun, say: Say, first_step: int) -> None:
+    def __init__(self, order: TrainingRun, say: Emit, first_step: int) -> None:
         self._order, self._say, self._first = order, say, first_step
         self._smooth: dict[str, float] = {}
         self._started, self._cpu = time.monotonic(), time.process_time()
 
-    def add(self, step: int, stage: Stage, report: StepReport) -> None:
+    def add(self, step: int, stage: CourseStage, report: StepReport) -> None:
         for name, value in report.losses.items():
             self._smooth[name] = SMOOTHING * self._smooth.get(name, value) + (1 - SMOOTHING) * value
-        if (step + 1) % SAY_EVERY and step + 1 < self._order.num_steps:
+        if (step + 1) % REPORT_EVERY and step + 1 < self._order.num_steps:
             return
         seconds, done = time.monotonic() - self._started, step + 1 - self._first
         row = {

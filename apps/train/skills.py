@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from apps.train.screens.screen import Screen
-from apps.train.screens.widgets import ICONS, Kind, Target
-from apps.train.screens.words import Words, change_letter, is_held_out
+from apps.train.screens.screen import DrawnScreen
+from apps.train.screens.widgets import ICONS, Kind, ScreenElement
+from apps.train.screens.words import DrawnTexts, change_letter, is_held_out
 
 ASK: dict[Kind, tuple[str, ...]] = {
     "button": (
@@ -98,7 +98,7 @@ ANSWERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ScreenQuestion:
     """One question about one screen, with its answer.
 
     Attributes:
@@ -117,19 +117,19 @@ class Question:
 
     kind: str
     instruction: str
-    target: Target | None
-    subject: Target | None
+    target: ScreenElement | None
+    subject: ScreenElement | None
     thought: str
     action: str
     code: str
     typed: str = ""
     is_named: bool = True
-    ahead: tuple["Question", ...] = ()
+    ahead: tuple["ScreenQuestion", ...] = ()
 
 
 def draw_questions(
-    rng: random.Random, screen: Screen, count: int, *, held_out: bool = False, is_varied: bool = False
-) -> list[Question]:
+    rng: random.Random, screen: DrawnScreen, count: int, *, held_out: bool = False, is_varied: bool = False
+) -> list[ScreenQuestion]:
     """Draw questions about a screen: most about existing elements, some about absent or finished ones.
 
     Args:
@@ -146,46 +146,48 @@ def draw_questions(
         if is_varied and rng.random() < STRANGE_SHARE:
             questions.append(ask_strange(rng, target))
         elif chance < (VARIED_ABSENT_SHARE if is_varied else ABSENT_SHARE):
-            asked = ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5)
-            questions.append(add_words(rng, asked) if is_varied else asked)
+            question = ask_absent(rng, screen, target, NEAR_ABSENT_SHARE if is_varied else 0.5)
+            questions.append(add_words(rng, question) if is_varied else question)
         elif target.kind in ("checkbox", "radio") and target.is_on:
-            asked = ask_finish(ask_for(rng, target).instruction, target)  # already ticked
-            questions.append(add_words(rng, asked) if is_varied else asked)
+            question = ask_finish(ask_for(rng, target).instruction, target)  # already ticked
+            questions.append(add_words(rng, question) if is_varied else question)
         elif target.kind == "field" and not target.value and chance < TYPE_SHARE:
-            words = Words(rng, held_out=held_out, near_share=0.0)
-            asked = ask_to_type(rng, target, words.text())
-            questions.append(vary(rng, screen, asked) if is_varied else asked)
+            words = DrawnTexts(rng, held_out=held_out, near_share=0.0)
+            question = ask_to_type(rng, target, words.text())
+            questions.append(vary(rng, screen, question) if is_varied else question)
         else:
-            asked = ask_for(rng, target)
-            questions.append(vary(rng, screen, asked) if is_varied else asked)
+            question = ask_for(rng, target)
+            questions.append(vary(rng, screen, question) if is_varied else question)
     return questions
 
 
-def draw_requests(rng: random.Random, count: int) -> list[Question]:
+def draw_requests(rng: random.Random, count: int) -> list[ScreenQuestion]:
     """Draw questions about elements without a screen, every other one with a text to type; they are trained as text
     only.
     """
     questions = []
-    for asked in draw_parts_of_nothing(rng, count):
-        assert asked.subject is not None
+    for question in draw_parts_of_nothing(rng, count):
+        assert question.subject is not None
         if rng.random() < PLAIN_SHARE:
-            asked = replace(asked, instruction=asked.instruction.replace(f'"{asked.subject.name}"', asked.subject.name))
-        questions.append(add_words(rng, asked))
+            question = replace(
+                question, instruction=question.instruction.replace(f'"{question.subject.name}"', question.subject.name)
+            )
+        questions.append(add_words(rng, question))
     return questions
 
 
-def draw_parts_of_nothing(rng: random.Random, count: int) -> list[Question]:
+def draw_parts_of_nothing(rng: random.Random, count: int) -> list[ScreenQuestion]:
     """Draw questions about elements without a screen, as parts of a task: names are quoted."""
-    words, questions = Words(rng, held_out=False, near_share=0.0), []
+    words, questions = DrawnTexts(rng, held_out=False, near_share=0.0), []
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
-        target = Target(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
+        target = ScreenElement(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
         value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.text()
         questions.append(ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target))
     return questions
 
 
-def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
+def _mix_kinds(rng: random.Random, targets: Sequence[ScreenElement]) -> list[ScreenElement]:
     """Order targets with one of each kind first, then a second one of each: buttons are the majority."""
     shuffled, count = list(targets), Counter[str]()
     rng.shuffle(shuffled)
@@ -196,7 +198,7 @@ def _mix_kinds(rng: random.Random, targets: Sequence[Target]) -> list[Target]:
     return [target for _, target in sorted(zip(turns, shuffled, strict=True), key=lambda pair: pair[0])]
 
 
-def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
+def vary(rng: random.Random, screen: DrawnScreen, question: ScreenQuestion) -> ScreenQuestion:
     """Vary the wording: sometimes without quotation marks, without the name of a single element, or with words next to
     the name.
     """
@@ -204,7 +206,7 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
     assert target is not None
     if (target.kind, target.name) == ("icon", "close") and rng.random() < CLOSE_SHARE:
         return replace(question, instruction=rng.choice(CLOSE), is_named=False)  # other programs' icons look different
-    is_only = target.kind in ONLY and sum(one.kind == target.kind for one in screen.targets) == 1
+    is_only = target.kind in ONLY and sum(other.kind == target.kind for other in screen.targets) == 1
     if is_only and rng.random() < ONLY_SHARE:
         forms = (*ONLY[target.kind], *SPELLED.get(target.kind, ()))
         form = rng.choice((*TYPE_ONLY, *TYPE_SPELLED) if question.typed else forms)
@@ -214,23 +216,23 @@ def vary(rng: random.Random, screen: Screen, question: Question) -> Question:
     return add_words(rng, question)
 
 
-def add_words(rng: random.Random, question: Question) -> Question:
+def add_words(rng: random.Random, question: ScreenQuestion) -> ScreenQuestion:
     """Sometimes add words next to a quoted name, which the model has to ignore."""
     name = f'"{question.subject.name}"' if question.subject else ""
     if not name or name not in question.instruction or rng.random() >= BESIDE_SHARE:
         return question
-    said = Words(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
-    if name.strip('"').lower() in said:  # it would be found in these words
+    words = DrawnTexts(rng, held_out=False, near_share=0.0).filler(rng.randint(1, MAX_BESIDE)).lower()
+    if name.strip('"').lower() in words:  # it would be found in these words
         return question
     before, after = question.instruction.rsplit(name, 1)
-    around = f"{said} {name}" if rng.random() < AHEAD_SHARE else f"{name} {said}"
+    around = f"{words} {name}" if rng.random() < AHEAD_SHARE else f"{name} {words}"
     return replace(question, instruction=f"{before}{around}{after}")
 
 
-def ask_for(rng: random.Random, target: Target) -> Question:
+def ask_for(rng: random.Random, target: ScreenElement) -> ScreenQuestion:
     """Return a question for a click on an element; one without a name is the only one of its kind."""
     forms = ASK if target.name else ONLY
-    return Question(
+    return ScreenQuestion(
         kind=target.kind,
         instruction=rng.choice(forms[target.kind]).format(target.name),
         target=target,
@@ -242,7 +244,7 @@ def ask_for(rng: random.Random, target: Target) -> Question:
     )
 
 
-def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
+def ask_to_type(rng: random.Random, target: ScreenElement, value: str) -> ScreenQuestion:
     """Return a question for a click into a field and a text to type."""
     return replace(
         ask_for(rng, target),
@@ -254,7 +256,7 @@ def ask_to_type(rng: random.Random, target: Target, value: str) -> Question:
     )
 
 
-def ask_absent(rng: random.Random, screen: Screen, like: Target, near_share: float = 0.5) -> Question:
+def ask_absent(rng: random.Random, screen: DrawnScreen, like: ScreenElement, near_share: float = 0.5) -> ScreenQuestion:
     """Return a question for an element of a given kind with a name that no element has.
 
     Args:
@@ -263,16 +265,16 @@ def ask_absent(rng: random.Random, screen: Screen, like: Target, near_share: flo
         like: Element of the same kind.
         near_share: Probability that the name is one letter away from that element's.
     """
-    taken = {target.name.lower() for target in screen.targets}
+    taken_names = {target.name.lower() for target in screen.targets}
     if like.kind == "icon":
-        name = rng.choice([icon for icon in ICONS if icon not in taken])
+        name = rng.choice([icon for icon in ICONS if icon not in taken_names])
     else:
-        name = _other_name(rng, like.name, taken, near_share)
-    asked = ask_for(rng, replace(like, name=name))
-    return replace(asked, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
+        name = _other_name(rng, like.name, taken_names, near_share)
+    question = ask_for(rng, replace(like, name=name))
+    return replace(question, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
 
 
-def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> Question:
+def ask_strange(rng: random.Random, like: ScreenElement, forms: Sequence[str] = ()) -> ScreenQuestion:
     """Return a question for something other than a click or a text.
 
     Args:
@@ -283,10 +285,10 @@ def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> 
     if forms or rng.random() >= UNHEARD_SHARE:
         instruction = rng.choice(forms or STRANGE).format(like.name)
     else:
-        words = Words(rng, held_out=False, near_share=0.0)
+        words = DrawnTexts(rng, held_out=False, near_share=0.0)
         unheard = " ".join(words.name(9) for _ in range(rng.choice((1, 1, 2)))).lower().capitalize()
         instruction = rng.choice(UNHEARD).format(unheard, like.name)
-    return Question(
+    return ScreenQuestion(
         kind="strange",
         instruction=instruction,
         target=None,
@@ -298,21 +300,21 @@ def ask_strange(rng: random.Random, like: Target, forms: Sequence[str] = ()) -> 
     )
 
 
-def _other_name(rng: random.Random, name: str, taken: set[str], near_share: float) -> str:
+def _other_name(rng: random.Random, name: str, taken_names: set[str], near_share: float) -> str:
     wanted = is_held_out(name) if name else False
     for _ in range(1000):
         near = change_letter(rng, name) if name else ""
         name_of_other = (
-            near if name and rng.random() < near_share else Words(rng, held_out=wanted, near_share=0.0).name()
+            near if name and rng.random() < near_share else DrawnTexts(rng, held_out=wanted, near_share=0.0).name()
         )
-        if name_of_other.lower() not in taken and is_held_out(name_of_other) is wanted:
+        if name_of_other.lower() not in taken_names and is_held_out(name_of_other) is wanted:
             return name_of_other
-    raise RuntimeError(f"no name is left beside {len(taken)} others")
+    raise RuntimeError(f"no name is left in addition to {len(taken_names)} others")
 
 
-def ask_finish(instruction: str, subject: Target | None = None) -> Question:
+def ask_finish(instruction: str, subject: ScreenElement | None = None) -> ScreenQuestion:
     """Return a question for the end of a finished task: on an element that shows it, or on several."""
-    return Question(
+    return ScreenQuestion(
         kind="done",
         instruction=instruction,
         target=None,

@@ -9,11 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apps.train.episodes import FILLED, draw_parts, join_parts
-from apps.train.screens.screen import HELD_OUT_FAMILIES, TRAINED_FAMILIES, Screen, ScreenOptions, make_screen, show_done
-from apps.train.screens.widgets import Kind
-from apps.train.screens.widgets import Target as Element
-from apps.train.screens.words import Words
-from apps.train.skills import Question, ask_absent, ask_for, ask_to_type
+from apps.train.screens.screen import (
+    HELD_OUT_FAMILIES,
+    TRAINED_FAMILIES,
+    DrawnScreen,
+    ScreenOptions,
+    make_screen,
+    show_done,
+)
+from apps.train.screens.widgets import Kind, ScreenElement
+from apps.train.screens.words import DrawnTexts
+from apps.train.skills import ScreenQuestion, ask_absent, ask_for, ask_to_type
 from envs import (
     Action,
     Click,
@@ -38,7 +44,7 @@ from envs.target import UNKNOWN, ActionCheck, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class PerformedAction:
     """An action on an element: a press, and the text typed into it afterwards."""
 
     kind: str
@@ -57,34 +63,34 @@ class DrawnEnv:
 
     def __init__(self) -> None:
         self.terminate: Terminate | None = None
-        self.deeds: list[Deed] = []
+        self.deeds: list[PerformedAction] = []
         self.held: set[str] = set()
-        self._screen: Screen | None = None
+        self._screen: DrawnScreen | None = None
         self._focus: str | None = None  # name of a field
         self._pointer_px = (0, 0)
         self._is_closed = False
 
-    def show(self, screen: Screen) -> None:
+    def show(self, screen: DrawnScreen) -> None:
         """Show a screen; called by a task's `setup`."""
         self._screen = screen
 
     @property
-    def screen(self) -> Screen:
+    def screen(self) -> DrawnScreen:
         """Current screen.
 
         Raises:
             EnvError: If there was no reset yet, or the environment is closed.
         """
         if self._is_closed:
-            raise EnvError("this env was closed; make a new one")
+            raise EnvError("this environment is closed; create a new one")
         if self._screen is None:
-            raise EnvError("nothing is shown before the first reset")
+            raise EnvError("reset the environment first")
         return self._screen
 
     async def reset(self, task: Task) -> Observation:
         """Reset the episode and let the task show its screen; a default screen if it shows none."""
         if self._is_closed:
-            raise EnvError("this env was closed; make a new one")
+            raise EnvError("this environment is closed; create a new one")
         self.terminate, self._screen, self._focus = None, None, None
         self.deeds, self.held, self._pointer_px = [], set(), (0, 0)
         await task.setup(self)
@@ -111,18 +117,18 @@ class DrawnEnv:
         """Return the element under the pointer, or the focused field."""
         match action:
             case Click() | Drag() | MouseDown() | MouseUp():
-                found = self._element_at(*self._place_of(action))
-                if found is None:
+                target = self._element_at(*self._place_of(action))
+                if target is None:
                     return (UNKNOWN,)
-                return (Target(role=found.kind, names=(found.name,), is_field=found.kind == "field"),)
+                return (Target(role=target.kind, names=(target.name,), is_field=target.kind == "field"),)
             case TypeText() if self._focus is not None:
                 return (Target(role="field", names=(self._focus,), is_field=True),)
         return ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Return the element at a point."""
-        found = self._element_at(x_px, y_px)
-        return f'{found.kind} "{found.name}"' if found else None
+        target = self._element_at(x_px, y_px)
+        return f'{target.kind} "{target.name}"' if target else None
 
     async def close(self) -> None:
         """Discard the screen and the episode."""
@@ -171,7 +177,7 @@ class DrawnEnv:
             raise ActionError(f"({x_px}, {y_px}) is outside of the screen of {width}x{height} px")
         return x_px, y_px
 
-    def _element_at(self, x_px: int, y_px: int) -> Element | None:
+    def _element_at(self, x_px: int, y_px: int) -> ScreenElement | None:
         for element in self.screen.targets:
             left, top, right, bottom = element.box
             if left <= x_px < right and top <= y_px < bottom:
@@ -179,19 +185,19 @@ class DrawnEnv:
         return None
 
     def _press(self) -> None:
-        found = self._element_at(*self._pointer_px)
-        self._focus = found.name if found is not None and found.kind == "field" else None
-        if found is not None:
-            self.deeds.append(Deed(found.kind, found.name))
-            if found.kind != "field":
-                self._screen = show_done(self.screen, found)
+        target = self._element_at(*self._pointer_px)
+        self._focus = target.name if target is not None and target.kind == "field" else None
+        if target is not None:
+            self.deeds.append(PerformedAction(target.kind, target.name))
+            if target.kind != "field":
+                self._screen = show_done(self.screen, target)
 
     def _type(self, text: str) -> None:
         if self._focus is None:
             return
         last = self.deeds[-1]
-        self.deeds[-1] = Deed(last.kind, last.name, last.typed + text)
-        [field] = [one for one in self.screen.targets if (one.kind, one.name) == ("field", self._focus)]
+        self.deeds[-1] = PerformedAction(last.kind, last.name, last.typed + text)
+        [field] = [target for target in self.screen.targets if (target.kind, target.name) == ("field", self._focus)]
         self._screen = show_done(self.screen, field, self.deeds[-1].typed)
 
     def _observe(self, error: str | None) -> Observation:
@@ -215,36 +221,36 @@ BUTTONS = ScreenOptions(
 ALL_KINDS = ScreenOptions(
     families=TRAINED_FAMILIES, sizes_px=SIZES, text_px=(13, 24), near_share=0.2, held_out_names=True
 )
-Ask = Callable[[random.Random, Screen], list[Question]]
+Ask = Callable[[random.Random, DrawnScreen], list[ScreenQuestion]]
 """Function that draws the parts of a task on a screen; empty if the screen does not fit."""
 
 
 def _ask_one(*kinds: Kind) -> Ask:
-    def ask(rng: random.Random, screen: Screen) -> list[Question]:
-        fitting = [one for one in screen.targets if one.kind in kinds and not one.is_on]
+    def ask(rng: random.Random, screen: DrawnScreen) -> list[ScreenQuestion]:
+        fitting = [target for target in screen.targets if target.kind in kinds and not target.is_on]
         return [ask_for(rng, rng.choice(fitting))] if fitting else []
 
     return ask
 
 
-def _ask_to_type(rng: random.Random, screen: Screen) -> list[Question]:
-    fitting = [one for one in screen.targets if one.kind == "field" and not one.value]
-    words = Words(rng, held_out=True, near_share=0.0)
+def _ask_to_type(rng: random.Random, screen: DrawnScreen) -> list[ScreenQuestion]:
+    fitting = [target for target in screen.targets if target.kind == "field" and not target.value]
+    words = DrawnTexts(rng, held_out=True, near_share=0.0)
     return [ask_to_type(rng, rng.choice(fitting), words.text())] if fitting else []
 
 
-def _ask_absent(rng: random.Random, screen: Screen) -> list[Question]:
-    fitting = [one for one in screen.targets if one.kind != "icon"]
+def _ask_absent(rng: random.Random, screen: DrawnScreen) -> list[ScreenQuestion]:
+    fitting = [target for target in screen.targets if target.kind != "icon"]
     return [ask_absent(rng, screen, rng.choice(fitting))] if fitting else []
 
 
-def _ask_three(rng: random.Random, screen: Screen) -> list[Question]:
+def _ask_three(rng: random.Random, screen: DrawnScreen) -> list[ScreenQuestion]:
     parts = draw_parts(rng, screen, held_out=True)
     return parts if len(parts) == 3 and any(part.kind in ("type", *FILLED) for part in parts) else []
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class TaskKind:
     """One kind of task: options of its screens, and its questions."""
 
     options: ScreenOptions
@@ -260,18 +266,18 @@ _FAMILIES: Mapping[Kind, tuple[str, ...]] = {
     "icon": ("toolbar",),
     "item": ("list",),
 }
-PAPERS: Mapping[str, Paper] = {
-    "button": Paper(BUTTONS, _ask_one("button", "link")),
-    "button-one-letter-apart": Paper(replace(BUTTONS, near_share=1.0), _ask_one("button", "link")),
-    "button-other-font": Paper(replace(BUTTONS, held_out_fonts=True), _ask_one("button", "link")),
-    "button-other-theme": Paper(replace(BUTTONS, held_out_theme=True), _ask_one("button", "link")),
-    "button-12-px": Paper(replace(BUTTONS, text_px=(12, 12)), _ask_one("button", "link")),
-    **{kind: Paper(replace(ALL_KINDS, families=families), _ask_one(kind)) for kind, families in _FAMILIES.items()},
-    "type": Paper(replace(ALL_KINDS, families=("form",)), _ask_to_type),
-    "dialog": Paper(replace(ALL_KINDS, families=("dialog",)), _ask_one("button", "checkbox", "field")),
-    "other-layout": Paper(replace(ALL_KINDS, families=HELD_OUT_FAMILIES), _ask_one("item", "checkbox", "field")),
-    "three-steps": Paper(replace(ALL_KINDS, families=("form",)), _ask_three),
-    "absent": Paper(ALL_KINDS, _ask_absent),
+TASK_KINDS: Mapping[str, TaskKind] = {
+    "button": TaskKind(BUTTONS, _ask_one("button", "link")),
+    "button-one-letter-apart": TaskKind(replace(BUTTONS, near_share=1.0), _ask_one("button", "link")),
+    "button-other-font": TaskKind(replace(BUTTONS, held_out_fonts=True), _ask_one("button", "link")),
+    "button-other-theme": TaskKind(replace(BUTTONS, held_out_theme=True), _ask_one("button", "link")),
+    "button-12-px": TaskKind(replace(BUTTONS, text_px=(12, 12)), _ask_one("button", "link")),
+    **{kind: TaskKind(replace(ALL_KINDS, families=families), _ask_one(kind)) for kind, families in _FAMILIES.items()},
+    "type": TaskKind(replace(ALL_KINDS, families=("form",)), _ask_to_type),
+    "dialog": TaskKind(replace(ALL_KINDS, families=("dialog",)), _ask_one("button", "checkbox", "field")),
+    "other-layout": TaskKind(replace(ALL_KINDS, families=HELD_OUT_FAMILIES), _ask_one("item", "checkbox", "field")),
+    "three-steps": TaskKind(replace(ALL_KINDS, families=("form",)), _ask_three),
+    "absent": TaskKind(ALL_KINDS, _ask_absent),
 }
 """Question of each task; `absent` names a missing element, and the right answer is to report failure."""
 
@@ -280,15 +286,15 @@ class ScreenTask(Task):
     """One instruction on one drawn screen."""
 
     def __init__(self, task_id: str, seed: int) -> None:
-        paper = PAPERS[task_id]
+        paper = TASK_KINDS[task_id]
         rng = random.Random(f"screens {task_id} {seed}")
-        parts: list[Question] = []
+        parts: list[ScreenQuestion] = []
         while not parts:
             self._screen = make_screen(rng, paper.options)
             parts = paper.ask(rng, self._screen)
         self.instruction = join_parts(rng, parts)
         self._is_absent = parts[0].target is None
-        self._deeds = [Deed(part.target.kind, part.target.name, part.typed) for part in parts if part.target]
+        self._deeds = [PerformedAction(part.target.kind, part.target.name, part.typed) for part in parts if part.target]
         self.spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="drawn"), metadata={FAMILY: task_id})
 
     async def setup(self, env: DrawnEnv) -> None:
@@ -306,8 +312,8 @@ def make_suite() -> Suite:
     """Return the suite: seventeen kinds of tasks on drawn screens, generated from a seed."""
     return Suite(
         name="screens",
-        about=f"{len(PAPERS)} kinds of work on drawn screens with names and layouts that no training has seen",
-        task_ids=tuple(PAPERS),
+        about=f"{len(TASK_KINDS)} kinds of work on drawn screens with names and layouts that no training has seen",
+        task_ids=tuple(TASK_KINDS),
         make_task=_make_task,
         make_env=lambda spec: DrawnEnv(),
         seeds=tuple(range(10)),
@@ -325,6 +331,6 @@ _BASELINES = {
 
 
 def _make_task(task_id: str, seed: int | None) -> ScreenTask:
-    if task_id not in PAPERS:
-        raise ValueError(f"the suite screens has no task {task_id!r}; expected one of {', '.join(PAPERS)}")
+    if task_id not in TASK_KINDS:
+        raise ValueError(f"the suite screens has no task {task_id!r}; expected one of {', '.join(TASK_KINDS)}")
     return ScreenTask(task_id, 0 if seed is None else seed)

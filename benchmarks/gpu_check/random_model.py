@@ -17,7 +17,7 @@ from model_runtime.media import MediaItem
 from model_runtime.model import K25Model
 from model_runtime.ops import Ops, find_ops
 from model_runtime.parallel.comm import OneRank
-from model_runtime.placement import Placement
+from model_runtime.placement import ModelPlacement
 from model_runtime.processor.media_rules import hash_frames
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 from model_runtime.vision import VisionTower
@@ -81,7 +81,7 @@ def make_model(
         changed: Operators in place of the backend's.
     """
     ops: Ops = replace(find_ops(device, kernels), **changed)
-    place = Placement(device=device, dtype=dtype, comm=OneRank(), ops=ops)
+    place = ModelPlacement(device=device, dtype=dtype, comm=OneRank(), ops=ops)
     source = RandomSource(config, device)
     vision = VisionTower(config.vision, comm=place.comm, device=device, dtype=dtype, ops=ops)
     vision.load(source)

@@ -14,8 +14,7 @@ from benchmarks.kernels.table import Line, key_of, use_lines, watch_lines
 from benchmarks.kernels.timing import measure
 from model_runtime.errors import ConfigError
 from model_runtime.kernels import launch as launches
-from model_runtime.kernels.launch import Case as KernelCase
-from model_runtime.kernels.launch import Launch
+from model_runtime.kernels.launch import KernelCase, Launch
 
 PACKAGE = "model_runtime.kernels"
 MAX_ERROR = 0.05

@@ -104,7 +104,7 @@ def watch_lines() -> Iterator[set[Key]]:
 class _Watched:
     """A line of the table that notes that its tile was asked for."""
 
-    def __init__(self, line: tiles.Line, taken: set[Key]) -> None:
+    def __init__(self, line: tiles.TileLine, taken: set[Key]) -> None:
         self.max_tokens = line.max_tokens
         self._line, self._taken = line, taken
 

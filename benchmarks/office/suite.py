@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from apps.office.suite import all_cases
-from apps.office.suite.case import judge
+from apps.office.suite.case import evaluate_case
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
                 folder = Path(name)
                 case.prepare(folder)
                 answer = {"solution": case.solve, "near miss": case.miss}.get(what, lambda _: "")(folder)
-                row[what] += not judge(case, folder, answer)
+                row[what] += not evaluate_case(case, folder, answer)
     print("| family | tasks | solution | nothing | near miss |\n|---|--:|--:|--:|--:|")
     total: Counter[str] = Counter()
     for family, row in counts.items():

@@ -6,12 +6,12 @@ show_chat(pieces)                               # for people
 """
 
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec, VideoPart
-from model_runtime.chat.template import Marker, Piece, encode_chat, render_chat, show_chat
+from model_runtime.chat.template import ControlToken, Piece, encode_chat, render_chat, show_chat
 
 __all__ = [
     "ChatMessage",
+    "ControlToken",
     "ImagePart",
-    "Marker",
     "Part",
     "Piece",
     "TextPart",

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import TokenBudget, Tokenizer
 
@@ -94,18 +94,18 @@ def declare_tools(tools: Sequence[ToolSpec]) -> str:
 def _sort_keys(value: object, param: str, depth: int) -> Any:
     """Return a copy of JSON data with sorted keys."""
     if depth > MAX_DEPTH:
-        raise RequestError(f"tools are nested deeper than {MAX_DEPTH} levels", param=param)
+        raise InvalidRequestError(f"tools are nested deeper than {MAX_DEPTH} levels", param=param)
     if isinstance(value, Mapping):
         if odd := [key for key in value if not isinstance(key, str)]:
-            raise RequestError(f"keys of tools must be strings, not {odd[0]!r}", param=param)
+            raise InvalidRequestError(f"keys of tools must be strings, not {odd[0]!r}", param=param)
         return {key: _sort_keys(value[key], param, depth + 1) for key in sorted(value)}
     if isinstance(value, list | tuple):
         return [_sort_keys(item, param, depth + 1) for item in value]
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise RequestError(f"a number of tools has more than {MAX_INTEGER_BITS} bits", param=param)
+        raise InvalidRequestError(f"a number of tools has more than {MAX_INTEGER_BITS} bits", param=param)
     if value is None or isinstance(value, str | int | float):
         return value
-    raise RequestError(f"tools must be JSON, which has no {type(value).__name__}", param=param)
+    raise InvalidRequestError(f"tools must be JSON, which has no {type(value).__name__}", param=param)
 
 
 def _find_function(tool: object) -> dict[str, Any]:
@@ -261,26 +261,30 @@ def _find(table: Mapping[str, Any], key: object) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """A control token by its text, for example `Marker("<|im_end|>")`. Only the template creates markers."""
+class ControlToken:
+    """A control token by its text, for example `ControlToken("<|im_end|>")`. Only the template creates markers."""
 
     text: str
 
 
-Piece = str | Marker | MediaItem
+Piece = str | ControlToken | MediaItem
 """Untrusted text, a control token, or media, which takes `num_tokens` placeholder tokens."""
 
 
-_MIDDLE, _END = Marker("<|im_middle|>"), Marker("<|im_end|>")
-_SYSTEM, _ASSISTANT = Marker("<|im_system|>"), Marker("<|im_assistant|>")
-_OPENING = {"user": Marker("<|im_user|>"), "assistant": _ASSISTANT}
-_THINK, _THINK_END = Marker("<think>"), Marker("</think>")
-_MEDIA, _MEDIA_CONTENT, _MEDIA_END = Marker("<|media_begin|>"), Marker("<|media_content|>"), Marker("<|media_end|>")
-_CALLS, _CALLS_END = Marker("<|tool_calls_section_begin|>"), Marker("<|tool_calls_section_end|>")
+_MIDDLE, _END = ControlToken("<|im_middle|>"), ControlToken("<|im_end|>")
+_SYSTEM, _ASSISTANT = ControlToken("<|im_system|>"), ControlToken("<|im_assistant|>")
+_OPENING = {"user": ControlToken("<|im_user|>"), "assistant": _ASSISTANT}
+_THINK, _THINK_END = ControlToken("<think>"), ControlToken("</think>")
+_MEDIA, _MEDIA_CONTENT, _MEDIA_END = (
+    ControlToken("<|media_begin|>"),
+    ControlToken("<|media_content|>"),
+    ControlToken("<|media_end|>"),
+)
+_CALLS, _CALLS_END = ControlToken("<|tool_calls_section_begin|>"), ControlToken("<|tool_calls_section_end|>")
 _CALL, _ARGUMENTS, _CALL_END = (
-    Marker("<|tool_call_begin|>"),
-    Marker("<|tool_call_argument_begin|>"),
-    Marker("<|tool_call_end|>"),
+    ControlToken("<|tool_call_begin|>"),
+    ControlToken("<|tool_call_argument_begin|>"),
+    ControlToken("<|tool_call_end|>"),
 )
 
 
@@ -377,8 +381,8 @@ def encode_chat(pieces: Iterable[Piece], tokenizer: Tokenizer, budget: TokenBudg
             ids += tokenizer.encode(piece, budget)
             continue
         if budget is not None:
-            budget.spend(1 if isinstance(piece, Marker) else piece.num_tokens)
-        if isinstance(piece, Marker):
+            budget.spend(1 if isinstance(piece, ControlToken) else piece.num_tokens)
+        if isinstance(piece, ControlToken):
             ids.append(tokenizer.special.id_of(piece.text))
         else:
             media.append(MediaSpan(offset=len(ids), item=piece))
@@ -397,7 +401,7 @@ def show_chat(pieces: Iterable[Piece]) -> str:
 def _show(piece: Piece) -> str:
     if isinstance(piece, MediaItem):
         return "<|media_pad|>"
-    return piece.text if isinstance(piece, Marker) else piece
+    return piece.text if isinstance(piece, ControlToken) else piece
 
 
 def _join_texts(pieces: Iterable[Piece]) -> Iterator[Piece]:

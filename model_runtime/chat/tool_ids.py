@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from model_runtime.chat.messages import ChatMessage
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 
 _NUMBERED = re.compile(r"functions\..*:([0-9]{1,1000})", re.DOTALL)
 _NOT_ALNUM = re.compile(r"[\W_]+")
@@ -81,8 +81,8 @@ def _turns(messages: Sequence[ChatMessage]) -> Iterator[range]:
 
 
 def _next_number(external: Sequence[str]) -> int:
-    taken = (int(match[1]) for match in map(_NUMBERED.fullmatch, external) if match)
-    return max([len(external), *(number + 1 for number in taken)])
+    numbers = (int(match[1]) for match in map(_NUMBERED.fullmatch, external) if match)
+    return max([len(external), *(number + 1 for number in numbers)])
 
 
 class _KnownCalls:
@@ -122,23 +122,23 @@ def _compact(text: str) -> str:
 
 def _match(results: Mapping[int, str], known: _KnownCalls, ids: Sequence[str]) -> dict[int, str]:
     """Return the call of each result of a turn, by message index."""
-    found = {index: known.find(external) for index, external in results.items()}
-    if ids and all(external is None for external in found.values()):
+    matches = {index: known.find(external) for index, external in results.items()}
+    if ids and all(external is None for external in matches.values()):
         pairs = dict(zip(results, ids, strict=False))
         for index in results:
             if index not in pairs:
                 raise _unmatched(index, results[index], f"there are {len(ids)} calls for {len(results)} results")
         return pairs
-    for index, external in found.items():
+    for index, external in matches.items():
         if external is None:
             raise _unmatched(index, results[index], "no assistant message before it has a call of that id")
-    return {index: known.take(external) for index, external in found.items() if external is not None}
+    return {index: known.take(external) for index, external in matches.items() if external is not None}
 
 
-def _unmatched(index: int, external: str, found: str) -> RequestError:
+def _unmatched(index: int, external: str, internal: str) -> InvalidRequestError:
     shown = repr(external[:100]) if external else "missing"
-    return RequestError(
-        f"messages.{index} is a tool result, and its tool_call_id is {shown}: {found}. "
+    return InvalidRequestError(
+        f"messages.{index} is a tool result, and its tool_call_id is {shown}: {internal}. "
         "Send the id that the call has in tool_calls of the assistant message before it.",
         param=f"messages.{index}.tool_call_id",
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model_runtime.checkpoint.int4 import pack, quantize
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
-from model_runtime.checkpoint.writer import Planned, write_shards
+from model_runtime.checkpoint.writer import TensorSpec, write_shards
 from model_runtime.config.types import DType, K25Config, check_config
 from model_runtime.config.write import config_json
 from model_runtime.errors import ConfigError
@@ -62,7 +62,7 @@ def write_folder(
         raise ConfigError("; ".join(faults))
     model_dir.mkdir(parents=True, exist_ok=True)
     expected = expected_tensors(config)
-    plan = {name: Planned(dtype_of(info, config.dtype), info.shape) for name, info in expected.items()}
+    plan = {name: TensorSpec(dtype_of(info, config.dtype), info.shape) for name, info in expected.items()}
     write_shards(model_dir, plan, tensors, num_shards)
     _write_json(model_dir / "config.json", config_json(config))
     _write_vocabulary(model_dir, config, ranks)

@@ -19,7 +19,7 @@ import torch
 
 from model_runtime.checkpoint.reader import Fingerprint
 from model_runtime.checkpoint.shard import read_head
-from model_runtime.checkpoint.writer import Planned, write_shard
+from model_runtime.checkpoint.writer import TensorSpec, write_shard
 from model_runtime.errors import CheckpointError, require
 from model_runtime.parallel.comm import Comm
 
@@ -56,12 +56,12 @@ class PreparedFiles:
             pass
         except (OSError, CheckpointError, ValueError) as error:
             log.warning("%s cannot be used and is made again: %s", path, error)
-        made = make()
+        value = make()
         try:
-            _write(path, made)
+            _write(path, value)
         except OSError as error:
             log.warning("%s cannot be kept, the next start makes it again: %s", path, error.strerror or error)
-        return made
+        return value
 
     def _read(self, path: Path) -> Any:
         kind = _find_class(path.with_suffix(".json").read_text("utf-8"))
@@ -82,18 +82,18 @@ def open_prepared(root: Path, fingerprint: Fingerprint, comm: Comm, device: torc
     return PreparedFiles(folder=root.expanduser() / key, rank=f"{comm.rank}-of-{comm.size}", device=device)
 
 
-def _write(path: Path, made: Any) -> None:
+def _write(path: Path, prepared: Any) -> None:
     """Write both files under temporary names first, so that an interrupted start leaves no file that looks complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {field.name: getattr(made, field.name) for field in fields(made)}
+    tensors = {field.name: getattr(prepared, field.name) for field in fields(prepared)}
     plan = {
-        name: Planned(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
+        name: TensorSpec(str(value.dtype).removeprefix("torch."), tuple(value.shape)) for name, value in tensors.items()
     }
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
         write_shard(part, plan, ((name, value.cpu()) for name, value in tensors.items()))
         part.replace(path)
-        part.write_text(f"{type(made).__module__}:{type(made).__qualname__}", "utf-8")
+        part.write_text(f"{type(prepared).__module__}:{type(prepared).__qualname__}", "utf-8")
         part.replace(path.with_suffix(".json"))
     finally:
         with suppress(FileNotFoundError):
@@ -104,8 +104,8 @@ def _find_class(text: str) -> Any:
     """Return the class that a file was made from; only modules of this package are imported."""
     module, _, name = text.partition(":")
     if not module.startswith("model_runtime."):
-        raise CheckpointError(f"made from {text!r}, which is no class of this package")
+        raise CheckpointError(f"made from {text!r}, which is not a class of this package")
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"made from {text!r}, which is not here any more") from error
+        raise CheckpointError(f"made from {text!r}, which does not exist any more") from error

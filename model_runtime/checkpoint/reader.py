@@ -31,7 +31,7 @@ Head = Mapping[str, StoredTensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorLocation:
     """Location of a tensor: its shard, its name there, and its entry in the shard's head."""
 
     file_name: str
@@ -52,7 +52,7 @@ class Checkpoint:
     """
 
     model_dir: Path
-    places: Mapping[str, Place] = field(repr=False)
+    places: Mapping[str, TensorLocation] = field(repr=False)
     lost: Mapping[str, str] = field(repr=False)
     faults: tuple[str, ...]
     opened_as: Fingerprint = field(repr=False)
@@ -88,8 +88,8 @@ class Checkpoint:
         place = self.places.get(name)
         if place is None:
             file_name = self.lost.get(name)
-            what = f" (its shard {file_name} cannot be read)" if file_name else ""
-            raise CheckpointError(f"no tensor {name} in {self.model_dir}{what}")
+            origin = f" (its shard {file_name} cannot be read)" if file_name else ""
+            raise CheckpointError(f"no tensor {name} in {self.model_dir}{origin}")
         tensor: Tensor = self._open_file(place.file_name).get_tensor(place.stored_name)
         return tensor[index] if index else tensor
 
@@ -106,7 +106,7 @@ class Checkpoint:
         now = self.fingerprint()
         changed = [was[0] for was, is_now in zip(self.opened_as, now, strict=True) if was != is_now]
         if changed:
-            raise CheckpointError(f"files in {self.model_dir} changed since loading: {_first(changed)}; start again")
+            raise CheckpointError(f"files in {self.model_dir} changed since loading: {_first(changed)}; restart")
 
     def _open_file(self, file_name: str) -> Any:
         with self._lock:
@@ -156,8 +156,8 @@ def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head])
     for file_name, head in heads.items() if weight_map else ():
         unlisted = [name for name in head if weight_map.get(name) != file_name]
         if unlisted:
-            what = f"{_count(unlisted)} that {INDEX} does not place there"
-            faults.append(f"{file_name} holds {what}: {_first(unlisted)}")
+            problem = f"{_count(unlisted)} that {INDEX} does not place there"
+            faults.append(f"{file_name} holds {problem}: {_first(unlisted)}")
     absent: dict[str, list[str]] = {}
     for name, file_name in weight_map.items():
         if file_name in heads and name not in heads[file_name]:
@@ -167,15 +167,15 @@ def _find_index_faults(weight_map: Mapping[str, str], heads: Mapping[str, Head])
     return faults
 
 
-def _find_places(heads: Mapping[str, Head], faults: list[str]) -> dict[str, Place]:
-    places: dict[str, Place] = {}
+def _find_places(heads: Mapping[str, Head], faults: list[str]) -> dict[str, TensorLocation]:
+    places: dict[str, TensorLocation] = {}
     for file_name, head in heads.items():
         for stored_name, stored in head.items():
             name = release_name(stored_name)
             if name in places:
                 faults.append(f"{name} is in {places[name].file_name} and, as {stored_name}, in {file_name}")
             elif not name.endswith(IGNORED):
-                places[name] = Place(file_name, stored_name, stored)
+                places[name] = TensorLocation(file_name, stored_name, stored)
     return places
 
 
@@ -188,14 +188,14 @@ def _first(names: list[str]) -> str:
 
 
 def _find_fingerprint(model_dir: Path, names: list[str]) -> Fingerprint:
-    found = []
+    entries = []
     for name in names:
         try:
             stat = (model_dir / name).stat()
-            found.append((name, stat.st_size, stat.st_mtime_ns))
+            entries.append((name, stat.st_size, stat.st_mtime_ns))
         except OSError:
-            found.append((name, -1, -1))
-    return tuple(found)
+            entries.append((name, -1, -1))
+    return tuple(entries)
 
 
 class TensorSource(Protocol):
@@ -221,8 +221,8 @@ def copy_into(target: "Tensor", stored: "Tensor", name: str) -> None:
         CheckpointError: If the shapes differ.
     """
     if target.shape != stored.shape:
-        found, expected = tuple(stored.shape), tuple(target.shape)
-        raise CheckpointError(f"{name} has the shape {found}, expected {expected}: config.json and weights disagree")
+        actual, expected = tuple(stored.shape), tuple(target.shape)
+        raise CheckpointError(f"{name} has the shape {actual}, expected {expected}: config.json and weights disagree")
     target.copy_(stored)
 
 
@@ -256,7 +256,7 @@ def check_tensors(checkpoint: Checkpoint, config: K25Config) -> None:
         raise CheckpointError(f"{checkpoint.model_dir} does not fit its config: " + "; ".join(lines))
 
 
-def _difference(place: Place, info: TensorInfo) -> str:
+def _difference(place: TensorLocation, info: TensorInfo) -> str:
     """Describe the difference between a stored tensor and the expected one; empty if there is none."""
     stored = place.stored
     if stored.shape == info.shape and stored.dtype in info.dtypes:
@@ -265,7 +265,7 @@ def _difference(place: Place, info: TensorInfo) -> str:
     return f"is {stored.dtype} {list(stored.shape)}, expected {dtypes} {list(info.shape)}"
 
 
-def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
+def _tell(noun: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
     """Return one sentence on the first few kinds of tensors, grouped by name without numbers and by detail."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for name, detail in names:
@@ -273,10 +273,10 @@ def _tell(what: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -
     if not kinds:
         return []
     total = sum(map(len, kinds.values()))
-    told = [_describe(group, detail, checkpoint) for (_, detail), group in list(kinds.items())[:MAX_KINDS]]
+    messages = [_describe(group, detail, checkpoint) for (_, detail), group in list(kinds.items())[:MAX_KINDS]]
     if len(kinds) > MAX_KINDS:
-        told.append(f"and {len(kinds) - MAX_KINDS} more kinds")
-    return [f"{total:,} {'tensor' if total == 1 else 'tensors'} {what}: {', '.join(told)}"]
+        messages.append(f"and {len(kinds) - MAX_KINDS} more kinds")
+    return [f"{total:,} {'tensor' if total == 1 else 'tensors'} {noun}: {', '.join(messages)}"]
 
 
 def _describe(names: list[str], detail: str, checkpoint: Checkpoint) -> str:
@@ -287,8 +287,8 @@ def _describe(names: list[str], detail: str, checkpoint: Checkpoint) -> str:
     count = f" ({len(names):,} tensors)" if len(names) > 1 else ""
     files = sorted({checkpoint.places[name].file_name for name in names if name in checkpoint.places})
     more = f" and {len(files) - 1} other files" if len(files) > 1 else ""
-    where = f" in {files[0]}{more}" if files else ""
-    return text + count + where + (f" {detail}" if detail else "")
+    location = f" in {files[0]}{more}" if files else ""
+    return text + count + location + (f" {detail}" if detail else "")
 
 
 def _span(values: list[int]) -> str:
@@ -310,7 +310,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class CheckpointSummary:
     """Statistics of a checkpoint: parameters and bytes of each part, bytes of each dtype.
 
     Packed values count as parameters, their scales do not. `group_size` is None if nothing is packed.
@@ -324,7 +324,7 @@ class Summary:
     num_shards: int
 
 
-def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
+def summarize(checkpoint: Checkpoint, config: K25Config) -> CheckpointSummary:
     """Return statistics of a checkpoint that fits its config (`check_tensors`)."""
     params: Counter[str] = Counter()
     for name, info in expected_tensors(config, quantized=False).items():
@@ -335,7 +335,7 @@ def summarize(checkpoint: Checkpoint, config: K25Config) -> Summary:
         sizes[part_of(name)] += place.stored.size_bytes
         dtypes[place.stored.dtype] += place.stored.size_bytes
     scheme = config.quantization or QuantizationConfig()
-    return Summary(
+    return CheckpointSummary(
         num_params=dict(params.most_common()),
         size_bytes=dict(sizes),
         dtypes=dict(dtypes.most_common()),

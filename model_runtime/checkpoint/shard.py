@@ -50,8 +50,8 @@ def read_head(path: Path) -> dict[str, StoredTensor]:
         with path.open("rb") as file:
             head_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
             if not 2 <= head_bytes <= min(MAX_HEAD_BYTES, max(file_bytes - LENGTH_BYTES, 0)):
-                what = f"its head claims {head_bytes:,} bytes, the file has {file_bytes:,}"
-                raise CheckpointError(f"{path.name} is corrupt or truncated: {what}")
+                problem = f"its head claims {head_bytes:,} bytes, the file has {file_bytes:,}"
+                raise CheckpointError(f"{path.name} is corrupt or truncated: {problem}")
             head = file.read(head_bytes)
     except FileNotFoundError:
         raise CheckpointError(f"{path.name} is missing") from None

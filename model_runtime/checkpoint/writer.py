@@ -18,7 +18,7 @@ CODE_OF = {name: (code, item_bytes) for code, (name, item_bytes) in DTYPES.items
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class TensorSpec:
     """A tensor to be written; its dtype is named as in torch."""
 
     dtype: str
@@ -31,7 +31,7 @@ class Planned:
 
 
 def write_shards(
-    model_dir: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]], num_shards: int
+    model_dir: Path, plan: Mapping[str, TensorSpec], tensors: Iterable[tuple[str, Tensor]], num_shards: int
 ) -> None:
     """Write `model-0000i-of-0000n.safetensors` and the index.
 
@@ -53,14 +53,14 @@ def write_shards(
             target.seek(start)
             _write_tensor(target, tensor)
         if place:
-            raise ValueError(f"{len(place)} planned tensors did not come, the first: {next(iter(place))}")
+            raise ValueError(f"{len(place)} planned tensors were not supplied; first: {next(iter(place))}")
     weight_map = {name: file_name for file_name, shard in zip(names, shards, strict=True) for name in shard}
     total = sum(planned.size_bytes for planned in plan.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (model_dir / INDEX).write_text(json.dumps(index, indent=2) + "\n", "utf-8")
 
 
-def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple[str, Tensor]]) -> None:
+def write_shard(path: Path, plan: Mapping[str, TensorSpec], tensors: Iterable[tuple[str, Tensor]]) -> None:
     """Write one safetensors file, replacing an existing one; tensors may be in any order, one at a time in memory."""
     with path.open("wb") as file:
         starts = dict(_write_head(file, plan, list(plan)))
@@ -68,14 +68,14 @@ def write_shard(path: Path, plan: Mapping[str, Planned], tensors: Iterable[tuple
             file.seek(starts.pop(name))
             _write_tensor(file, tensor)
     if starts:
-        raise ValueError(f"{len(starts)} planned tensors did not come, the first: {next(iter(starts))}")
+        raise ValueError(f"{len(starts)} planned tensors were not supplied; first: {next(iter(starts))}")
 
 
 def _write_tensor(file: IO[bytes], tensor: Tensor) -> None:
     tensor.contiguous().flatten().view(torch.uint8).numpy().tofile(file)
 
 
-def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
+def _split(plan: Mapping[str, TensorSpec], num_shards: int) -> list[list[str]]:
     """Return the names in each shard, consecutive in the plan."""
     per_shard = sum(planned.size_bytes for planned in plan.values()) / num_shards
     shards: list[list[str]] = [[]]
@@ -88,7 +88,7 @@ def _split(plan: Mapping[str, Planned], num_shards: int) -> list[list[str]]:
     return shards
 
 
-def _write_head(file: IO[bytes], plan: Mapping[str, Planned], names: list[str]) -> Iterator[tuple[str, int]]:
+def _write_head(file: IO[bytes], plan: Mapping[str, TensorSpec], names: list[str]) -> Iterator[tuple[str, int]]:
     """Write a shard's head; return names and positions in the file. Wide dtypes come first, so that tensors are
     aligned.
     """

@@ -64,13 +64,13 @@ class Section:
         Different values of two `aliases` are an error. Integers must be at least `at_least`; other numbers must be
         positive, or non-negative if `at_least` is 0.
         """
-        found = [(name, self.find(name)) for name in (key, *aliases)]
-        given = [(name, value) for name, value in found if value is not None]
-        if not given:
+        values = [(name, self.find(name)) for name in (key, *aliases)]
+        present = [(name, value) for name, value in values if value is not None]
+        if not present:
             self.missing.append(self.path + key)
             return default
-        name, value = given[0]
-        for other, again in given[1:]:
+        name, value = present[0]
+        for other, again in present[1:]:
             if again != value:
                 self.fault(other, again, f"{json.dumps(value)} as in {self.path}{name}")
         expected = _find_mistake(value, default, at_least)
@@ -93,9 +93,9 @@ class Section:
         if value is not None and not any(type(value) is type(each) and value == each for each in expected):
             self.fault(key, value, " or ".join(json.dumps(each) for each in expected))
 
-    def fault(self, key: str, found: Any, expected: str) -> None:
+    def fault(self, key: str, value: Any, expected: str) -> None:
         """Record the found and the expected value."""
-        self.faults.append(f"{self.path}{key} is {json.dumps(found)}, expected {expected}")
+        self.faults.append(f"{self.path}{key} is {json.dumps(value)}, expected {expected}")
 
     def left_over(self) -> dict[str, Any]:
         """Return unused keys, with their path."""
@@ -122,11 +122,11 @@ def parse_quantization(top: Section, text: Section) -> QuantizationConfig | None
     """Parse the quantization: the original release has it inside `text_config`, files saved again also at the top
     level.
     """
-    given = [part.section("quantization_config") for part in (top, text) if part.has("quantization_config")]
-    found = [_parse_scheme(section) for section in given]
-    if len(found) == 2 and found[0] != found[1]:
-        top.faults.append(f"quantization_config gives {found[0]}, expected the same as in text_config: {found[1]}")
-    return found[0] if found else None
+    sections = [part.section("quantization_config") for part in (top, text) if part.has("quantization_config")]
+    schemes = [_parse_scheme(section) for section in sections]
+    if len(schemes) == 2 and schemes[0] != schemes[1]:
+        top.faults.append(f"quantization_config gives {schemes[0]}, expected the same as in text_config: {schemes[1]}")
+    return schemes[0] if schemes else None
 
 
 def _parse_scheme(section: Section) -> QuantizationConfig:
@@ -197,13 +197,13 @@ def _take_projection(section: Section, top: Section, name: str, top_name: str) -
 
 
 def _parse_merge_kernel(section: Section) -> tuple[int, int]:
-    found: Any = section.find("merge_kernel_size")
-    if found is None:
+    value: Any = section.find("merge_kernel_size")
+    if value is None:
         section.missing.append(section.path + "merge_kernel_size")
-    elif not (isinstance(found, list) and len(found) == 2 and all(type(each) is int and each > 0 for each in found)):
-        section.fault("merge_kernel_size", found, "two whole numbers, for example [2, 2]")
+    elif not (isinstance(value, list) and len(value) == 2 and all(type(each) is int and each > 0 for each in value)):
+        section.fault("merge_kernel_size", value, "two whole numbers, for example [2, 2]")
     else:
-        return found[0], found[1]
+        return value[0], value[1]
     return VisionConfig().merge_kernel_size
 
 
@@ -252,16 +252,16 @@ def _take_token(key: str, default: int, top: Section, text: Section) -> int:
 def _parse_rope(section: Section) -> tuple[float, RopeScaling | None]:
     """Parse `rope_theta` and `rope_scaling`, or both inside `rope_parameters` as transformers 5 writes them."""
     release = TextConfig().rope_theta
-    given = [section.section(key) for key in ("rope_scaling", "rope_parameters") if section.has(key)]
-    thetas = [part.take("rope_theta", release) for part in given if part.has("rope_theta")]
+    sections = [section.section(key) for key in ("rope_scaling", "rope_parameters") if section.has(key)]
+    thetas = [part.take("rope_theta", release) for part in sections if part.has("rope_theta")]
     theta = section.take("rope_theta", release) if section.has("rope_theta") or not thetas else thetas[0]
     for other in thetas:
         if other != theta:
             section.fault("rope_parameters.rope_theta", other, f"{theta:g} as in {section.path}rope_theta")
-    scalings = [_parse_scaling(part) for part in given]
+    scalings = [_parse_scaling(part) for part in sections]
     if len(scalings) == 2 and scalings[0] != scalings[1]:
-        what = f"rope_parameters give {scalings[1]}, expected the same as in rope_scaling: {scalings[0]}"
-        section.faults.append(section.path + what)
+        problem = f"rope_parameters give {scalings[1]}, expected the same as in rope_scaling: {scalings[0]}"
+        section.faults.append(section.path + problem)
     if scalings:
         return theta, scalings[0]
     if section.is_null("rope_scaling"):
@@ -354,19 +354,19 @@ def _check_family(values: Mapping[str, Any], top: Section) -> bool:
     Raises:
         ConfigError: If it is of another model.
     """
-    found, architectures = top.find("model_type"), top.find("architectures")
+    model_type, architectures = top.find("model_type"), top.find("architectures")
     known = [name for name in ARCHITECTURES if isinstance(architectures, list) and name in architectures]
-    if architectures is not None and not known and found in (MODEL_TYPE, None):
+    if architectures is not None and not known and model_type in (MODEL_TYPE, None):
         top.fault("architectures", architectures, f"{ARCHITECTURES[0]!r} among them")
     top.expect("tie_word_embeddings", False)
-    if found == MODEL_TYPE or (found is None and known):
+    if model_type == MODEL_TYPE or (model_type is None and known):
         return True
-    if found is None and "text_config" in values and "vision_config" in values:
+    if model_type is None and "text_config" in values and "vision_config" in values:
         return False
-    is_text_only = found in ("kimi_k2", "deepseek_v3") or "text_config" not in values
+    is_text_only = model_type in ("kimi_k2", "deepseek_v3") or "text_config" not in values
     hint = ": a text-only model, and this runtime serves the whole of Kimi K2.5, vision tower included"
-    what = f"model_type is {json.dumps(found)}{hint if is_text_only else ''}"
-    raise ConfigError(f"{what}; expected {MODEL_TYPE!r} with text_config and vision_config")
+    problem = f"model_type is {json.dumps(model_type)}{hint if is_text_only else ''}"
+    raise ConfigError(f"{problem}; expected {MODEL_TYPE!r} with text_config and vision_config")
 
 
 def _parse_dtype(top: Section, text: Section) -> DType:
@@ -374,10 +374,10 @@ def _parse_dtype(top: Section, text: Section) -> DType:
     precedence.
     """
     inner = text.find("dtype") or text.find("torch_dtype")
-    found = top.find("dtype") or top.find("torch_dtype") or inner or "bfloat16"
+    dtype = top.find("dtype") or top.find("torch_dtype") or inner or "bfloat16"
     names: tuple[DType, ...] = get_args(DType)
     for name in names:
-        if found == name:
+        if dtype == name:
             return name
-    top.fault("dtype", found, " or ".join(names))
+    top.fault("dtype", dtype, " or ".join(names))
     return "bfloat16"

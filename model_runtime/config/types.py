@@ -144,8 +144,8 @@ def _check_text(text: TextConfig, faults: list[str]) -> None:
         expected = f"at most {reach:g} (original_max_position_embeddings x factor of rope_scaling)"
         faults.append(f"text_config.max_position_embeddings is {text.max_position_embeddings}, expected {expected}")
     if scaling.beta_fast < scaling.beta_slow:
-        found = f"{scaling.beta_fast:g}, expected beta_slow ({scaling.beta_slow:g}) or more"
-        faults.append(f"text_config.rope_scaling.beta_fast is {found}")
+        value = f"{scaling.beta_fast:g}, expected beta_slow ({scaling.beta_slow:g}) or more"
+        faults.append(f"text_config.rope_scaling.beta_fast is {value}")
 
 
 def _check_experts(text: TextConfig, faults: list[str]) -> None:
@@ -187,8 +187,8 @@ def _check_vision(vision: VisionConfig, text: TextConfig, faults: list[str]) -> 
             f"vision_config.vt_hidden_size is {hidden}, expected a multiple of vt_num_attention_heads ({heads})"
         )
     elif vision.head_dim % 4:
-        what = f"vision_config.vt_hidden_size / vt_num_attention_heads is {vision.head_dim}"
-        faults.append(f"{what}, expected a multiple of 4 (pairs of rotary x and y)")
+        name = f"vision_config.vt_hidden_size / vt_num_attention_heads is {vision.head_dim}"
+        faults.append(f"{name}, expected a multiple of 4 (pairs of rotary x and y)")
 
 
 def _check_quantization(quantization: QuantizationConfig, text: TextConfig, faults: list[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from model_runtime.errors import CapacityError, RequestError
+from model_runtime.errors import CapacityError, InvalidRequestError
 from model_runtime.media import Prompt
 
 if TYPE_CHECKING:
@@ -97,13 +97,15 @@ class SamplingParams:
         for name, low, high in ranges:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:  # NaN is in no range
-                raise RequestError(f"{name} is {value!r}; expected {low:g} to {high:g}", param=name)
+                raise InvalidRequestError(f"{name} is {value!r}; expected {low:g} to {high:g}", param=name)
         if self.logprobs_mode not in get_args(LogprobsMode):
             names = " or ".join(get_args(LogprobsMode))
-            raise RequestError(f"logprobs_mode is {self.logprobs_mode!r}; expected {names}", param="logprobs_mode")
+            raise InvalidRequestError(
+                f"logprobs_mode is {self.logprobs_mode!r}; expected {names}", param="logprobs_mode"
+            )
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             text = f"min_tokens is {self.min_tokens}, more than max_tokens ({self.max_tokens})"
-            raise RequestError(text, param="min_tokens")
+            raise InvalidRequestError(text, param="min_tokens")
         return self
 
 

@@ -19,11 +19,11 @@ from model_runtime.engine.contract import (
 )
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.output_text import StopChecker, TextOut
-from model_runtime.engine.runner import Executor, make_step_input, wants_prompt_rows
+from model_runtime.engine.runner import ModelExecutor, make_step_input, wants_prompt_rows
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.scheduler import Chunk, Scheduler, Sequence
-from model_runtime.errors import EngineDead, RequestError
+from model_runtime.errors import EngineDead, InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import Tokenizer
 
@@ -48,11 +48,11 @@ class Admission:
         StopChecker(request.params.stop)
         if request.params.grammar is not None:
             self._grammars.compile(request.params.grammar)  # cached: the engine's own call reuses it
-        found, most = len(request.prompt.token_ids), self.card.max_prompt_len
-        if found > most:
+        length, most = len(request.prompt.token_ids), self.card.max_prompt_len
+        if length > most:
             in_media = sum(span.item.num_tokens for span in request.prompt.media)
-            text = f"the prompt has {found} tokens ({in_media} of images or video); the model takes {most} and a reply"
-            raise RequestError(
+            text = f"the prompt has {length} tokens ({in_media} of images or video); the model takes {most} and a reply"
+            raise InvalidRequestError(
                 f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
             )
         check_prompt(request.prompt, self._tokenizer, self.card.vocab_size)
@@ -95,18 +95,18 @@ def check_prompt(prompt: Prompt, tokenizer: Tokenizer, vocab_size: int) -> None:
     """
     token_ids, pad = prompt.token_ids, tokenizer.special.media_pad
     if not token_ids:
-        raise RequestError("the prompt is empty; expected one token or more", param="prompt")
+        raise InvalidRequestError("the prompt is empty; expected one token or more", param="prompt")
     low, high = min(token_ids), max(token_ids)
     if low < 0 or high >= vocab_size:
         wrong = low if low < 0 else high
-        raise RequestError(
+        raise InvalidRequestError(
             f"token id {wrong} is outside the vocabulary; expected 0 to {vocab_size - 1}", param="prompt"
         )
     covered = [i for span in prompt.media for i in range(span.offset, span.end)]
     if covered != [i for i, token_id in enumerate(token_ids) if token_id == pad]:
         places = token_ids.count(pad)
         text = f"the prompt has {places} media placeholders, and media for {len(covered)}"
-        raise RequestError(
+        raise InvalidRequestError(
             f"{text}; each media item takes as many placeholders as it has tokens, in order", param="prompt"
         )
 
@@ -168,8 +168,10 @@ def describe_out_of_memory(sequence: Sequence, error: BaseException) -> str:
     """Return the error text for the client of the request that was dropped."""
     media = sum(span.item.num_patches for span in sequence.request.prompt.media)
     first = (str(error).splitlines() or ["MemoryError"])[0][:200]
-    found = f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
-    return f"{found}: {first}. Send fewer or smaller images, or ask the operator for a smaller max_num_batched_tokens"
+    message = (
+        f"the server ran out of memory on this request ({sequence.num_prompt} prompt tokens, {media} image patches)"
+    )
+    return f"{message}: {first}. Send fewer or smaller images, or ask the operator for a smaller max_num_batched_tokens"
 
 
 Outputs = list[tuple[str, EngineOutput]]
@@ -180,7 +182,7 @@ class Engine:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: ModelExecutor,
         tokenizer: Tokenizer,
         card: ModelCard,
         options: EngineOptions,
@@ -337,7 +339,7 @@ class Engine:
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
         """Fail the largest request of a step that ran out of memory; the others are retried without it."""
         if not self.executor.can_go_on_after_fault:
-            raise EngineDead(f"out of memory with several ranks, which cannot go on: {error}") from error
+            raise EngineDead(f"out of memory with several ranks, which cannot continue: {error}") from error
         largest = max(chunks, key=lambda c: c.num_tokens + sum(s.item.num_patches for s in c.media())).sequence
         return [self._fail(largest, describe_out_of_memory(largest, error))]
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from model_runtime.engine.contract import GrammarSpec
-from model_runtime.errors import RequestError, require
+from model_runtime.errors import InvalidRequestError, require
 
 if TYPE_CHECKING:
     import llguidance
@@ -40,8 +40,8 @@ MAX_MEMBERS = 1_000
 optional properties is quadratic: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second.
 """
 
-MAX_DEPTH = 100
-MAX_VALUES = 20_000
+MAX_DEPTH = 100  # bounds recursion over a client's schema
+MAX_VALUES = 20_000  # bounds the time to walk a client's schema
 PARSER_LIMITS: dict[str, Any] = {
     "max_items_in_row": 20_000,
     "step_max_items": 200_000,
@@ -66,13 +66,15 @@ def parse_schema(text: str, *, param: str) -> dict[str, Any]:
         RequestError: If it is not a JSON object, or too large.
     """
     if len(text) > MAX_TEXT_CHARS:
-        raise RequestError(f"the schema has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", param=param)
+        raise InvalidRequestError(
+            f"the schema has {len(text)} characters; at most {MAX_TEXT_CHARS} are taken", param=param
+        )
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"the schema is no JSON: {error}", param=param) from error
+        raise InvalidRequestError(f"the schema is not JSON: {error}", param=param) from error
     if not isinstance(schema, dict):
-        raise RequestError(f"the schema is of type {type(schema).__name__}; an object was expected", param=param)
+        raise InvalidRequestError(f"the schema is of type {type(schema).__name__}; expected an object", param=param)
     check_size(schema, param=param)
     return schema
 
@@ -88,17 +90,17 @@ def check_size(schema: dict[str, Any], *, param: str) -> None:
     for _ in range(MAX_DEPTH):
         inner = [_find_inner(value) for value in level]
         if any(len(value) > MAX_MEMBERS for value in level if isinstance(value, dict)) or any(
-            len(found) > MAX_MEMBERS for found in inner
+            len(values) > MAX_MEMBERS for values in inner
         ):
             text = f"an object or list of the schema has more than {MAX_MEMBERS} members"
-            raise RequestError(f"{text}; only lists of plain values may be longer", param=param)
-        level = [value for found in inner for value in found]
+            raise InvalidRequestError(f"{text}; only lists of plain values may be longer", param=param)
+        level = [value for values in inner for value in values]
         num_values += len(level)
         if num_values > MAX_VALUES:
-            raise RequestError(f"the schema has more than {MAX_VALUES} objects and lists", param=param)
+            raise InvalidRequestError(f"the schema has more than {MAX_VALUES} objects and lists", param=param)
         if not level:
             return
-    raise RequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
+    raise InvalidRequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
 
 
 def _find_inner(value: dict[str, Any] | list[Any]) -> list[dict[str, Any] | list[Any]]:
@@ -238,7 +240,7 @@ class GrammarEngine:
         form, limits = _to_library_form(spec), llguidance.LLParserLimits(**PARSER_LIMITS)
         prototype = llguidance.LLMatcher(self._vocabulary, form, log_level=0, limits=limits)
         if error := _find_error(prototype.deep_copy()):
-            raise RequestError(f"this {spec.kind} cannot be followed: {read_reason(error)}", param=_PARAM)
+            raise InvalidRequestError(f"this {spec.kind} cannot be followed: {read_reason(error)}", param=_PARAM)
         return Grammar(prototype, self._end_id)
 
 
@@ -283,13 +285,13 @@ def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:
     form = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=options)
     reason = llguidance.LLMatcher.validate_grammar(form, limits=llguidance.LLParserLimits(**PARSER_LIMITS))
     if reason and not reason.startswith("WARNING"):
-        raise RequestError(f"this schema cannot be followed: {read_reason(reason)}", param=param)
+        raise InvalidRequestError(f"this schema cannot be followed: {read_reason(reason)}", param=param)
 
 
 def _to_library_form(spec: GrammarSpec) -> str:
     if len(spec.text) > MAX_LARK_CHARS:
         text = f"the {spec.kind} has {len(spec.text)} characters; at most {MAX_LARK_CHARS} are taken"
-        raise RequestError(text, param=_PARAM)
+        raise InvalidRequestError(text, param=_PARAM)
     make: Any = require("llguidance").LLMatcher
     match spec.kind:
         case "json_object":
@@ -342,12 +344,12 @@ def make_tools_grammar(
     read = [_read_tool(tool, f"tools.{place}.function") for place, tool in enumerate(tools)]
     names = [tool.name for tool in read]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise RequestError(f"two tools are called {twice[0]!r}", param="tools")
+        raise InvalidRequestError(f"two tools are called {twice[0]!r}", param="tools")
     if tool_choice not in ("auto", "required"):
         read, parallel = [tool for tool in read if tool.name == tool_choice], False
     if not read:
         known = ", ".join(names[:20]) or "none"
-        raise RequestError(f"tool_choice is {tool_choice!r}; the tools are: {known}", param="tool_choice")
+        raise InvalidRequestError(f"tool_choice is {tool_choice!r}; the tools are: {known}", param="tool_choice")
     _check_schemas(read)
     start = "TEXT section?" if tool_choice == "auto" else "section"
     return GrammarSpec(kind="lark", text=_make_lark(read, start, range(first_index, first_index + _count(parallel))))
@@ -358,7 +360,7 @@ def _check_schemas(tools: Sequence[_Tool]) -> None:
     first = {tool.schema: tool for tool in reversed(tools)}
     if len(first) > MAX_SCHEMAS:
         text = f"there are {len(first)} tools with schemas of their own; at most {MAX_SCHEMAS} can be followed"
-        raise RequestError(text, param="tools")
+        raise InvalidRequestError(text, param="tools")
     for tool in first.values():
         options = JSON_OPTIONS | {"lenient": not tool.is_strict}
         check_schema(tool.schema, options, param=f"{tool.param}.parameters")
@@ -373,11 +375,11 @@ def _read_tool(tool: Mapping[str, Any], param: str) -> _Tool:
     name, schema = function.get("name"), function.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         text = f"a tool's name is {name!r}; expected letters, digits, '_', '-' and '.', 256 at most"
-        raise RequestError(text, param=f"{param}.name")
+        raise InvalidRequestError(text, param=f"{param}.name")
     if schema is None:
         schema = {"type": "object", "additionalProperties": False}
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise RequestError("parameters must be a schema of an object", param=f"{param}.parameters")
+        raise InvalidRequestError("parameters must be a schema of an object", param=f"{param}.parameters")
     check_size(schema, param=f"{param}.parameters")
     is_strict = function.get("strict") is True
     options = JSON_OPTIONS | {"lenient": not is_strict}

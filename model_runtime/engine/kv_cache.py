@@ -21,7 +21,7 @@ from model_runtime.media import MediaSpan
 
 SHARE_OF_FREE = 0.3
 """Share of free memory on a CPU: other programs and the batch's own tensors need the rest."""
-SHARE_OF_FREE_GPU = 0.85
+SHARE_OF_FREE_GPU = 0.85  # the rest is for activations and fragmentation; more risks running out of memory
 
 
 def find_block_bytes(config: TextConfig, block_size: int, dtype: torch.dtype) -> int:

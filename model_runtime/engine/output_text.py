@@ -12,7 +12,7 @@ import codecs
 from collections.abc import Iterable, Sequence
 
 from model_runtime.engine.contract import Delta
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 
 
@@ -53,7 +53,7 @@ class StopChecker:
 
     def __init__(self, stop: Sequence[str]) -> None:
         if "" in stop:
-            raise RequestError("a stop text is empty; it would end every output before its start", param="stop")
+            raise InvalidRequestError("a stop text is empty; it would end every output before its start", param="stop")
         self._patterns = tuple(_Pattern(text) for text in dict.fromkeys(stop))
         self._held = ""
 
@@ -68,9 +68,9 @@ class StopChecker:
             return text, None
         pending = self._held + text
         for place, char in enumerate(text, start=len(self._held)):
-            found = [pattern.text for pattern in self._patterns if pattern.step(char)]
-            if found:
-                longest = max(found, key=len)
+            matches = [pattern.text for pattern in self._patterns if pattern.step(char)]
+            if matches:
+                longest = max(matches, key=len)
                 self.flush()
                 return pending[: place + 1 - len(longest)], longest
         num_safe = len(pending) - max(pattern.num_matched for pattern in self._patterns)

@@ -65,7 +65,7 @@ def find_address() -> str:
         return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
-class Workers:
+class RankProcesses:
     """Ranks 1 to `spec.size` - 1 as monitored processes.
 
     Args:
@@ -226,7 +226,7 @@ def kv_cache_capacity(spec: RankSpec, model: "K25Model") -> int:
 class RankedExecutor:
     """`Executor` of this process's runner and the workers'."""
 
-    def __init__(self, runner: "Runner", workers: Workers) -> None:
+    def __init__(self, runner: "Runner", workers: RankProcesses) -> None:
         self._runner = runner
         self._workers = workers
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
-from model_runtime.model.batch import AttentionPlan, ForwardBatch
+from model_runtime.model.batch import ForwardBatch, StepAttention
 from model_runtime.placement import Enter, use_device
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class DecodeGraphs:
 
         def compute() -> Tensor:
             rotations = model.rope(positions)
-            plan = AttentionPlan(rotations=rotations, slot_mapping=slots, num_decodes=size, decode=decode, prefills=())
+            plan = StepAttention(rotations=rotations, slot_mapping=slots, num_decodes=size, decode=decode, prefills=())
             return model.logits(model.run_layers(embeds, plan, self._cache))
 
         logits, replay = capture(compute)
@@ -269,7 +269,7 @@ def _logit_rows(chunk: Chunk, first: int) -> Iterable[int]:
     return [first + chunk.num_tokens - 1] if chunk.is_last else []
 
 
-class Executor(Protocol):
+class ModelExecutor(Protocol):
     """Interface for computing steps."""
 
     @property

@@ -217,13 +217,13 @@ class Scheduler:
         """Return blocks that already hold the sequence's prefix; at least one token is left to compute."""
         if not self.options.has_prefix_cache or sequence.request.params.prompt_logprobs is not None:
             return []
-        found = []
+        blocks = []
         for block_hash in self._hashes_to_come(sequence, 0):
             block = self.pool.find(block_hash)
             if block is None:
                 break
-            found.append(block)
-        return found
+            blocks.append(block)
+        return blocks
 
     def _hashes_to_come(self, sequence: Sequence, first: int | None = None) -> list[bytes]:
         if not self.options.has_prefix_cache:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard
 from model_runtime.engine.engine import Engine
-from model_runtime.errors import BusyError, EngineDead, RequestError
+from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 
 LAST_STEP_S = 60.0
@@ -66,7 +66,9 @@ class EngineThread:
         """Yield outputs until one has a `finish_reason`. See `EngineClient.generate`."""
         self.check(request)
         if request.request_id in self._listeners:
-            raise RequestError(f"a request {request.request_id!r} is in flight already; ids must differ", param="id")
+            raise InvalidRequestError(
+                f"a request {request.request_id!r} is in flight already; ids must differ", param="id"
+            )
         listener = _Listener(asyncio.get_running_loop())
         self._listeners[request.request_id] = listener
         self._send(request)
@@ -140,7 +142,7 @@ class EngineThread:
     def _add(self, request: EngineRequest) -> None:
         try:
             self._engine.add(request)
-        except RequestError as error:  # passed `check`, but is rejected: only this request fails
+        except InvalidRequestError as error:  # passed `check`, but is rejected: only this request fails
             self._deliver([(request.request_id, EngineOutput(finish_reason="error", error=str(error)))])
 
     def _deliver(self, outputs: list[tuple[str, EngineOutput]]) -> None:

@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, meta, run
+from model_runtime.kernels.launch import KernelCase, Launch, LaunchError, check_dtype, check_shape, meta, run
 from model_runtime.kernels.tiles import next_power
 
 SINGLE = 4096
@@ -313,10 +313,10 @@ def meta_routing(num_pairs: int, num_experts: int, block_m: int, top_k: int) -> 
     return Routing(**indices, block_m=block_m, top_k=top_k)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases with 384 experts top 8 in one launch and in three, and with 48 experts, an eighth of them."""
     for num_tokens, num_experts in ((1, 384), (512, 384), (16384, 384), (512, 48), (16384, 48)):
         ids = meta(num_tokens, 8, dtype=torch.int64)
         for launch in make_dispatch(ids, allocate(ids, num_experts, 16)):
             step = launch.name.removesuffix("_kernel")
-            yield Case(name=f"dispatch.{step} T{num_tokens} E{num_experts}", launch=launch)
+            yield KernelCase(name=f"dispatch.{step} T{num_tokens} E{num_experts}", launch=launch)

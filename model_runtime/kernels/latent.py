@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model_runtime.kernels.launch import (
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_dtype,
@@ -156,7 +156,7 @@ def check_norm_and_turns(latent: Tensor, k_rope: Tensor, weight: Tensor, rotatio
     check_unit_stride("rotations", rotations)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield a case with slices of one matmul's rows, as the model passes them, and a cache of 64 tokens per block."""
     for tokens in (1, 4096):
         rows = meta(tokens, 1536 + 512 + 64)
@@ -169,4 +169,4 @@ def release_cases() -> Iterator[Case]:
             1e-6,
             meta(tokens, 32, dtype=torch.complex64),
         )
-        yield Case(name=f"latent.write_latent T{tokens}", launch=launch)
+        yield KernelCase(name=f"latent.write_latent T{tokens}", launch=launch)

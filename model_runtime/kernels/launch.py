@@ -90,16 +90,16 @@ def check(launch: Launch) -> None:
         LaunchError: See `run`.
     """
     names = set(launch.kernel.arg_names)
-    given = {*launch.args, *launch.constexprs}
-    if given != names:
-        wrong = ", ".join(sorted(given ^ names))
+    given_names = {*launch.args, *launch.constexprs}
+    if given_names != names:
+        wrong = ", ".join(sorted(given_names ^ names))
         raise LaunchError(f"{launch.name} takes the arguments {', '.join(sorted(names))}; missing or unknown: {wrong}")
     if any(count > most for count, most in zip(launch.grid, MAX_GRID, strict=False)):
         raise LaunchError(f"{launch.name}: a grid of {launch.grid} programs; the most is {MAX_GRID}. Send less at once")
     devices = {tensor.device for tensor in launch.tensors.values()}
     if len(devices) != 1:
-        found = ", ".join(f"{name} on {tensor.device}" for name, tensor in launch.tensors.items())
-        raise LaunchError(f"{launch.name}: all tensors must be on one device; found {found}")
+        located = ", ".join(f"{name} on {tensor.device}" for name, tensor in launch.tensors.items())
+        raise LaunchError(f"{launch.name}: all tensors must be on one device; found {located}")
     [device] = devices
     if device.type == "cpu" and not is_interpreted(launch.kernel):
         text = "these tensors are on the CPU, where Triton's kernels run only in its interpreter"
@@ -122,7 +122,7 @@ def check_shape(name: str, tensor: Tensor, shape: tuple[int | None, ...]) -> Non
         LaunchError: If it differs.
     """
     fits = tensor.dim() == len(shape) and all(
-        size in (found, None) for found, size in zip(tensor.shape, shape, strict=True)
+        size in (actual, None) for actual, size in zip(tensor.shape, shape, strict=True)
     )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
@@ -180,14 +180,16 @@ MODULES = (
     "norm",
     "latent",
 )
-"""Files of this package with a `release_cases()` function, which returns `Case`s with tensors on the meta device."""
+"""Files of this package with a `release_cases()` function, which returns `KernelCase`s on the meta
+device.
+"""
 
 MAX_SHARED_BYTES = 232_448
 """Shared memory of one block on Hopper, 227 KiB. Source: CUDA C++ programming guide, compute capability 9.0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class KernelCase:
     """A shipped specialisation with the requirements on its compilation. Stack and spills must be 0 for all.
 
     Attributes:
@@ -207,7 +209,7 @@ class Case:
     max_registers: int = 255
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield the cases of all files."""
     for name in MODULES:
         yield from importlib.import_module(f"model_runtime.kernels.{name}").release_cases()

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.compiler import is_compiling
 
 from model_runtime.kernels import latent, merge_patches, mla_decode, mla_prefill, moe, norm, router, vision_attention
-from model_runtime.kernels.mla_schedule import AttentionPlan
+from model_runtime.kernels.mla_schedule import KernelSchedule
 from model_runtime.kernels.moe import PreparedExperts
 from model_runtime.kernels.repack import HalfSplitExperts
 from model_runtime.ops.registry import CuSeqlens, DenseExperts, RouteOptions, register
@@ -110,7 +110,7 @@ def _mla_decode(
 ) -> Tensor:
     items, joins, block_tables = lists
     queries_per_item, num_places, num_programs = numbers
-    plan = AttentionPlan(
+    plan = KernelSchedule(
         items=items,
         joins=joins,
         block_tables=block_tables,
@@ -127,7 +127,7 @@ def _(q: Tensor, cache: Tensor, lists: list[Tensor], numbers: list[int], value_d
 
 
 @register("mla_decode", "triton")
-def decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
+def decode(q: Tensor, cache: Tensor, plan: KernelSchedule, value_dim: int, scale: float) -> Tensor:
     """Attend over the cache; see `mla_decode.mla_decode`."""
     if not is_compiling() or plan.block_tables is None:
         return mla_decode.mla_decode(q, cache, plan, value_dim, scale)

@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model_runtime.kernels.launch import (
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_dtype,
@@ -168,10 +168,12 @@ def plan_work(grids: tuple[tuple[int, int, int], ...], merge_by: tuple[int, int]
     return torch.tensor(rows, dtype=torch.int32, device=device).view(-1, 5)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases for a screenshot of 1920 x 1080, and for four chunks of a video of 448 x 448."""
     weight, bias = (meta(1152) for _ in range(2))
     for name, grids in (("1080p", ((1, 78, 138),)), ("video", ((4, 32, 32),) * 4)):
         x = meta(sum(t * h * w for t, h, w in grids), 1152)
         out = meta(sum(h * w for _, h, w in grids) // 4, 4 * 1152)
-        yield Case(name=f"merge_patches.merge {name}", launch=make_merge(x, grids, (2, 2), (weight, bias), 1e-5, out))
+        yield KernelCase(
+            name=f"merge_patches.merge {name}", launch=make_merge(x, grids, (2, 2), (weight, bias), 1e-5, out)
+        )

@@ -27,7 +27,7 @@ import triton.language as tl
 from torch import Tensor
 
 from model_runtime.kernels.launch import (
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_dtype,
@@ -36,7 +36,7 @@ from model_runtime.kernels.launch import (
     meta,
     run,
 )
-from model_runtime.kernels.mla_schedule import GRAIN, NUM_PROGRAMS, AttentionPlan, make_plan, room_for
+from model_runtime.kernels.mla_schedule import GRAIN, NUM_PROGRAMS, KernelSchedule, make_plan, room_for
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.registry import register
 
@@ -198,7 +198,7 @@ class Results:
 
 
 @register("plan_decode", "triton")
-def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> AttentionPlan:
+def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) -> KernelSchedule:
     """Return the plan of one step, shared by all layers. `make_plan` returns one that can be updated for many steps.
 
     Args:
@@ -209,7 +209,7 @@ def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) ->
     return make_plan(block_tables, seq_lens)
 
 
-def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, scale: float) -> Tensor:
+def mla_decode(q: Tensor, cache: Tensor, plan: KernelSchedule, value_dim: int, scale: float) -> Tensor:
     """Attend like `ops.reference.attention.mla_decode`; rows and heads of q may be strided.
 
     A reusable plan (`make_plan`) returns zeros for a sequence of length 0.
@@ -220,7 +220,7 @@ def mla_decode(q: Tensor, cache: Tensor, plan: AttentionPlan, value_dim: int, sc
     return attend(q, cache, plan, value_dim, scale, find_latent_tile("mla_decode", len(q), q.dtype))
 
 
-def attend(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, scale: float, tile: Tile) -> Tensor:
+def attend(q: Tensor, keys: Tensor, plan: KernelSchedule, value_dim: int, scale: float, tile: Tile) -> Tensor:
     """Attend like `mla_decode`, with a given tile and with keys as in `make_attend`."""
     results = make_results(q, plan, value_dim)
     run(make_attend(q, keys, plan, results, scale, tile))
@@ -233,7 +233,7 @@ def find_latent_tile(kernel: str, num_tokens: int, dtype: torch.dtype) -> Tile:
     return FP32_TILE if dtype == torch.float32 else find_tile(kernel, num_tokens)
 
 
-def make_results(q: Tensor, plan: AttentionPlan, value_dim: int) -> Results:
+def make_results(q: Tensor, plan: KernelSchedule, value_dim: int) -> Results:
     """Allocate the results for q (N, heads, latent_dim)."""
     places = (plan.num_places, plan.queries_per_item, q.shape[1])
     return Results(
@@ -243,7 +243,7 @@ def make_results(q: Tensor, plan: AttentionPlan, value_dim: int) -> Results:
     )
 
 
-def make_attend(q: Tensor, keys: Tensor, plan: AttentionPlan, results: Results, scale: float, tile: Tile) -> Launch:
+def make_attend(q: Tensor, keys: Tensor, plan: KernelSchedule, results: Results, scale: float, tile: Tile) -> Launch:
     """Return the launch of `attend_latents`.
 
     Args:
@@ -295,7 +295,7 @@ def make_attend(q: Tensor, keys: Tensor, plan: AttentionPlan, results: Results, 
     )
 
 
-def make_join(plan: AttentionPlan, results: Results) -> Launch:
+def make_join(plan: KernelSchedule, results: Results) -> Launch:
     """Return the launch of `join_pieces`; its grid is empty if nothing was cut."""
     _, queries, heads, value_dim = results.partials.shape
     block_v = min(128, next_power(value_dim))
@@ -318,7 +318,7 @@ def make_join(plan: AttentionPlan, results: Results) -> Launch:
     )
 
 
-def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: Tile) -> None:
+def _check(q: Tensor, keys: Tensor, plan: KernelSchedule, value_dim: int, tile: Tile) -> None:
     tables = plan.block_tables
     check_dtype("q", q, *DTYPES)
     check_dtype("the cache", keys, q.dtype)
@@ -337,7 +337,7 @@ def _check(q: Tensor, keys: Tensor, plan: AttentionPlan, value_dim: int, tile: T
         raise LaunchError(f"{text}; rows must hold them, keys must divide {GRAIN}")
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases from 64 heads on one GPU to 8 on each of eight, with the engine's block size and smaller ones."""
     tables = meta(64, 4096, dtype=torch.int32)
     plan = room_for(tables, 64, NUM_PROGRAMS)
@@ -347,6 +347,6 @@ def release_cases() -> Iterator[Case]:
         results = make_results(q, plan, 512)
         launch = make_attend(q, cache, plan, results, 0.1, find_tile("mla_decode", 64))
         name = f"mla_decode.attend {heads} heads, blocks of {block_size}"
-        yield Case(name=name, launch=launch, has_wgmma=heads == 64, has_async_copy=True, max_int_to_float=4)
+        yield KernelCase(name=name, launch=launch, has_wgmma=heads == 64, has_async_copy=True, max_int_to_float=4)
         if block_size == 64:
-            yield Case(name=f"mla_decode.join {heads} heads", launch=make_join(plan, results), max_int_to_float=0)
+            yield KernelCase(name=f"mla_decode.join {heads} heads", launch=make_join(plan, results), max_int_to_float=0)

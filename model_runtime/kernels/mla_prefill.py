@@ -25,7 +25,7 @@ from torch import Tensor
 
 from model_runtime.kernels.launch import (
     ALIGNMENT,
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_dtype,
@@ -45,7 +45,7 @@ from model_runtime.kernels.mla_decode import (
     make_results,
     weigh,
 )
-from model_runtime.kernels.mla_schedule import AttentionPlan, Span, plan_spans, to_rows
+from model_runtime.kernels.mla_schedule import KernelSchedule, QuerySpan, plan_spans, to_rows
 from model_runtime.kernels.tiles import Tile, find_tile, next_power
 from model_runtime.ops.reference.attention import mla_prefill as reference
 from model_runtime.ops.registry import CuSeqlens
@@ -171,13 +171,13 @@ def check_bounds(q: Tensor, k: Tensor, cu_seqlens_q: CuSeqlens, cu_seqlens_k: Cu
             raise LaunchError(f"{text}; expected no more queries than keys, of which theirs are the last")
 
 
-def find_spans(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int) -> list[Span]:
+def find_spans(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int) -> list[QuerySpan]:
     """Return blocks of at most `num_queries` neighbouring queries, with the keys that the last query of each sees."""
     spans = []
     for q_start, q_end, k_start, k_end in zip(bounds_q, bounds_q[1:], bounds_k, bounds_k[1:], strict=False):
         for start in range(q_start, q_end, num_queries):
             end = min(start + num_queries, q_end)
-            spans.append(Span(start, end - start, k_start, k_end - k_start - (q_end - end)))
+            spans.append(QuerySpan(start, end - start, k_start, k_end - k_start - (q_end - end)))
     return spans
 
 
@@ -192,7 +192,7 @@ def plan_plain(bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries
 @lru_cache(maxsize=PLANS_KEPT)
 def plan_absorbed(
     bounds_q: tuple[int, ...], bounds_k: tuple[int, ...], num_queries: int, device: torch.device
-) -> AttentionPlan:
+) -> KernelSchedule:
     """Return a plan with items of `num_queries` queries each, cut if there are too few items."""
     return plan_spans(find_spans(bounds_q, bounds_k, num_queries), device)
 
@@ -243,7 +243,7 @@ def make_plain(q: Tensor, k: Tensor, v: Tensor, items: Tensor, out: Tensor, scal
     )
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases for a long and a short prompt with 64 heads, and for 16 queries after a long prefix, with 64 heads
     down to 8 on each of eight GPUs.
     """
@@ -254,7 +254,7 @@ def release_cases() -> Iterator[Case]:
         items = meta(-(-tokens // tile.block_m), 4, dtype=torch.int32)
         launch = make_plain(q, k, v, items, out, 0.1, tile)
         name = f"mla_prefill.plain M{tile.block_m}"
-        yield Case(name=name, launch=launch, has_wgmma=True, has_async_copy=True, max_int_to_float=0)
+        yield KernelCase(name=name, launch=launch, has_wgmma=True, has_async_copy=True, max_int_to_float=0)
     for heads in (64, 32, 16, 8):
         q = meta(16, heads, 576)
         k = meta(65_536, 1, 576)
@@ -262,4 +262,4 @@ def release_cases() -> Iterator[Case]:
         plan = plan_absorbed((0, 16), (0, 65_536), tile.block_m // heads, q.device)
         launch = make_attend(q, k, plan, make_results(q, plan, 512), 0.1, tile)
         name = f"mla_prefill.absorbed {heads} heads"
-        yield Case(name=name, launch=launch, has_wgmma=True, has_async_copy=True, max_int_to_float=4)
+        yield KernelCase(name=name, launch=launch, has_wgmma=True, has_async_copy=True, max_int_to_float=4)

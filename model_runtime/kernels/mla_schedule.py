@@ -37,7 +37,7 @@ ITEM_FIELDS, JOIN_FIELDS = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class QuerySpan:
     """Neighbouring queries of one sequence for one program, and the keys that the last of them sees.
 
     Attributes:
@@ -54,7 +54,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPlan:
+class KernelSchedule:
     """Pieces of one step on the device; with fixed sizes and `update`, a captured graph can run many steps.
 
     Attributes:
@@ -88,7 +88,7 @@ class AttentionPlan:
         if own is None or len(seq_lens) > len(own) or block_tables.shape != (len(seq_lens), own.shape[1]):
             room = "no block tables" if own is None else tuple(own.shape)
             text = f"{len(seq_lens)} sequences with block tables of shape {tuple(block_tables.shape)}"
-            raise LaunchError(f"{text} do not fit a plan with room for {room}; make a larger plan with make_plan")
+            raise LaunchError(f"{text} do not fit a plan with space for {room}; make a larger plan with make_plan")
         spans = decode_spans([*seq_lens, *[0] * (len(own) - len(seq_lens))])
         items, joins = cut(spans, self.num_programs)
         own[: len(seq_lens)].copy_(block_tables, non_blocking=True)
@@ -98,13 +98,13 @@ class AttentionPlan:
 
 def make_plan(
     block_tables: Tensor, seq_lens: Sequence[int], max_seqs: int | None = None, num_programs: int | None = None
-) -> AttentionPlan:
+) -> KernelSchedule:
     """Return the plan of one decode step.
 
     Args:
         block_tables: (S, max_blocks) int32 on the device.
         seq_lens: S lengths including the new token.
-        max_seqs: Maximum number of sequences for `AttentionPlan.update`; None for a plan of this step only.
+        max_seqs: Maximum number of sequences for `KernelSchedule.update`; None for a plan of this step only.
         num_programs: Number of programs; None for the device's number of multiprocessors.
     """
     device = block_tables.device
@@ -116,10 +116,10 @@ def make_plan(
     return plan
 
 
-def room_for(block_tables: Tensor, max_seqs: int, num_programs: int) -> AttentionPlan:
+def room_for(block_tables: Tensor, max_seqs: int, num_programs: int) -> KernelSchedule:
     """Return an empty plan with capacity for `max_seqs` sequences and for block tables as wide as these."""
     room = find_capacity(max_seqs, num_programs)
-    return AttentionPlan(
+    return KernelSchedule(
         items=block_tables.new_zeros(room, ITEM_FIELDS),
         joins=block_tables.new_zeros(max_seqs, JOIN_FIELDS),
         block_tables=block_tables.new_zeros(max_seqs, block_tables.shape[1]),
@@ -129,19 +129,19 @@ def room_for(block_tables: Tensor, max_seqs: int, num_programs: int) -> Attentio
     )
 
 
-def plan_spans(spans: Sequence[Span], device: torch.device, num_programs: int | None = None) -> AttentionPlan:
+def plan_spans(spans: Sequence[QuerySpan], device: torch.device, num_programs: int | None = None) -> KernelSchedule:
     """Return the plan of queries whose keys are contiguous, without block tables."""
     num_programs = num_programs or count_multiprocessors(device)
     most = max((span.num_queries for span in spans), default=1)
     return _place(cut(spans, num_programs), None, most, device, num_programs)
 
 
-def decode_spans(seq_lens: Sequence[int]) -> list[Span]:
+def decode_spans(seq_lens: Sequence[int]) -> list[QuerySpan]:
     """Return one query of each sequence, whose keys are in its row of the block tables."""
-    return [Span(seq, 1, seq, length) for seq, length in enumerate(seq_lens)]
+    return [QuerySpan(seq, 1, seq, length) for seq, length in enumerate(seq_lens)]
 
 
-def cut(spans: Sequence[Span], num_programs: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+def cut(spans: Sequence[QuerySpan], num_programs: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """Cut spans into pieces (items, longest first) and list the results to join (in the order of the spans).
 
     The last piece has as many grains as any other, but its last grain may have only one key. With pieces of
@@ -214,9 +214,9 @@ def _place(
     queries_per_item: int,
     device: torch.device,
     num_programs: int,
-) -> AttentionPlan:
+) -> KernelSchedule:
     items, joins = rows
-    return AttentionPlan(
+    return KernelSchedule(
         items=to_rows(items, ITEM_FIELDS, len(items), device).to(device, non_blocking=True),
         joins=to_rows(joins, JOIN_FIELDS, len(joins), device).to(device, non_blocking=True),
         block_tables=block_tables,

@@ -28,7 +28,16 @@ from torch import Tensor
 
 from model_runtime.kernels import moe_dense, moe_gemv_dense, moe_gemv_int4, moe_int4
 from model_runtime.kernels.dispatch import dispatch
-from model_runtime.kernels.launch import ALIGNMENT, Case, Launch, check_dtype, check_shape, check_unit_stride, meta, run
+from model_runtime.kernels.launch import (
+    ALIGNMENT,
+    KernelCase,
+    Launch,
+    check_dtype,
+    check_shape,
+    check_unit_stride,
+    meta,
+    run,
+)
 from model_runtime.kernels.repack import HalfSplitExperts, repack
 from model_runtime.kernels.tiles import find_tile, fit
 from model_runtime.ops.registry import DenseExperts, Experts, register
@@ -227,10 +236,10 @@ def combine_kernel(partial, weights, ids, out, stride_p, width, num_experts, TOP
     tl.store(out + token * width + column, total.to(out.dtype.element_ty), mask=column < width)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases with top 8 of 384 and hidden 7168; fp32 is for tests of the whole model."""
     for num_tokens, dtype in ((1, torch.bfloat16), (16384, torch.bfloat16), (16384, torch.float32)):
         partial, out = (meta(rows, 7168, dtype=dtype) for rows in (num_tokens * 8, num_tokens))
         weights = torch.empty(num_tokens, 8, device="meta")
         launch = make_combine(partial, weights, weights.long(), out, 384)
-        yield Case(name=f"combine T{num_tokens} {str(dtype).removeprefix('torch.')}", launch=launch)
+        yield KernelCase(name=f"combine T{num_tokens} {str(dtype).removeprefix('torch.')}", launch=launch)

@@ -28,7 +28,7 @@ from model_runtime.kernels.dispatch import Routing, meta_routing
 from model_runtime.kernels.launch import (
     ALIGNMENT,
     MAX_SHARED_BYTES,
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_contiguous,
@@ -230,7 +230,7 @@ def make_down(act: Tensor, routing: Routing, experts: DenseExperts, partial: Ten
     )
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield a case for each line of the table at the release's sizes in bf16, and the same tiles as reduced for
     fp32.
     """
@@ -239,7 +239,7 @@ def release_cases() -> Iterator[Case]:
             yield from _release_cases(num_tokens, dtype)
 
 
-def _release_cases(num_tokens: int, dtype: torch.dtype) -> Iterator[Case]:
+def _release_cases(num_tokens: int, dtype: torch.dtype) -> Iterator[KernelCase]:
     num_experts, hidden, inter, top_k, block_m = 384, 7168, 2048, 8, find_block_m(num_tokens)
 
     def empty(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
@@ -255,7 +255,7 @@ def _release_cases(num_tokens: int, dtype: torch.dtype) -> Iterator[Case]:
     ):
         name = f"moe_dense.{launch.name.removesuffix('_kernel')} M{block_m}{'' if dtype == torch.bfloat16 else ' fp32'}"
         has_wgmma = block_m >= 64 and dtype == torch.bfloat16
-        yield Case(name=name, launch=launch, has_wgmma=has_wgmma, has_async_copy=True, max_int_to_float=8)
+        yield KernelCase(name=name, launch=launch, has_wgmma=has_wgmma, has_async_copy=True, max_int_to_float=8)
 
 
 def _check_experts(experts: DenseExperts, rows: Tensor) -> tuple[int, int, int]:

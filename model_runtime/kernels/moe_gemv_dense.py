@@ -23,7 +23,7 @@ from torch import Tensor
 
 from model_runtime.kernels.launch import (
     ALIGNMENT,
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_contiguous,
@@ -245,7 +245,7 @@ def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> La
     return replace(launch, constexprs={**launch.constexprs, "LANE": ALIGNMENT // weight.itemsize})
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
@@ -258,6 +258,6 @@ def release_cases() -> Iterator[Case]:
         x, act, partial = (meta(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
         for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
             name = f"moe_gemv_dense.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
-            yield Case(
+            yield KernelCase(
                 name=name, launch=launch, max_int_to_float=0, max_registers=128 if dtype == torch.bfloat16 else 255
             )

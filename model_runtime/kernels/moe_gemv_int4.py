@@ -29,7 +29,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_contiguous, check_dtype, check_shape, meta
+from model_runtime.kernels.launch import (
+    KernelCase,
+    Launch,
+    LaunchError,
+    check_contiguous,
+    check_dtype,
+    check_shape,
+    meta,
+)
 from model_runtime.kernels.moe_gemv_dense import Product, make_launch, swiglu
 from model_runtime.kernels.repack import BLOCK, GROUP, HalfSplitExperts
 from model_runtime.kernels.tiles import Tile, find_tile, fit
@@ -236,7 +244,7 @@ def _make(kernel: Any, product: Product, num_rows: int, tile: Tile | None) -> La
     return make_launch(kernel, product, num_rows, tile)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases with one token; more tokens change only the grid. fp32 is for tests of the whole model."""
     num_experts, hidden, inter, top_k = 384, 7168, 2048, 8
 
@@ -251,4 +259,4 @@ def release_cases() -> Iterator[Case]:
         x, act, partial = (meta(rows, width, dtype=dtype) for rows, width in ((1, hidden), (8, inter), (8, hidden)))
         for launch in (make_gate_up(x, ids, experts, act), make_down(act, ids, experts, partial)):
             name = f"moe_gemv_int4.{launch.name.removesuffix('_kernel')} {str(dtype).removeprefix('torch.')}"
-            yield Case(name=name, launch=launch, max_int_to_float=0, max_registers=128)
+            yield KernelCase(name=name, launch=launch, max_int_to_float=0, max_registers=128)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from model_runtime.kernels.dispatch import Routing, meta_routing
 from model_runtime.kernels.launch import (
-    Case,
+    KernelCase,
     Launch,
     LaunchError,
     check_dtype,
@@ -295,14 +295,14 @@ def _check_output(name: str, output: Tensor, inputs: Tensor) -> Tensor:
     return output
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield a case for each line of the table, at its maximum number of tokens."""
     for name in ("gate_up", "down"):
         for line in lines_of(f"moe_int4.{name}"):
             yield make_case(name, line.max_tokens or 16_384, line.tile)
 
 
-def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
+def make_case(name: str, num_tokens: int, tile: Tile) -> KernelCase:
     """Return a case of `gate_up` or `down` at the release's sizes: 384 experts, top 8, 7168 and 2048 wide."""
     experts = HalfSplitExperts(
         gate_up=meta(384, 4096, 3584, dtype=torch.uint8),
@@ -317,7 +317,7 @@ def make_case(name: str, num_tokens: int, tile: Tile) -> Case:
         launch = make_gate_up(meta(num_tokens, 7168), routing, experts, inner, tile)
     else:
         launch = make_down(inner, routing, experts, wide, tile)
-    return Case(
+    return KernelCase(
         name=f"moe_int4.{name} M{tile.block_m}",
         launch=launch,
         has_wgmma=tile.block_m >= 64,

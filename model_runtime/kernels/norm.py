@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, meta, run
+from model_runtime.kernels.launch import KernelCase, Launch, check_dtype, check_shape, check_unit_stride, meta, run
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -113,16 +113,16 @@ def find_warps(block: int, num_rows: int) -> int:
     return max(1, min(MAX_WARPS, block // find_tile("norm", num_rows).block_n))
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases with the hidden width and the queries' latent, a slice of a wider row, for one token and for a
     prompt.
     """
     for tokens in (1, 4096):
         x, residual, out, total = (meta(tokens, 7168) for _ in range(4))
         weight = meta(7168)
-        yield Case(name=f"norm.rms_norm 7168 T{tokens}", launch=make_rms_norm(x, weight, 1e-5, out))
+        yield KernelCase(name=f"norm.rms_norm 7168 T{tokens}", launch=make_rms_norm(x, weight, 1e-5, out))
         launch = make_rms_norm(x, weight, 1e-5, out, residual, total)
-        yield Case(name=f"norm.add_rms_norm 7168 T{tokens}", launch=launch)
+        yield KernelCase(name=f"norm.add_rms_norm 7168 T{tokens}", launch=launch)
         joined, out = (meta(tokens, size) for size in (2112, 1536))
         launch = make_rms_norm(joined[:, :1536], weight[:1536], 1e-6, out)
-        yield Case(name=f"norm.rms_norm 1536 T{tokens}", launch=launch)
+        yield KernelCase(name=f"norm.rms_norm 1536 T{tokens}", launch=launch)

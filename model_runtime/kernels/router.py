@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, check_dtype, check_shape, check_unit_stride, meta, run
+from model_runtime.kernels.launch import KernelCase, Launch, check_dtype, check_shape, check_unit_stride, meta, run
 from model_runtime.kernels.tiles import Tile, find_tile, fit, next_power
 from model_runtime.ops.reference import moe as reference
 from model_runtime.ops.registry import RouteOptions
@@ -197,7 +197,7 @@ def select_kernel(
     tl.store(ids + token * TOP_K + choice, chosen.to(tl.int64), mask=is_choice)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases for 384 experts top 8, hidden 7168; every line of the table."""
     bf16, fp32 = FLOATS
     for num_tokens in (1, 16, 64, 256, 1024, 4096, 16384):
@@ -206,7 +206,7 @@ def release_cases() -> Iterator[Case]:
         yield from _make_cases(num_tokens, dtype, fp32)
 
 
-def _make_cases(num_tokens: int, hidden_dtype: torch.dtype, weight_dtype: torch.dtype) -> Iterator[Case]:
+def _make_cases(num_tokens: int, hidden_dtype: torch.dtype, weight_dtype: torch.dtype) -> Iterator[KernelCase]:
     hidden = meta(num_tokens, 7168, dtype=hidden_dtype)
     weight = meta(384, 7168, dtype=weight_dtype)
     tile = find_logits_tile(hidden, weight)
@@ -214,7 +214,7 @@ def _make_cases(num_tokens: int, hidden_dtype: torch.dtype, weight_dtype: torch.
     weights = torch.empty(num_tokens, 8, device="meta")
     name = f"T{num_tokens} {hidden_dtype} {weight_dtype}".replace("torch.", "")
     is_bf16 = weight_dtype == torch.bfloat16
-    yield Case(
+    yield KernelCase(
         name=f"router.logits {name}",
         launch=make_logits(hidden, weight, parts, tile),
         has_wgmma=is_bf16 and tile.block_m >= 64,
@@ -222,4 +222,4 @@ def _make_cases(num_tokens: int, hidden_dtype: torch.dtype, weight_dtype: torch.
     )
     options = RouteOptions(top_k=8, scale=2.827)
     launch = make_select(parts, torch.empty(384, device="meta"), weights, weights.long(), options)
-    yield Case(name=f"router.select {name}", launch=launch)
+    yield KernelCase(name=f"router.select {name}", launch=launch)

@@ -38,7 +38,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TileLine:
     """One line of the table.
 
     Attributes:
@@ -64,7 +64,7 @@ def find_tile(kernel: str, num_tokens: int) -> Tile:
     for line in lines_of(kernel):
         if line.max_tokens is None or num_tokens <= line.max_tokens:
             return line.tile
-    raise ConfigError(f"{TABLE.name} has no line for {kernel} with {num_tokens} tokens; put one in, or run: make tune")
+    raise ConfigError(f"{TABLE.name} has no line for {kernel} with {num_tokens} tokens; add one, or run: make tune")
 
 
 def fit(tile: Tile, *, n: int, k: int) -> Tile:
@@ -80,13 +80,13 @@ def next_power(size: int, least: int = 16) -> int:
 
 
 @cache
-def lines_of(kernel: str) -> tuple[Line, ...]:
+def lines_of(kernel: str) -> tuple[TileLine, ...]:
     """Return the table's lines for a kernel, sorted by number of tokens."""
     lines = [line for line in read_table(TABLE) if line.kernel == kernel]
     return tuple(sorted(lines, key=lambda line: float("inf") if line.max_tokens is None else line.max_tokens))
 
 
-def read_table(path: Path) -> list[Line]:
+def read_table(path: Path) -> list[TileLine]:
     """Read all lines of a table.
 
     Raises:
@@ -96,7 +96,7 @@ def read_table(path: Path) -> list[Line]:
     try:
         rows = json.loads(path.read_text("utf-8"))
         return [
-            Line(
+            TileLine(
                 kernel=row["kernel"],
                 max_tokens=row["max_tokens"],
                 tile=Tile(**{name: int(row[name]) for name in row if name in known}),
@@ -105,4 +105,4 @@ def read_table(path: Path) -> list[Line]:
             for row in rows
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no table of tiles: {error!r}; it is written by: make tune") from error
+        raise ConfigError(f"{path} is not a table of tiles: {error!r}; it is written by: make tune") from error

@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from model_runtime.kernels.launch import Case, Launch, LaunchError, check_dtype, check_shape, meta, run
+from model_runtime.kernels.launch import KernelCase, Launch, LaunchError, check_dtype, check_shape, meta, run
 from model_runtime.kernels.tiles import find_tile, next_power
 from model_runtime.ops.registry import CuSeqlens
 
@@ -250,7 +250,7 @@ def plan_work(bounds: tuple[int, ...], block_m: int, device: torch.device) -> Te
     return torch.tensor(blocks, dtype=torch.int32, device=device).view(-1, 3)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     """Yield cases for a small image, a screenshot of 1920 x 1080 (138 x 78 patches), and one of eight ranks' share of
     it.
     """
@@ -259,5 +259,5 @@ def release_cases() -> Iterator[Case]:
         rotations = meta(num_rows, 36, dtype=torch.complex64)
         out = meta(num_rows, heads, 72)
         launch = make_attend(qkv, CuSeqlens.of_lengths([num_rows]), out)
-        yield Case(name=f"vision_attention.attend {name}", launch=launch, has_wgmma=True, has_async_copy=True)
-        yield Case(name=f"vision_attention.turn {name}", launch=make_turn(qkv, rotations))
+        yield KernelCase(name=f"vision_attention.attend {name}", launch=launch, has_wgmma=True, has_async_copy=True)
+        yield KernelCase(name=f"vision_attention.turn {name}", launch=make_turn(qkv, rotations))

@@ -29,7 +29,7 @@ print(m.version(names[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class KnownProblem:
     """A known problem below a version.
 
     Attributes:
@@ -46,20 +46,20 @@ class Bound:
 
 
 BOUNDS = (
-    Bound(below=(0, 15, 0), severity="error", reason="K2.5 is not known to it: first used with 0.15.0"),
-    Bound(
+    KnownProblem(below=(0, 15, 0), severity="error", reason="K2.5 is not known to it: first used with 0.15.0"),
+    KnownProblem(
         below=(0, 18, 0),
         severity="error",
         reason="EAGLE-3 drafts of K2.5 need 0.18.0",
         only_with="draft_model",
     ),
-    Bound(
+    KnownProblem(
         below=(0, 20, 0),
         severity="warning",
         reason="streamed answers lose tool calls (vllm-project/vllm 41182) and long arguments are cut (37184); "
-        "both are mended in 0.20.0",
+        "both are fixed in 0.20.0",
     ),
-    Bound(
+    KnownProblem(
         below=(0, 32, 0),
         severity="warning",
         reason="reasoning and tool calls have separate parsers, so markers can leak where a call starts inside "
@@ -78,11 +78,11 @@ def find_vllm(vllm: str) -> Path:
     path = Path(vllm).expanduser()
     if path.is_dir():
         path = path / "bin" / "vllm"
-    found = shutil.which(str(path)) if path.parent != Path() else shutil.which(vllm)
-    if found is None:
+    program = shutil.which(str(path)) if path.parent != Path() else shutil.which(vllm)
+    if program is None:
         advice = "Install vLLM in a virtual environment of its own and name it: --vllm FOLDER"
-        raise RuntimeFault(f"{str(path)!r} is no program that can be run. {advice}")
-    return Path(found)
+        raise RuntimeFault(f"{str(path)!r} is not an executable program. {advice}")
+    return Path(program)
 
 
 def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
@@ -105,11 +105,11 @@ def read_version(program: Path, *, timeout_s: float = 120.0) -> Version | None:
 def parse_version(text: str) -> Version | None:
     """Return the version in the last line of a text, such as `0.20.0rc1+cpu`; None if there is none."""
     lines = text.strip().splitlines()
-    found = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", lines[-1]) if lines else None
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    match = re.search(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?", lines[-1]) if lines else None
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
 
 
-def find_bounds(version: Version, options: VllmOptions) -> list[Bound]:
+def find_bounds(version: Version, options: VllmOptions) -> list[KnownProblem]:
     """Return the known problems of this version with these options."""
     return [
         bound
@@ -252,10 +252,10 @@ def check_extra(extra: tuple[str, ...]) -> None:
         name = name.replace("_", "-") if name.startswith("--") else name
         mine = OWNED.get(name) or OWNED.get(name.replace("--no-", "--", 1)) or OWNED.get(_full_name(name))
         if mine is not None:
-            raise RuntimeFault(f"{argument.split('=')[0]} after -- says again what `cua serve` says; use {mine}")
+            raise RuntimeFault(f"{argument.split('=')[0]} after -- is also an option of `cua serve`; use {mine}")
     if extra and not extra[0].startswith("-"):
         hint = did_you_mean(f"--{extra[0]}", OWNED)
-        raise RuntimeFault(f"{extra[0]!r} is no argument of vLLM, expected one that starts with a dash{hint}")
+        raise RuntimeFault(f"{extra[0]!r} is not an argument of vLLM; expected one that starts with a dash{hint}")
 
 
 def _full_name(name: str) -> str:
@@ -272,13 +272,13 @@ def make_vllm_environment(options: VllmOptions, environment: Mapping[str, str]) 
     Raises:
         RuntimeFault: If the environment variable for the key is empty or not set.
     """
-    made = {**environment, **(own_environment(options))}
+    variables = {**environment, **(own_environment(options))}
     if options.api_key_env is not None:
         key = environment.get(options.api_key_env, "")
         if not key:
             raise RuntimeFault(f"--api-key-env names {options.api_key_env}, which is not set; set it to the key")
-        made["VLLM_API_KEY"] = key
-    return made
+        variables["VLLM_API_KEY"] = key
+    return variables
 
 
 def own_environment(options: VllmOptions) -> dict[str, str]:

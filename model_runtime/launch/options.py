@@ -197,7 +197,7 @@ def with_settings(options: AnyOptions, settings: Iterable[str]) -> AnyOptions:
 def _value(name: str, text: str, hints: dict[str, Any]) -> object:
     if name not in hints:
         hint = did_you_mean(name, hints) or f"; expected one of {', '.join(sorted(hints))}"
-        raise RuntimeFault(f"--set {name}: there is no such setting of this engine{hint}")
+        raise RuntimeFault(f"--set {name}: this engine has no such setting{hint}")
     if text == "" and type(None) in getattr(hints[name], "__args__", ()):
         return None
     try:

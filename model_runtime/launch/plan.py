@@ -70,9 +70,9 @@ def find_gpu(name: str, *, memory_gib: float | None = None, bandwidth_tb_s: floa
     Raises:
         RuntimeFault: If it is unknown and one of the two numbers is missing, or a number is not positive.
     """
-    for what, value in (("memory", memory_gib), ("bandwidth", bandwidth_tb_s)):
+    for noun, value in (("memory", memory_gib), ("bandwidth", bandwidth_tb_s)):
         if value is not None and value <= 0:
-            raise RuntimeFault(f"the GPU's {what} is {value}, expected a positive number")
+            raise RuntimeFault(f"the GPU's {noun} is {value}, expected a positive number")
     listed = {_key(gpu.name): gpu for gpu in GPUS}
     gpu = listed.get(_key(name))
     if gpu is not None:
@@ -153,7 +153,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class StepLowerBound:
     """Lower bound of one replica's decode step, which only reads memory.
 
     Attributes:
@@ -176,7 +176,7 @@ class Floor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class LayoutEstimate:
     """Evaluation of a layout on the given GPUs.
 
     Attributes:
@@ -196,25 +196,25 @@ class Placement:
     cache_tokens: int
     max_context: int
     sequences: tuple[tuple[int, int], ...]
-    floors: tuple[Floor, ...]
+    floors: tuple[StepLowerBound, ...]
     fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DeploymentPlan:
     """Content of `cua serve --plan`. Fitting `placements` come first, fastest step first."""
 
     request: PlanRequest
-    placements: tuple[Placement, ...]
+    placements: tuple[LayoutEstimate, ...]
     advice: tuple[str, ...]
 
     @property
-    def fitting(self) -> tuple[Placement, ...]:
+    def fitting(self) -> tuple[LayoutEstimate, ...]:
         """Placements that fit."""
         return tuple(placement for placement in self.placements if placement.fits)
 
 
-def make_plan(request: PlanRequest) -> Plan:
+def make_plan(request: PlanRequest) -> DeploymentPlan:
     """Evaluate all useful layouts.
 
     Raises:
@@ -222,9 +222,11 @@ def make_plan(request: PlanRequest) -> Plan:
     """
     _check(request)
     placements = [place(request, layout) for layout in find_layouts(request)]
-    placements.sort(key=lambda found: (not found.fits, found.floors[0].step_ms if found.fits else -found.free_gib))
+    placements.sort(
+        key=lambda estimate: (not estimate.fits, estimate.floors[0].step_ms if estimate.fits else -estimate.free_gib)
+    )
     fits = any(placement.fits for placement in placements)
-    return Plan(request=request, placements=tuple(placements), advice=() if fits else tuple(_advice(request)))
+    return DeploymentPlan(request=request, placements=tuple(placements), advice=() if fits else tuple(_advice(request)))
 
 
 def _check(request: PlanRequest) -> None:
@@ -258,7 +260,7 @@ def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
 
 
-def place(request: PlanRequest, layout: Layout) -> Placement:
+def place(request: PlanRequest, layout: Layout) -> LayoutEstimate:
     """Evaluate one layout."""
     text = request.config.text
     room = request.gpu.memory_gib * request.utilization - request.reserve_gib
@@ -271,7 +273,7 @@ def place(request: PlanRequest, layout: Layout) -> Placement:
     one_sequence = min(held)  # each rank of data parallel has its own cache; ranks of tensor parallel hold the same
     max_context = min(one_sequence, text.max_position_embeddings)
     at_once = layout.dp * layout.replicas
-    return Placement(
+    return LayoutEstimate(
         layout=layout,
         weights_gib=max(weights),
         free_gib=room - max(weights),
@@ -320,7 +322,7 @@ def stage_bytes(config: K25Config, layout: Layout, stage: int) -> tuple[int, int
     return round(experts / (layout.tp * layout.dp)), round(cut / layout.tp + held)
 
 
-def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
+def make_floor(request: PlanRequest, layout: Layout, batch: int) -> StepLowerBound:
     """Return the lower bound of one replica's decode step.
 
     Pipeline stages run one after another and do not shorten a step. Every rank of tensor parallel reads the whole cache
@@ -333,7 +335,7 @@ def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
     bytes_per_ms = request.gpu.copy_tb_s * 1e9
     is_published = (request.gpu.name, layout, request.config) == ("H200", Layout(tp=8), RELEASE)
     published = PUBLISHED_MS.get(batch) if is_published else None
-    return Floor(
+    return StepLowerBound(
         batch=batch,
         read_gb=read.weights / 1e9,
         step_ms=per_gpu / bytes_per_ms,
@@ -346,13 +348,13 @@ def make_floor(request: PlanRequest, layout: Layout, batch: int) -> Floor:
 
 def _advice(request: PlanRequest) -> Iterator[str]:
     """Yield alternatives that would fit."""
-    best = max((place(request, layout) for layout in find_layouts(request)), key=lambda found: found.free_gib)
-    what = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
+    best = max((place(request, layout) for layout in find_layouts(request)), key=lambda estimate: estimate.free_gib)
+    gpus = f"{request.num_gpus} x {request.gpu.name} ({request.gpu.memory_gib:g} GiB)"
     if best.max_context > 0:
-        yield f"{what}: {best.max_context:,} tokens of context fit ({best.layout.name}), not {request.context_len:,}"
+        yield f"{gpus}: {best.max_context:,} tokens of context fit ({best.layout.name}), not {request.context_len:,}"
     else:
         needed = f"{best.weights_gib:.1f} GiB of weights on a GPU ({best.layout.name})"
-        yield f"{what}: too small by {-best.free_gib:.1f} GiB: {needed}"
+        yield f"{gpus}: too small by {-best.free_gib:.1f} GiB: {needed}"
     nodes = find_num_nodes(request)
     if nodes is not None:
         yield f"it fits on {nodes} nodes of {request.gpus_per_node} x {request.gpu.name} each"
@@ -387,7 +389,7 @@ def find_num_nodes(request: PlanRequest) -> int | None:
 SHOWN = 8
 
 
-def show_plan(plan: Plan) -> str:
+def show_plan(plan: DeploymentPlan) -> str:
     """Format the plan as text."""
     parts = [_model(plan), _gpus(plan), _placements(plan)]
     if plan.fitting:
@@ -395,7 +397,7 @@ def show_plan(plan: Plan) -> str:
     return "\n\n".join([*parts, *plan.advice]) + "\n"
 
 
-def _model(plan: Plan) -> str:
+def _model(plan: DeploymentPlan) -> str:
     config = plan.request.config
     count, stored, text = count_parameters(config), count_bytes(config), config.text
     kinds = ("routed_experts", "shared_experts", "attention", "dense_layers", "router", "embedding", "head", "vision")
@@ -419,7 +421,7 @@ def _sizes(count: int, size_bytes: int) -> tuple[str, str, str]:
     return f"{count / 1e9:,.2f} B", f"{size_bytes / 1e9:,.1f}", f"{size_bytes / GIB:,.1f}"
 
 
-def _gpus(plan: Plan) -> str:
+def _gpus(plan: DeploymentPlan) -> str:
     request = plan.request
     gpu = request.gpu
     return (
@@ -429,7 +431,7 @@ def _gpus(plan: Plan) -> str:
     )
 
 
-def _placements(plan: Plan) -> str:
+def _placements(plan: DeploymentPlan) -> str:
     shown = (plan.fitting or plan.placements)[:SHOWN]
     if not shown:
         return "No layout divides this model over these GPUs."
@@ -443,7 +445,7 @@ def _placements(plan: Plan) -> str:
     return "\n".join([title, "", *lines, *([f"... and {hidden} slower ones"] if hidden > 0 else [])])
 
 
-def _placement(placement: Placement) -> tuple[str, ...]:
+def _placement(placement: LayoutEstimate) -> tuple[str, ...]:
     return (
         placement.layout.name,
         f"{placement.weights_gib:.1f}",
@@ -459,7 +461,7 @@ def _k(size: int) -> str:
     return f"{size // 1024}k" if size % 1024 == 0 else f"{size:,}"
 
 
-def _floors(plan: Plan, placement: Placement) -> str:
+def _floors(plan: DeploymentPlan, placement: LayoutEstimate) -> str:
     head = (
         "batch",
         "reads GB",
@@ -477,7 +479,7 @@ def _floors(plan: Plan, placement: Placement) -> str:
     )
 
 
-def _floor(floor: Floor) -> tuple[str, ...]:
+def _floor(floor: StepLowerBound) -> tuple[str, ...]:
     published = "" if floor.published_ms is None else f"{floor.published_ms:g} ms ({floor.published_by})"
     numbers = (f"{floor.read_gb:.1f}", f"{floor.step_ms:.2f}", f"{floor.tokens_s:,.0f}")
     return (str(floor.batch), *numbers, f"{floor.step_with_cache_ms:.2f}", published)
@@ -495,7 +497,7 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["  ".join(cell(index, text) for index, text in enumerate(row)).rstrip() for row in table]
 
 
-def plan_json(plan: Plan) -> str:
+def plan_json(plan: DeploymentPlan) -> str:
     """Format the plan as one line of JSON."""
     request = plan.request
     config = request.config

@@ -135,9 +135,9 @@ def find_fault(lines: Iterable[str]) -> KnownFault | None:
     """Return the first known fault in these lines, with its placeholders filled in."""
     text = "\n".join(lines)
     for fault in KNOWN:
-        found = re.search(fault.pattern, text)
-        if found:
-            first = found.group(1) if found.groups() and found.group(1) else ""
+        match = re.search(fault.pattern, text)
+        if match:
+            first = match.group(1) if match.groups() and match.group(1) else ""
             return KnownFault(
                 fault.pattern, fault.meaning.replace("{1}", first), fault.advice.replace("{1}", first or "it")
             )
@@ -153,8 +153,8 @@ def explain_exit(return_code: int, lines: list[str]) -> str:
     if return_code in (-9, 137):
         return f"vLLM {ended}: the kernel probably ran out of memory for it (see dmesg). Loading needs room in RAM"
     last = next((line for line in reversed(lines) if re.search(r"Error|error:|Exception", line)), "")
-    told = last or next((line for line in reversed(lines) if line.strip()), "it wrote nothing")
-    return f"vLLM {ended}: {told.strip()}. The lines above say more"
+    message = last or next((line for line in reversed(lines) if line.strip()), "it wrote nothing")
+    return f"vLLM {ended}: {message.strip()}. The lines above say more"
 
 
 def _how_it_ended(return_code: int) -> str:
@@ -299,7 +299,7 @@ class _Watched:
         self._reader.join(timeout=_LAST_LINES_S)
 
     def _read(self) -> None:
-        progress = Progress()
+        progress = LoadingProgress()
         stream = self.process.stdout
         for line in _lines_of(stream) if stream else ():
             self.lines.append(line)
@@ -350,7 +350,7 @@ def _lines_of(stream: IO[bytes]) -> Iterator[str]:
         yield left.decode(errors="replace")
 
 
-class Progress:
+class LoadingProgress:
     """Formatter of vLLM's output: a prefix, and one line for each tenth of the shards."""
 
     def __init__(self) -> None:

@@ -129,7 +129,7 @@ class PrefillRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionPlan:
+class StepAttention:
     """Data of one step for the attention of every layer.
 
     Attributes:
@@ -147,11 +147,11 @@ class AttentionPlan:
     prefills: tuple[PrefillRun, ...]
 
 
-def make_plan(batch: ForwardBatch, cache: Tensor, text: TextConfig, rope: Rope, ops: Ops) -> AttentionPlan:
+def make_plan(batch: ForwardBatch, cache: Tensor, text: TextConfig, rope: Rope, ops: Ops) -> StepAttention:
     """Return the plan of a batch for all layers; `cache` is any layer's."""
     count = batch.num_decodes
     decode = ops.plan_decode(batch.block_tables[:count], batch.seq_lens[:count], cache) if count else None
-    return AttentionPlan(
+    return StepAttention(
         rotations=rope(batch.positions),
         slot_mapping=batch.slot_mapping,
         num_decodes=count,

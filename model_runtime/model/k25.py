@@ -18,14 +18,14 @@ from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
 from model_runtime.errors import ConfigError
 from model_runtime.media import MediaItem
-from model_runtime.model.batch import AttentionPlan, ForwardBatch, Rope, make_plan
+from model_runtime.model.batch import ForwardBatch, Rope, StepAttention, make_plan
 from model_runtime.model.layers import Embedding, Head, Mlp, RmsNorm, Weights
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
 from model_runtime.ops import find_ops
 from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank, check_ranks
-from model_runtime.placement import Placement
+from model_runtime.placement import ModelPlacement
 from model_runtime.vision.tower import VisionTower
 
 
@@ -45,7 +45,7 @@ class DecoderLayer(nn.Module):
         else:
             self.mlp = Mlp(text.hidden_size, text.intermediate_size, weights.under("mlp"))
 
-    def forward(self, x: Tensor, residual: Tensor | None, plan: AttentionPlan, cache: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, residual: Tensor | None, plan: StepAttention, cache: Tensor) -> tuple[Tensor, Tensor]:
         """Apply attention and MLP. The result is not added to the residual yet: the next norm adds and normalizes in
         one pass.
 
@@ -82,7 +82,7 @@ class K25Model(nn.Module):
     """
 
     def __init__(
-        self, config: K25Config, source: TensorSource, placement: Placement, vision: "VisionTower | None" = None
+        self, config: K25Config, source: TensorSource, placement: ModelPlacement, vision: "VisionTower | None" = None
     ) -> None:
         super().__init__()
         check_ranks(config, placement.comm)
@@ -136,7 +136,7 @@ class K25Model(nn.Module):
             embeds, make_plan(batch, cache[0], self.config.text, self.rope, self.placement.ops), cache
         )
 
-    def run_layers(self, embeds: Tensor, plan: AttentionPlan, cache: Tensor | Sequence[Tensor]) -> Tensor:
+    def run_layers(self, embeds: Tensor, plan: StepAttention, cache: Tensor | Sequence[Tensor]) -> Tensor:
         """Compute a step like `forward`, with a given plan."""
         x, residual = embeds, None
         for layer, layer_cache in zip(self.layers, cache, strict=True):
@@ -185,7 +185,7 @@ def load_model(
         config = replace(config, text=replace(config.text, latent_norm_eps=latent_norm_eps))
     source = Checkpoint.open(model_dir)
     check_tensors(source, config)
-    place = Placement(
+    place = ModelPlacement(
         device=torch.device(device),
         dtype=find_dtype(dtype or config.dtype),
         comm=comm or OneRank(),

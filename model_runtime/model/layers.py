@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model_runtime.checkpoint.reader import TensorSource, copy_into
 from model_runtime.config.types import TextConfig
 from model_runtime.parallel.comm import shard_slice
-from model_runtime.placement import Placement
+from model_runtime.placement import ModelPlacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Weights:
     """Tensors under one prefix. Reading copies this rank's part from the file to the device."""
 
     source: TensorSource
-    placement: Placement
+    placement: ModelPlacement
     prefix: str = ""
 
     def under(self, name: str) -> "Weights":

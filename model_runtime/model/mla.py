@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model_runtime.config.types import TextConfig
-from model_runtime.model.batch import AttentionPlan, PrefillRun, find_softmax_scale
+from model_runtime.model.batch import PrefillRun, StepAttention, find_softmax_scale
 from model_runtime.model.layers import RmsNorm, Weights, freeze
 from model_runtime.ops.reference.norm import rotate
 from model_runtime.parallel.comm import shard_slice
@@ -51,7 +51,7 @@ class Mla(nn.Module):
             weights.read("o_proj.weight", (text.hidden_size, heads * text.v_head_dim), (slice(None), columns))
         )
 
-    def forward(self, x: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+    def forward(self, x: Tensor, plan: StepAttention, cache: Tensor) -> Tensor:
         """Write the tokens' latents, then attend.
 
         Args:
@@ -88,7 +88,7 @@ class Mla(nn.Module):
         q_nope, q_rope = q.split_with_sizes((self.text.qk_nope_head_dim, self.text.qk_rope_head_dim), dim=-1)
         return q_nope, rotate(q_rope, rotations)
 
-    def _decode(self, q_nope: Tensor, q_rope: Tensor, plan: AttentionPlan, cache: Tensor) -> Tensor:
+    def _decode(self, q_nope: Tensor, q_rope: Tensor, plan: StepAttention, cache: Tensor) -> Tensor:
         q = self._absorb(q_nope, q_rope)
         return self._leave(self.ops.mla_decode(q, cache, plan.decode, self.text.kv_lora_rank, self.scale))
 

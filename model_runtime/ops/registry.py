@@ -178,7 +178,9 @@ def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...
         ConfigError: If `kernels` is not one of `auto`, `torch`, `triton`, `autograd`.
     """
     if kernels not in ("auto", *MODULES):
-        raise ConfigError(f"{kernels!r} are no operators of this runtime. Use one of: auto, {', '.join(MODULES)}")
+        raise ConfigError(
+            f"{kernels!r} is not a set of operators of this runtime. Use one of: auto, {', '.join(MODULES)}"
+        )
     if kernels == "auto":
         kernels = "triton" if device.type == "cuda" and _is_there("triton") else "torch"
     return ("torch",) if kernels == "torch" else (kernels, "torch")

@@ -53,7 +53,7 @@ class OneRank:
         return tensor
 
 
-def shard_slice(total: int, comm: Comm, what: str) -> slice:
+def shard_slice(total: int, comm: Comm, name: str) -> slice:
     """Return this rank's share of `total` items.
 
     Raises:
@@ -62,7 +62,7 @@ def shard_slice(total: int, comm: Comm, what: str) -> slice:
     if total % comm.size:
         fitting = ", ".join(str(size) for size in range(1, total + 1) if total % size == 0 and size <= 64)
         raise CapacityError(
-            f"{total} {what} cannot be split over {comm.size} ranks equally. Use one of: {fitting} ranks"
+            f"{total} {name} cannot be split over {comm.size} ranks equally. Use one of: {fitting} ranks"
         )
     share = total // comm.size
     return slice(comm.rank * share, (comm.rank + 1) * share)

@@ -47,7 +47,7 @@ _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class ImageData:
     """The drawn part of a file: `data` of the same format with the same pixels.
 
     `size` (width, height) in px is known if the header was found; `orientation` is 1 to 8, by EXIF or XMP.
@@ -59,7 +59,7 @@ class Drawn:
     num_scans: int = 1
 
 
-def cut_down(data: bytes) -> Drawn:
+def cut_down(data: bytes) -> ImageData:
     """Return the drawn part of an image file; other files are returned unchanged.
 
     Raises:
@@ -74,12 +74,12 @@ def cut_down(data: bytes) -> Drawn:
             return _cut_gif(data)
         if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
             return _read_webp(data)
-        return _read_bmp(data) if data.startswith(b"BM") else Drawn(data=data)
+        return _read_bmp(data) if data.startswith(b"BM") else ImageData(data=data)
     except struct.error:  # it ends in the middle of a header; the decoder reports this
-        return Drawn(data=data[:64])
+        return ImageData(data=data[:64])
 
 
-def _cut_png(data: bytes) -> Drawn:
+def _cut_png(data: bytes) -> ImageData:
     kept, orientation, size, pos = [data[:8]], 1, None, 8
     for _ in _pieces("PNG", "chunks"):
         if pos + 8 > len(data):
@@ -97,16 +97,16 @@ def _cut_png(data: bytes) -> Drawn:
         if kind == b"IEND":
             break
         pos = end
-    return Drawn(data=b"".join(kept), size=size, orientation=orientation)
+    return ImageData(data=b"".join(kept), size=size, orientation=orientation)
 
 
-def _cut_jpeg(data: bytes) -> Drawn:
+def _cut_jpeg(data: bytes) -> ImageData:
     kept, orientation, size, scans, pos = [data[:2]], 1, None, 0, 2
     for _ in _pieces("JPEG", "segments"):
-        found = _JPEG_MARKER.search(data, pos)
-        if found is None:
+        match = _JPEG_MARKER.search(data, pos)
+        if match is None:
             break
-        pos, marker = found.start(), data[found.start() + 1]
+        pos, marker = match.start(), data[match.start() + 1]
         if marker in _JPEG_BARE:
             kept.append(data[pos : pos + 2])
             pos += 2
@@ -129,10 +129,10 @@ def _cut_jpeg(data: bytes) -> Drawn:
         if marker not in _JPEG_DROPPED:
             kept.append(data[pos:end])
         pos = end
-    return Drawn(data=b"".join(kept), size=size, orientation=orientation, num_scans=max(1, scans))
+    return ImageData(data=b"".join(kept), size=size, orientation=orientation, num_scans=max(1, scans))
 
 
-def _cut_gif(data: bytes) -> Drawn:
+def _cut_gif(data: bytes) -> ImageData:
     """Drop everything before the first image except its control block; decoders do not read the data after the
     image.
     """
@@ -141,8 +141,8 @@ def _cut_gif(data: bytes) -> Drawn:
     head, control = data[:pos], b""
     blocks = _pieces("GIF", "blocks before its first image")
     for _ in blocks:
-        found = _GIF_BLOCK.search(data, pos)
-        pos = found.start() if found else len(data)
+        match = _GIF_BLOCK.search(data, pos)
+        pos = match.start() if match else len(data)
         if data[pos : pos + 1] != b"!":
             break
         start, label = pos, data[pos + 1 : pos + 2]
@@ -153,10 +153,10 @@ def _cut_gif(data: bytes) -> Drawn:
         pos += 1
         if label == b"\xf9":
             control = data[start:pos]
-    return Drawn(data=head + control + data[pos:], size=(width, height))
+    return ImageData(data=head + control + data[pos:], size=(width, height))
 
 
-def _read_webp(data: bytes) -> Drawn:
+def _read_webp(data: bytes) -> ImageData:
     """Read size and orientation. Nothing is dropped, as the library decodes only the image."""
     size, orientation, pos = None, 1, 12
     for _ in _pieces("WebP", "chunks"):
@@ -171,7 +171,7 @@ def _read_webp(data: bytes) -> Drawn:
         elif kind == b"XMP " and orientation == 1:
             orientation = _xmp_orientation(data, body, body + length)
         pos = body + length + length % 2
-    return Drawn(data=data, size=size, orientation=orientation)
+    return ImageData(data=data, size=size, orientation=orientation)
 
 
 def _webp_size(kind: bytes, head: bytes) -> tuple[int, int] | None:
@@ -186,19 +186,19 @@ def _webp_size(kind: bytes, head: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _read_bmp(data: bytes) -> Drawn:
+def _read_bmp(data: bytes) -> ImageData:
     (header,) = struct.unpack_from("<I", data, 14)
     if header < 40:
-        return Drawn(data=data, size=struct.unpack_from("<HH", data, 18))
+        return ImageData(data=data, size=struct.unpack_from("<HH", data, 18))
     width, height, _, _, compression = struct.unpack_from("<iiHHI", data, 18)
     if compression in (1, 2) and len(data) > MAX_RLE_BYTES:
         text = f"the BMP is run-length coded and has {len(data)} bytes, at most {MAX_RLE_BYTES} are decoded"
         raise MediaError(f"{text}: send a PNG", code="media_too_large")
-    return Drawn(data=data, size=(abs(width), abs(height)))
+    return ImageData(data=data, size=(abs(width), abs(height)))
 
 
-def _pieces(kind: str, what: str) -> "_Counted":
-    return _Counted(f"the {kind} has more than {MAX_PIECES} {what}: save it anew")
+def _pieces(kind: str, noun: str) -> "_Counted":
+    return _Counted(f"the {kind} has more than {MAX_PIECES} {noun}: save it again with another program")
 
 
 class _Counted:
@@ -237,8 +237,8 @@ def _exif_orientation(data: bytes) -> int:
 
 
 def _xmp_orientation(data: bytes, start: int, end: int) -> int:
-    found = _XMP.search(data, start, end)
-    return int(found[1]) if found else 1
+    match = _XMP.search(data, start, end)
+    return int(match[1]) if match else 1
 
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
@@ -291,7 +291,7 @@ def decode_image(data: bytes, limits: MediaLimits) -> Image.Image:
         raise MediaError(text, code="invalid_media") from error
 
 
-def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
+def _check_drawn(drawn: ImageData, limits: MediaLimits) -> None:
     """Check by the header alone that an image does not take long to open or decode.
 
     Raises:
@@ -302,7 +302,7 @@ def _check_drawn(drawn: Drawn, limits: MediaLimits) -> None:
         check_pixels(width, height, limits)
     if drawn.num_scans > MAX_SCANS or drawn.num_scans * width * height > max(MAX_SCANNED_PIXELS, limits.max_pixels):
         text = f"the JPEG draws its {width} x {height} pixels in {drawn.num_scans} scans, which takes too long"
-        raise MediaError(f"{text}: save it anew", code="media_too_large")
+        raise MediaError(f"{text}: save it again with another program", code="media_too_large")
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -317,16 +317,16 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def check_bytes(size_bytes: int, limit_bytes: int, what: str) -> None:
+def check_bytes(size_bytes: int, limit_bytes: int, noun: str) -> None:
     """Check that data is not empty and not too large.
 
     Raises:
         MediaError: If it is.
     """
     if not size_bytes:
-        raise MediaError(f"the {what} is empty: 0 bytes", code="invalid_media")
+        raise MediaError(f"the {noun} is empty: 0 bytes", code="invalid_media")
     if size_bytes > limit_bytes:
-        text = f"the {what} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
+        text = f"the {noun} has {size_bytes} bytes, at most {limit_bytes} are taken: send a smaller one"
         raise MediaError(text, code="media_too_large")
 
 

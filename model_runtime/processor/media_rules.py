@@ -103,24 +103,28 @@ def load_media_options(model_dir: Path) -> MediaOptions:
     return parse_media_options(content, str(path))
 
 
-def parse_media_options(content: object, where: str) -> MediaOptions:
+def parse_media_options(content: object, source: str) -> MediaOptions:
     """Parse the object of the file.
 
     Raises:
         ConfigError: If a value has the wrong type, or requires something that this runtime does not support.
     """
-    found = content.get("media_proc_cfg") if isinstance(content, dict) else None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{where}: there is no object media_proc_cfg; is it the file of a Kimi K2.5 release?")
+    options = content.get("media_proc_cfg") if isinstance(content, dict) else None
+    if not isinstance(options, dict):
+        raise ConfigError(f"{source}: there is no object media_proc_cfg; is it the file of a Kimi K2.5 release?")
     for name, expected in FIXED.items():
-        if found.get(name, expected) != expected:
-            raise ConfigError(f"{where}: media_proc_cfg.{name} is {found[name]!r}; this runtime has {expected!r} only")
-    own = {each.name: found[each.name] for each in fields(MediaOptions) if each.name in found and each.name != "extra"}
+        if options.get(name, expected) != expected:
+            raise ConfigError(
+                f"{source}: media_proc_cfg.{name} is {options[name]!r}; this runtime has {expected!r} only"
+            )
+    own = {
+        each.name: options[each.name] for each in fields(MediaOptions) if each.name in options and each.name != "extra"
+    }
     for name, value in own.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or value <= 0 or (name != "sample_fps" and value != int(value)):
-            raise ConfigError(f"{where}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
-    extra = {name: value for name, value in found.items() if name not in own}
+            raise ConfigError(f"{source}: media_proc_cfg.{name} is {value!r}, expected a number above 0")
+    extra = {name: value for name, value in options.items() if name not in own}
     return MediaOptions(**own, extra=MappingProxyType(extra))
 
 
@@ -146,7 +150,7 @@ HASH_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ResizedShape:
     """Sizes in px, (width, height): after resizing, and with the black padding on the right and at the bottom."""
 
     resized: tuple[int, int]
@@ -158,7 +162,7 @@ class Fit:
         return (self.padded[0] // MERGED_PX) * (self.padded[1] // MERGED_PX)
 
 
-def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
+def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> ResizedShape:
     """Return the largest size within the limits that is not above the original.
 
     The limits apply before padding; padding may exceed `patch_limit`, as in the release.
@@ -174,10 +178,10 @@ def fit_size(width: int, height: int, patch_limit: int, side_limit: int) -> Fit:
     scale = min(1.0, math.sqrt(patch_limit / patches), side_px / width, side_px / height)
     resized = tuple(min(max(1, int(side * scale)), side_px) for side in (width, height))
     padded = tuple(-(-side // MERGED_PX) * MERGED_PX for side in resized)
-    return Fit(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
+    return ResizedShape(resized=(resized[0], resized[1]), padded=(padded[0], padded[1]))
 
 
-def make_item(images: list[Image.Image], fit: Fit) -> MediaItem:
+def make_item(images: list[Image.Image], fit: ResizedShape) -> MediaItem:
     """Resize (bicubic, antialiased) and pad RGB images, one or the frames of a chunk, into one item of one size."""
     width, height = fit.resized
     frames = np.zeros((len(images), fit.padded[1], fit.padded[0], 3), np.uint8)

@@ -21,9 +21,9 @@ from model_runtime.media import MediaItem
 from model_runtime.processor.decode import check_bytes, check_pixels, decode_image
 from model_runtime.processor.media_rules import (
     CHUNK_FRAMES,
-    Fit,
     MediaLimits,
     MediaOptions,
+    ResizedShape,
     fit_size,
     format_timestamp,
     load_media_options,
@@ -109,7 +109,7 @@ def read_index(source: bytes | Path, limits: MediaLimits) -> VideoIndex:
     if not packets:
         raise MediaError("the video has no frames", code="invalid_media")
     if fps <= 0:
-        raise MediaError("the video does not say how many frames a second it has", code="invalid_media")
+        raise MediaError("the video has no frame rate", code="invalid_media")
     times = sorted(time for time, _ in packets if time is not None)
     if not keeps_times or len(set(times)) != len(packets):  # no times, or duplicates: frames are found by counting
         return VideoIndex(fps=fps, times=(), key_times=(), num_frames=len(packets))
@@ -151,7 +151,7 @@ def decode_frames(
     Raises:
         MediaError: If none of them can be decoded.
     """
-    found = 0
+    count = 0
     with _open(source) as container:
         stream = _video_stream(container)
         stream.thread_type = "AUTO"
@@ -159,9 +159,9 @@ def decode_frames(
         stream.codec_context.options = {"max_pixels": str(2 * max_pixels)}
         reader = _by_time(container, stream, index, wanted) if index.times else _by_count(container, stream, wanted)
         for number, frame in reader:
-            found += 1
+            count += 1
             yield SampledFrame(index=number, image=frame.to_image())
-    if not found:
+    if not count:
         raise MediaError("no frame of the video can be decoded", code="invalid_media")
 
 
@@ -242,7 +242,7 @@ def _video_stream(container: Any) -> Any:
         raise MediaError("the file has no video stream", code="invalid_media")
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise MediaError("the video has a codec that is not known here", code="invalid_media")
+        raise MediaError("the video has an unsupported codec", code="invalid_media")
     return stream
 
 
@@ -262,7 +262,7 @@ class Processor:
         """
         return cls(options=load_media_options(Path(model_dir)), limits=limits or MediaLimits())
 
-    def fit(self, width: int, height: int, *, is_frame: bool = False) -> Fit:
+    def fit(self, width: int, height: int, *, is_frame: bool = False) -> ResizedShape:
         """Return the resized and padded sizes of an image (or a video frame) of `width` x `height` px."""
         limit = self.options.in_patch_limit_each_frame if is_frame else self.options.in_patch_limit
         return fit_size(width, height, limit, self.options.patch_limit_on_one_side)
@@ -291,8 +291,8 @@ class Processor:
         """
         for frame in frames:
             if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not frame.size:
-                found = f"{frame.dtype} of shape {frame.shape}"
-                raise MediaError(f"a video frame is {found}, expected uint8 of (height, width, 3)")
+                actual = f"{frame.dtype} of shape {frame.shape}"
+                raise MediaError(f"a video frame is {actual}, expected uint8 of (height, width, 3)")
         return self._chunk([Image.fromarray(frame) for frame in frames])
 
     def video(self, source: bytes | Path) -> tuple[tuple[str, MediaItem], ...]:

@@ -8,14 +8,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from model_runtime.engine.contract import EngineOutput, TokenLogprob
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.server.body import DrainingError, dump
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageCounter:
     """Token counts over all sequences of a request; a prompt that several choices share counts once."""
 
     num_choices: int = 1
@@ -56,10 +56,10 @@ Json = dict[str, Any]
 def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer, *, with_sampled: bool) -> list[Json]:
     """Return `logprobs.content` of a chat answer; `with_sampled` adds a flag for tokens chosen by the model."""
     return [
-        _entry(one.token_id, one.logprob, tokenizer)
-        | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in one.top]}
-        | ({"sampled": one.sampled} if with_sampled else {})
-        for one in logprobs
+        _entry(entry.token_id, entry.logprob, tokenizer)
+        | {"top_logprobs": [_entry(token_id, logprob, tokenizer) for token_id, logprob in entry.top]}
+        | ({"sampled": entry.sampled} if with_sampled else {})
+        for entry in logprobs
     ]
 
 
@@ -81,15 +81,15 @@ def text_logprobs(
         offset += len(text)
     return {
         "tokens": texts,
-        "token_logprobs": [None if one is None else finite(one.logprob) for one in logprobs],
+        "token_logprobs": [None if logprob is None else finite(logprob.logprob) for logprob in logprobs],
         "top_logprobs": [
-            {token_text(token_id, tokenizer): finite(logprob) for token_id, logprob in one.top}
-            if one and one.top
+            {token_text(token_id, tokenizer): finite(logprob) for token_id, logprob in entry.top}
+            if entry and entry.top
             else None
-            for one in logprobs
+            for entry in logprobs
         ],
         "text_offset": offsets,
-        **({"sampled": [one is not None and one.sampled for one in logprobs]} if with_sampled else {}),
+        **({"sampled": [logprob is not None and logprob.sampled for logprob in logprobs]} if with_sampled else {}),
     }
 
 
@@ -97,12 +97,12 @@ def prompt_logprobs_json(logprobs: Sequence[TokenLogprob | None], tokenizer: Tok
     """Return one entry per prompt token: by id, its own first, then the most likely; None for the first token."""
     return [
         None
-        if one is None
+        if entry is None
         else {
             str(token_id): {"logprob": finite(logprob), "decoded_token": token_text(token_id, tokenizer)}
-            for token_id, logprob in [(one.token_id, one.logprob), *one.top]
+            for token_id, logprob in [(entry.token_id, entry.logprob), *entry.top]
         }
-        for one in logprobs
+        for entry in logprobs
     ]
 
 
@@ -129,7 +129,7 @@ def format_event(data: object) -> bytes:
     return b"data: " + dump(data) + b"\n\n"
 
 
-class Reply(Protocol):
+class ReplyBuilder(Protocol):
     """Interface of an answer in progress."""
 
     def take(self, index: int, output: EngineOutput) -> bytes:
@@ -172,14 +172,14 @@ def fingerprint(model: str) -> str:
     return "fp_" + hashlib.sha256(f"model_runtime 1 {model}".encode()).hexdigest()[:12]
 
 
-def check_stream_options(asked: SamplingFields) -> None:
+def check_stream_options(body: SamplingFields) -> None:
     """Check that stream options are given only with a stream.
 
     Raises:
         RequestError: If they are given without a stream.
     """
-    if asked.stream_options is not None and not asked.stream:
-        raise RequestError("stream_options is set; expected stream: true beside it", param="stream_options")
+    if body.stream_options is not None and not body.stream:
+        raise InvalidRequestError("stream_options is set; expected stream: true as well", param="stream_options")
 
 
 def check_output(output: EngineOutput) -> None:
@@ -189,6 +189,6 @@ def check_output(output: EngineOutput) -> None:
         RequestError: If it failed in the engine, or was cancelled there.
     """
     if output.finish_reason == "error":
-        raise RequestError(f"the engine failed: {output.error}", code="engine_error", status=500)
+        raise InvalidRequestError(f"the engine failed: {output.error}", code="engine_error", status=500)
     if output.finish_reason == "aborted":
         raise DrainingError(1.0)

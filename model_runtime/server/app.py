@@ -18,12 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model_runtime.engine.contract import EngineClient
-from model_runtime.errors import RequestError, RuntimeFault
+from model_runtime.errors import InvalidRequestError, RuntimeFault
 from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, status_of
 from model_runtime.server.chat_completions import complete_chat
 from model_runtime.server.completions import complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
-from model_runtime.server.metrics import AccessLogRecord, Metrics, make_request_id
+from model_runtime.server.metrics import AccessLogRecord, ServerMetrics, make_request_id
 from model_runtime.server.options import ServerOptions
 from model_runtime.server.responses import state_of
 from model_runtime.server.schemas import (
@@ -52,7 +52,7 @@ _SHOWN_PATH_CHARS = 120
 class RequestMiddleware:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, *, options: ServerOptions, metrics: Metrics, drain: Drain) -> None:
+    def __init__(self, app: ASGIApp, *, options: ServerOptions, metrics: ServerMetrics, drain: Drain) -> None:
         self._app = app
         self._options = options
         self._metrics = metrics
@@ -90,7 +90,7 @@ class RequestMiddleware:
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             self._check(scope, headers)
-        except RequestError as error:
+        except InvalidRequestError as error:
             await _refuse(error, send)
         else:
             await self._app(scope, self._limited(receive), send)
@@ -109,18 +109,18 @@ class RequestMiddleware:
         digest = _digest(key.strip())
         matches = [hmac.compare_digest(digest, known) for known in self._key_digests]
         if kind.lower() != "bearer" or not any(matches):
-            found = "an unknown key" if header else "no key"
-            text = f"found {found}; expected the header 'Authorization: Bearer KEY' with a key of this server"
-            raise RequestError(text, code="invalid_api_key", status=401)
+            problem = "an unknown key" if header else "no key"
+            text = f"found {problem}; expected the header 'Authorization: Bearer KEY' with a key of this server"
+            raise InvalidRequestError(text, code="invalid_api_key", status=401)
 
     def _limited(self, receive: Receive) -> Receive:
-        most, found = self._options.max_body_bytes, 0
+        most, size_bytes = self._options.max_body_bytes, 0
 
         async def receive_limited() -> Message:
-            nonlocal found
+            nonlocal size_bytes
             message = await receive()
-            found += len(message.get("body", b""))
-            if found > most:
+            size_bytes += len(message.get("body", b""))
+            if size_bytes > most:
                 raise _too_large(most)
             return message
 
@@ -131,12 +131,12 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
-def _too_large(most: int) -> RequestError:
+def _too_large(most: int) -> InvalidRequestError:
     text = f"the body is larger than {most} bytes; send fewer or smaller images"
-    return RequestError(text, code="request_too_large", status=413)
+    return InvalidRequestError(text, code="request_too_large", status=413)
 
 
-async def _refuse(error: RequestError, send: Send) -> None:
+async def _refuse(error: InvalidRequestError, send: Send) -> None:
     body = dump(error_body(error))
     headers: dict[str, Any] = {"content-type": "application/json", "content-length": str(len(body))}
     if error.status == 401:
@@ -157,7 +157,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
         engine=engine,
         media=MediaReader(processor, options.media),
         options=options,
-        metrics=Metrics(engine),
+        metrics=ServerMetrics(engine),
         drain=Drain(),
         started_s=int(time.time()),
     )
@@ -172,7 +172,7 @@ def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOpt
     )
     app.state.server = state
     _add_routes(app)
-    for kind in (RequestError, RuntimeFault):
+    for kind in (InvalidRequestError, RuntimeFault):
         app.add_exception_handler(kind, _show_error)
     app.add_exception_handler(ClientGoneError, _show_nothing)
     app.add_exception_handler(HTTPException, _show_http_error)
@@ -239,7 +239,7 @@ def _add_routes(app: FastAPI) -> None:
     get("/version", show_version, VersionAnswer)
 
 
-def _error(error: RequestError | RuntimeFault, headers: dict[str, str] | None = None) -> Response:
+def _error(error: InvalidRequestError | RuntimeFault, headers: dict[str, str] | None = None) -> Response:
     return Response(
         dump(error_body(error)),
         status_code=status_of(error),
@@ -248,7 +248,7 @@ def _error(error: RequestError | RuntimeFault, headers: dict[str, str] | None = 
 
 
 async def _show_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError | RuntimeFault)
+    assert isinstance(error, InvalidRequestError | RuntimeFault)
     return _error(error)
 
 
@@ -261,13 +261,13 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
     path = request.url.path.encode("unicode_escape").decode()[:120]
     text = f"{request.method} {path}: {error.detail}; GET /openapi.json lists what there is"
-    return _error(RequestError(text, code=code, status=error.status_code), dict(error.headers or {}))
+    return _error(InvalidRequestError(text, code=code, status=error.status_code), dict(error.headers or {}))
 
 
 async def _show_bug(request: Request, error: Exception) -> Response:
     text = "the server failed; its log has the reason under this request's x-request-id"
     record: AccessLogRecord = request.state.access_log_record
-    return _error(RequestError(text, code="internal_error", status=500), {"x-request-id": record.request_id})
+    return _error(InvalidRequestError(text, code="internal_error", status=500), {"x-request-id": record.request_id})
 
 
 METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
@@ -279,7 +279,7 @@ async def show_health(request: Request) -> Response:
     reason = "the server is shutting down" if state.drain.is_draining else state.engine.fault
     if reason is None:
         return JSONResponse({"status": "ok"})
-    error = RequestError(reason, code="unhealthy", status=503)
+    error = InvalidRequestError(reason, code="unhealthy", status=503)
     return JSONResponse(error_body(error) | {"status": "unhealthy"}, status_code=503)
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
-from model_runtime.errors import BusyError, RequestError, RuntimeFault
+from model_runtime.errors import BusyError, InvalidRequestError, RuntimeFault
 from model_runtime.server.schemas import OpenModel
 
 Json = dict[str, Any]
@@ -34,21 +34,21 @@ class DrainingError(BusyError):
         self.status, self.code = 503, "shutting_down"
 
 
-def error_body(error: RequestError | RuntimeFault) -> Json:
+def error_body(error: InvalidRequestError | RuntimeFault) -> Json:
     """Return the error body for a client."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    if isinstance(error, RequestError):
+    if isinstance(error, InvalidRequestError):
         return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}
     return {"error": {"message": str(error), "type": kind, "param": None, "code": "engine_unavailable"}}
 
 
-def status_of(error: RequestError | RuntimeFault) -> int:
+def status_of(error: InvalidRequestError | RuntimeFault) -> int:
     """Return the HTTP status: the request error's own, or 503 for a server error that may be temporary."""
-    return error.status if isinstance(error, RequestError) else 503
+    return error.status if isinstance(error, InvalidRequestError) else 503
 
 
-def error_headers(error: RequestError | RuntimeFault) -> dict[str, str]:
+def error_headers(error: InvalidRequestError | RuntimeFault) -> dict[str, str]:
     """Return the headers of an error: when to retry."""
     if isinstance(error, BusyError):
         return {"retry-after": str(max(1, round(error.retry_after_s)))}
@@ -61,14 +61,14 @@ def dump(body: Any) -> bytes:
     return (text if text.isascii() else text.translate(_OTHER_LINE_ENDS)).encode()
 
 
-Asked = TypeVar("Asked", bound=OpenModel)
+RequestModel = TypeVar("RequestModel", bound=OpenModel)
 
 _INLINE_BYTES = 64 * 1024
 _SHOWN_CHARS = 60
 _SHOWN_FIELDS = 20
 
 
-async def read_body(request: Request, model: type[Asked], *, timeout_s: float) -> Asked:
+async def read_body(request: Request, model: type[RequestModel], *, timeout_s: float) -> RequestModel:
     """Read and validate a JSON body; large ones are parsed in a thread.
 
     Raises:
@@ -80,7 +80,7 @@ async def read_body(request: Request, model: type[Asked], *, timeout_s: float) -
             raw = await request.body()
     except TimeoutError:
         text = f"the body did not arrive within {timeout_s:g} s; send it faster, or less of it"
-        raise RequestError(text, code="request_timeout", status=408) from None
+        raise InvalidRequestError(text, code="request_timeout", status=408) from None
     except ClientDisconnect:
         raise ClientGoneError from None
     if len(raw) <= _INLINE_BYTES:
@@ -88,7 +88,7 @@ async def read_body(request: Request, model: type[Asked], *, timeout_s: float) -
     return await asyncio.to_thread(parse_body, raw, model)
 
 
-def parse_body(raw: bytes, model: type[Asked]) -> Asked:
+def parse_body(raw: bytes, model: type[RequestModel]) -> RequestModel:
     """Parse JSON text to a model.
 
     Raises:
@@ -106,30 +106,30 @@ def ignored_fields(names: list[str]) -> str:
     return ", ".join(shown + (["..."] if len(names) > _SHOWN_FIELDS else []))
 
 
-def _wrong_field(error: ValidationError, raw: bytes) -> RequestError:
+def _wrong_field(error: ValidationError, raw: bytes) -> InvalidRequestError:
     first, *others = error.errors(include_url=False)
     if first["type"] == "json_invalid":
-        return RequestError(
+        return InvalidRequestError(
             f"the body is not valid JSON: {first['msg'].removeprefix('Invalid JSON: ')}", code="invalid_json"
         )
-    same_field = [one for one in others if one["loc"][:1] == first["loc"][:1]]  # including branches of a union
-    first = max([first, *same_field], key=lambda one: len(one["loc"]))
+    same_field = [other for other in others if other["loc"][:1] == first["loc"][:1]]  # including branches of a union
+    first = max([first, *same_field], key=lambda error: len(error["loc"]))
     path = ".".join(_path(first["loc"], raw))
     rest = f" ({len(others)} more)" if others else ""
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
-    return RequestError(f"{path or 'body'}: {_say(first)}{rest}", param=path or None, code=code)
+    return InvalidRequestError(f"{path or 'body'}: {_say(first)}{rest}", param=path or None, code=code)
 
 
 def _say(error: ErrorDetails) -> str:
     """Describe the found and the expected value."""
-    said = error["msg"][:1].lower() + error["msg"][1:]
+    message = error["msg"][:1].lower() + error["msg"][1:]
     match error["type"]:
         case "missing":
-            return said
+            return message
         case "union_tag_invalid":
             return f"found type {_shorten(error['ctx']['tag'])}, expected one of {error['ctx']['expected_tags']}"
         case _:
-            return f"found {_shorten(error['input'])}, expected: {said}"
+            return f"found {_shorten(error['input'])}, expected: {message}"
 
 
 def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:

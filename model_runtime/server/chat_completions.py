@@ -12,7 +12,7 @@ from model_runtime.chat.parser import (
     Problem,
     ReasoningText,
     ReplyParser,
-    Summary,
+    ReplySummary,
     ToolCallArguments,
     ToolCallStart,
     collect_reply,
@@ -22,7 +22,7 @@ from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogp
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    Usage,
+    UsageCounter,
     chat_logprobs,
     check_stream_options,
     format_event,
@@ -31,8 +31,8 @@ from model_runtime.server.body import dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import ChatPrompt, ToolUse, chat_params, load_tools, read_flags, read_prompt
 from model_runtime.server.responses import (
-    Answer,
     Prepared,
+    StreamingAnswer,
     make_answer,
     make_choices,
     make_reply_id,
@@ -49,11 +49,11 @@ Json = dict[str, Any]
 class ChatChoice:
     """One sequence of a chat answer."""
 
-    def __init__(self, index: int, asked: ChatRequest, tools: ToolUse, chat: ChatPrompt, tokenizer: Tokenizer) -> None:
+    def __init__(self, index: int, body: ChatRequest, tools: ToolUse, chat: ChatPrompt, tokenizer: Tokenizer) -> None:
         reading = ParserOptions(starts_in_reasoning=chat.thinking, tools=tools.declared, special=tokenizer.special)
         self._index = index
         self._parser = ReplyParser(reading)
-        self._asked = asked
+        self._asked = body
         self._tools = tools
         self._call_ids = chat.call_ids
         self._tokenizer = tokenizer
@@ -109,7 +109,7 @@ class ChatChoice:
 
     def whole(self) -> Json:
         """Return the choice of an answer that is not streamed."""
-        reply = collect_reply(self._events, Summary())
+        reply = collect_reply(self._events, ReplySummary())
         message: Json = {"role": "assistant", "content": reply.content, "refusal": None}
         if reply.reasoning is not None:
             message["reasoning_content"] = reply.reasoning
@@ -190,16 +190,16 @@ class ChatReply:
         self,
         head: ReplyHead,
         choices: list[ChatChoice],
-        asked: ChatRequest,
+        body: ChatRequest,
         prompt_ids: tuple[int, ...],
         record: AccessLogRecord,
     ) -> None:
         self._head = head
         self._choices = choices
-        self._asked = asked
+        self._asked = body
         self._prompt_ids = prompt_ids
         self._record = record
-        self._usage = record.usage = Usage(len(choices))
+        self._usage = record.usage = UsageCounter(len(choices))
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add an output of one choice. See `Reply.take`."""
@@ -237,30 +237,30 @@ class ChatReply:
         return extra
 
 
-async def complete_chat(request: Request) -> Answer:
+async def complete_chat(request: Request) -> StreamingAnswer:
     """Handle a chat request."""
     state = state_of(request)
-    asked = await read_body(request, ChatRequest, timeout_s=state.options.body_timeout_s)
-    return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))
+    body = await read_body(request, ChatRequest, timeout_s=state.options.body_timeout_s)
+    return make_answer(state, body, lambda: _prepare(state, body, record_of(request)))
 
 
-async def _prepare(state: ServerState, asked: ChatRequest, record: AccessLogRecord) -> Prepared:
-    model = state.check_model(asked.model)
-    check_stream_options(asked)
-    flags = read_flags(asked)
-    tools = await load_tools(asked, state.options.max_tools)
-    params = chat_params(asked, thinking=flags["thinking"], grammar=tools.grammar)
+async def _prepare(state: ServerState, body: ChatRequest, record: AccessLogRecord) -> Prepared:
+    model = state.check_model(body.model)
+    check_stream_options(body)
+    flags = read_flags(body)
+    tools = await load_tools(body, state.options.max_tools)
+    params = chat_params(body, thinking=flags["thinking"], grammar=tools.grammar)
     tokenizer = state.engine.tokenizer
     most_tokens = state.engine.card.max_prompt_len
-    chat = await read_prompt(asked, flags, tools.declared, state.media, tokenizer, most_tokens=most_tokens)
+    chat = await read_prompt(body, flags, tools.declared, state.media, tokenizer, most_tokens=most_tokens)
     reply_id = make_reply_id("chatcmpl")
     request = EngineRequest(
         request_id=reply_id,
         prompt=chat.prompt,
         params=params,
         starts_in_reasoning=chat.thinking,
-        priority=asked.priority or 0,
+        priority=body.priority or 0,
     )
-    choices = [ChatChoice(index, asked, tools, chat, tokenizer) for index in range(asked.n or 1)]
-    head = ReplyHead(reply_id, "chat.completion.chunk" if asked.stream else "chat.completion", model)
-    return make_choices(request, asked.n or 1), ChatReply(head, choices, asked, chat.prompt.token_ids, record)
+    choices = [ChatChoice(index, body, tools, chat, tokenizer) for index in range(body.n or 1)]
+    head = ReplyHead(reply_id, "chat.completion.chunk" if body.stream else "chat.completion", model)
+    return make_choices(request, body.n or 1), ChatReply(head, choices, body, chat.prompt.token_ids, record)

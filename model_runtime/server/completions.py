@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
-    Usage,
+    UsageCounter,
     check_stream_options,
     format_event,
     prompt_logprobs_json,
@@ -23,9 +23,9 @@ from model_runtime.server.body import Json, dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import load_tools, read_flags, read_prompt, text_params
 from model_runtime.server.responses import (
-    Answer,
     Prepared,
     RequestDeadline,
+    StreamingAnswer,
     make_answer,
     make_choices,
     make_reply_id,
@@ -38,7 +38,7 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 
 @dataclass(slots=True)
-class _Piece:
+class _UnsentOutput:
     """Output of a choice that has not been returned yet."""
 
     text: str = ""
@@ -50,12 +50,12 @@ class _Piece:
 class TextChoice:
     """One sequence of a completion."""
 
-    def __init__(self, index: int, prompt_ids: tuple[int, ...], asked: TextRequest, tokenizer: Tokenizer) -> None:
+    def __init__(self, index: int, prompt_ids: tuple[int, ...], body: TextRequest, tokenizer: Tokenizer) -> None:
         self._index = index
         self._prompt_ids = prompt_ids
-        self._asked = asked
+        self._asked = body
         self._tokenizer = tokenizer
-        self._piece = _Piece()
+        self._piece = _UnsentOutput()
         self._offset = 0
         self._has_begun = False
         self._first_extras: Json = {}
@@ -99,7 +99,7 @@ class TextChoice:
         if self._asked.return_token_ids:
             choice["token_ids"] = piece.token_ids
         choice |= self._first_extras
-        self._piece, self._first_extras = _Piece(), {}
+        self._piece, self._first_extras = _UnsentOutput(), {}
         return choice
 
     def _begin(self, output: EngineOutput) -> None:
@@ -124,12 +124,12 @@ class TextChoice:
 class TextReply:
     """Answer to a completion request."""
 
-    def __init__(self, head: ReplyHead, choices: list[TextChoice], asked: TextRequest, record: AccessLogRecord) -> None:
+    def __init__(self, head: ReplyHead, choices: list[TextChoice], body: TextRequest, record: AccessLogRecord) -> None:
         self._head = head
         self._choices = choices
-        self._asked = asked
+        self._asked = body
         self._record = record
-        self._usage = record.usage = Usage(asked.n or 1)
+        self._usage = record.usage = UsageCounter(body.n or 1)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
         """Add an output of one choice. See `Reply.take`."""
@@ -160,58 +160,58 @@ class TextReply:
         return {"usage": self._usage.to_json() if self._asked.usage_always else None}
 
 
-async def complete_text(request: Request) -> Answer:
+async def complete_text(request: Request) -> StreamingAnswer:
     """Handle a completion request with text or token ids."""
     state = state_of(request)
-    asked = await read_body(request, TextRequest, timeout_s=state.options.body_timeout_s)
-    return make_answer(state, asked, lambda: _prepare(state, asked, record_of(request)))
+    body = await read_body(request, TextRequest, timeout_s=state.options.body_timeout_s)
+    return make_answer(state, body, lambda: _prepare(state, body, record_of(request)))
 
 
-async def _prepare(state: ServerState, asked: TextRequest, record: AccessLogRecord) -> Prepared:
-    model = state.check_model(asked.model)
-    params = text_params(asked)
-    check_stream_options(asked)
+async def _prepare(state: ServerState, body: TextRequest, record: AccessLogRecord) -> Prepared:
+    model = state.check_model(body.model)
+    params = text_params(body)
+    check_stream_options(body)
     tokenizer = state.engine.tokenizer
-    prompts = await run_in_thread(read_prompts, asked, tokenizer, state.engine.card.max_prompt_len)
-    n, reply_id = asked.n or 1, make_reply_id("cmpl")
+    prompts = await run_in_thread(read_prompts, body, tokenizer, state.engine.card.max_prompt_len)
+    n, reply_id = body.n or 1, make_reply_id("cmpl")
     requests: list[EngineRequest] = []
     for number, token_ids in enumerate(prompts):
         request = EngineRequest(
             request_id=f"{reply_id}-{number}",
             prompt=Prompt(token_ids=tuple(token_ids)),
             params=params,
-            priority=asked.priority or 0,
+            priority=body.priority or 0,
         )
         requests += make_choices(request, n)
-    choices = [TextChoice(i, one.prompt.token_ids, asked, tokenizer) for i, one in enumerate(requests)]
+    choices = [TextChoice(i, sequence.prompt.token_ids, body, tokenizer) for i, sequence in enumerate(requests)]
     head = ReplyHead(reply_id, "text_completion", model)
-    return requests, TextReply(head, choices, asked, record)
+    return requests, TextReply(head, choices, body, record)
 
 
-def read_prompts(asked: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
+def read_prompts(body: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
     """Return the token ids of each prompt.
 
     Raises:
         RequestError: If there are too many, one is empty or too long, or one has media placeholders.
     """
-    given = asked.prompt
-    texts = [given] if isinstance(given, str) else [one for one in given if isinstance(one, str)]
-    lists = [one for one in given if isinstance(one, list)]
+    prompt = body.prompt
+    texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
+    lists = [item for item in prompt if isinstance(item, list)]
     num_prompts = len(texts) or len(lists) or 1
-    if num_prompts * (asked.n or 1) > MAX_CHOICES:
-        text = f"{num_prompts} prompts with n {asked.n or 1} make more than {MAX_CHOICES} choices; send fewer"
-        raise RequestError(text, param="prompt")
-    encode = tokenizer.encode_with_special if asked.parse_special_tokens else tokenizer.encode
+    if num_prompts * (body.n or 1) > MAX_CHOICES:
+        text = f"{num_prompts} prompts with n {body.n or 1} make more than {MAX_CHOICES} choices; send fewer"
+        raise InvalidRequestError(text, param="prompt")
+    encode = tokenizer.encode_with_special if body.parse_special_tokens else tokenizer.encode
     prompts = [encode(text, TokenBudget(most_tokens)) for text in texts]
-    if not texts and not isinstance(given, str):
-        prompts = lists or [[one for one in given if isinstance(one, int)]]
+    if not texts and not isinstance(prompt, str):
+        prompts = lists or [[item for item in prompt if isinstance(item, int)]]
     for token_ids in prompts:
         TokenBudget(most_tokens).spend(len(token_ids))
         if not token_ids:
-            raise RequestError("the prompt is empty; expected one token or more", param="prompt")
+            raise InvalidRequestError("the prompt is empty; expected one token or more", param="prompt")
         if tokenizer.special.media_pad in token_ids:
             text = "the prompt holds <|media_pad|>, for which there is no image here; send images to the chat endpoint"
-            raise RequestError(text, param="prompt")
+            raise InvalidRequestError(text, param="prompt")
     return prompts
 
 
@@ -222,41 +222,41 @@ MOST_CONTEXTS = 4
 async def tokenize(request: Request) -> Response:
     """Return token ids of a text, or of a conversation rendered by the template; up to four times the context."""
     state = state_of(request)
-    asked = await read_body(request, TokenizeRequest, timeout_s=state.options.body_timeout_s)
-    state.check_model(asked.model)
-    if (asked.prompt is None) == (asked.chat is None):
-        raise RequestError("expected prompt or messages, one of them", param="prompt")
+    body = await read_body(request, TokenizeRequest, timeout_s=state.options.body_timeout_s)
+    state.check_model(body.model)
+    if (body.prompt is None) == (body.chat is None):
+        raise InvalidRequestError("expected prompt or messages, one of them", param="prompt")
     async with _attend(request, state):
-        ids = await _count(asked, state)
+        ids = await _count(body, state)
         shown = {"count": len(ids), "max_model_len": state.engine.card.max_model_len, "tokens": ids}
         return await _make_answer(lambda: shown)
 
 
-async def _count(asked: TokenizeRequest, state: ServerState) -> list[int]:
+async def _count(body: TokenizeRequest, state: ServerState) -> list[int]:
     tokenizer, most = state.engine.tokenizer, MOST_CONTEXTS * state.engine.card.max_model_len
-    if asked.chat is None:
-        return await run_in_thread(tokenizer.encode, asked.prompt or "", TokenBudget(most))
-    tools = await load_tools(asked.chat, state.options.max_tools)
-    flags = read_flags(asked.chat)
-    chat = await read_prompt(asked.chat, flags, tools.declared, state.media, tokenizer, most_tokens=most)
+    if body.chat is None:
+        return await run_in_thread(tokenizer.encode, body.prompt or "", TokenBudget(most))
+    tools = await load_tools(body.chat, state.options.max_tools)
+    flags = read_flags(body.chat)
+    chat = await read_prompt(body.chat, flags, tools.declared, state.media, tokenizer, most_tokens=most)
     return list(chat.prompt.token_ids)
 
 
 async def detokenize(request: Request) -> Response:
     """Return the text of token ids, with control tokens by their names."""
     state = state_of(request)
-    asked = await read_body(request, DetokenizeRequest, timeout_s=state.options.body_timeout_s)
-    state.check_model(asked.model)
+    body = await read_body(request, DetokenizeRequest, timeout_s=state.options.body_timeout_s)
+    state.check_model(body.model)
     most, vocab_size = MOST_CONTEXTS * state.engine.card.max_model_len, state.engine.card.vocab_size
-    if len(asked.tokens) > most:
-        raise RequestError(f"there are {len(asked.tokens)} tokens; at most {most} are decoded", param="tokens")
+    if len(body.tokens) > most:
+        raise InvalidRequestError(f"there are {len(body.tokens)} tokens; at most {most} are decoded", param="tokens")
 
     def decode() -> Json:
-        wrong = next((token_id for token_id in asked.tokens if token_id >= vocab_size), None)
+        wrong = next((token_id for token_id in body.tokens if token_id >= vocab_size), None)
         if wrong is not None:
             text = f"token id {wrong} is outside the vocabulary; expected 0 to {vocab_size - 1}"
-            raise RequestError(text, param="tokens")
-        return {"prompt": state.engine.tokenizer.decode(asked.tokens)}
+            raise InvalidRequestError(text, param="tokens")
+        return {"prompt": state.engine.tokenizer.decode(body.tokens)}
 
     return await _make_answer(decode)
 

@@ -23,7 +23,7 @@ from urllib.parse import urljoin, urlsplit
 
 from model_runtime.cancellation import run_in_thread
 from model_runtime.chat.messages import ImagePart, VideoPart
-from model_runtime.errors import MediaError, RequestError, require
+from model_runtime.errors import InvalidRequestError, MediaError, require
 from model_runtime.media import MediaItem
 from model_runtime.server.options import MediaAccess
 from model_runtime.server.schemas import ImageIn, VideoIn
@@ -50,9 +50,9 @@ def read_data_url(url: str, kind: str, *, max_bytes: int) -> bytes:
     if head is None or not head["base64"]:
         shown = url[:40].split(",")[0]
         raise MediaError(f"found {shown!r}; expected data:{kind}/...;base64,...", code="invalid_data_url")
-    found = (head["type"] or _ANY_TYPE).lower()
-    if found != _ANY_TYPE and not found.startswith(f"{kind}/"):
-        raise MediaError(f"the data URL is of type {found}; expected {kind}/...", code="invalid_media_type")
+    media_type = (head["type"] or _ANY_TYPE).lower()
+    if media_type != _ANY_TYPE and not media_type.startswith(f"{kind}/"):
+        raise MediaError(f"the data URL is of type {media_type}; expected {kind}/...", code="invalid_media_type")
     if (len(url) - comma) * 3 // 4 > max_bytes + _MAX_HEAD_CHARS + len(url) // 50:  # allowance for line ends
         raise too_large(kind, max_bytes)
     data = _decode(url[comma + 1 :], kind)
@@ -96,10 +96,10 @@ async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
             httpx.AsyncClient(trust_env=False, timeout=access.fetch_timeout_s) as client,
         ):
             for _ in range(1 + MAX_REDIRECTS):
-                found = await _get(client, url, kind, access)
-                if isinstance(found, bytes):
-                    return found
-                url = urljoin(url, found)
+                response = await _get(client, url, kind, access)
+                if isinstance(response, bytes):
+                    return response
+                url = urljoin(url, response)
     except TimeoutError:
         raise _failed(kind, f"it did not come within {access.fetch_timeout_s:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
@@ -162,7 +162,7 @@ def is_public(address: Address) -> bool:
         if spoken_to is not None:
             return is_public(spoken_to)
         tunnelled = (address.sixtofour, *(address.teredo or ()))
-        if any(one is not None and not is_public(one) for one in tunnelled):
+        if any(address is not None and not is_public(address) for address in tunnelled):
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
@@ -211,13 +211,13 @@ class MediaReader:
         most = self._access.max_items
         if len(parts) > most:
             text = f"the request has {len(parts)} images and videos; at most {most} are taken"
-            raise RequestError(text, param="messages", code="too_many_images")
+            raise InvalidRequestError(text, param="messages", code="too_many_images")
         loaded = await asyncio.gather(*(self._read(path, part) for path, part in parts), return_exceptions=True)
         done: list[Loaded] = []
-        for one in loaded:
-            if isinstance(one, BaseException):
-                raise one
-            done.append(one)
+        for item in loaded:
+            if isinstance(item, BaseException):
+                raise item
+            done.append(item)
         return done
 
     async def _read(self, path: str, part: ImageIn | VideoIn) -> Loaded:

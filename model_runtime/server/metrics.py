@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from model_runtime.engine.contract import EngineClient, EngineStats
-from model_runtime.server.answer_parts import Usage
+from model_runtime.server.answer_parts import UsageCounter
 
 LOG = logging.getLogger("model_runtime.access")
 
@@ -41,7 +41,7 @@ class AccessLogRecord:
     path: str
     status: int = 0
     late_status: int | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageCounter = field(default_factory=UsageCounter)
     finish_reasons: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     started_s: float = field(default_factory=time.perf_counter)
@@ -67,9 +67,9 @@ class AccessLogRecord:
         )
 
 
-def make_request_id(given: str) -> str:
+def make_request_id(client_id: str) -> str:
     """Return the client's id if it is short printable ASCII, otherwise a new one."""
-    return given if _GIVEN_ID.fullmatch(given) else f"req-{uuid.uuid4().hex}"
+    return client_id if _GIVEN_ID.fullmatch(client_id) else f"req-{uuid.uuid4().hex}"
 
 
 PREFIX = "k25_"
@@ -101,7 +101,7 @@ _TIMES = {
 class _EngineCollector:
     """Collector of the engine's current counters."""
 
-    def __init__(self, metrics: "Metrics") -> None:
+    def __init__(self, metrics: "ServerMetrics") -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
@@ -116,7 +116,7 @@ class _EngineCollector:
             yield CounterMetricFamily(PREFIX + name, text, value=getattr(stats, counter))
 
 
-class Metrics:
+class ServerMetrics:
     """All metrics of one server."""
 
     def __init__(self, engine: EngineClient) -> None:

@@ -12,7 +12,7 @@ from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, T
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.server.media import Loaded, MediaReader
 from model_runtime.server.schemas import (
@@ -43,9 +43,9 @@ async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict
         RequestError: If there are too many images and videos.
         MediaError: If an image or video cannot be loaded.
     """
-    found = list(_media(messages))
-    loaded = await reader.read(found) if found else []
-    return {path: part for (path, _), part in zip(found, loaded, strict=True)}
+    items = list(_media(messages))
+    loaded = await reader.read(items) if items else []
+    return {path: part for (path, _), part in zip(items, loaded, strict=True)}
 
 
 def make_messages(messages: Sequence[MessageIn], loaded: Mapping[str, Loaded]) -> list[ChatMessage]:
@@ -114,32 +114,36 @@ class ChatPrompt:
     call_ids: IdMap
 
 
-def read_flags(asked: ChatRequest) -> dict[str, bool]:
+def read_flags(body: ChatRequest) -> dict[str, bool]:
     """Return the template's flags; there are three ways to set `thinking`.
 
     Raises:
         RequestError: If a flag is not a boolean, or is set to different values.
     """
     flags: dict[str, Any] = {}
-    for name, value in (asked.chat_template_kwargs or {}).items():
+    for name, value in (body.chat_template_kwargs or {}).items():
         path = f"chat_template_kwargs.{name[:64]}"
         if name not in _TEMPLATE_FLAGS:
             known = " and ".join(_TEMPLATE_FLAGS)
-            raise RequestError(f"{path}: the template has no such flag; it has {known}", param=path)
+            raise InvalidRequestError(f"{path}: the template has no such flag; it has {known}", param=path)
         if not isinstance(value, bool):
-            raise RequestError(f"{path}: found {value!r:.40}; expected true or false", param=path)
+            raise InvalidRequestError(f"{path}: found {value!r:.40}; expected true or false", param=path)
         flags[name] = value
-    said = asked.thinking.type if asked.thinking is not None else None
-    if said is not None and flags.setdefault("thinking", said == "enabled") != (said == "enabled"):
-        text = f"thinking.type is {said}, and chat_template_kwargs.thinking says otherwise; leave one of them out"
-        raise RequestError(text, param="thinking")
-    if asked.reasoning_effort == "none":
+    thinking_type = body.thinking.type if body.thinking is not None else None
+    if thinking_type is not None and flags.setdefault("thinking", thinking_type == "enabled") != (
+        thinking_type == "enabled"
+    ):
+        text = (
+            f"thinking.type is {thinking_type}, and chat_template_kwargs.thinking says otherwise; leave one of them out"
+        )
+        raise InvalidRequestError(text, param="thinking")
+    if body.reasoning_effort == "none":
         flags.setdefault("thinking", False)
     return {"thinking": True} | flags
 
 
 async def read_prompt(
-    asked: ChatRequest,
+    body: ChatRequest,
     flags: dict[str, bool],
     tools: Sequence[ToolSpec],
     media: MediaReader,
@@ -152,13 +156,13 @@ async def read_prompt(
     Raises:
         RequestError: If a result answers no call, an image cannot be loaded, or the prompt is too long.
     """
-    loaded = await load_media(asked.messages, media)
+    loaded = await load_media(body.messages, media)
 
     def make() -> ChatPrompt:
-        messages = make_messages(asked.messages, loaded)
+        messages = make_messages(body.messages, loaded)
         return _make_prompt(messages, flags, tools, tokenizer, TokenBudget(most_tokens))
 
-    return make() if not tools and is_small(asked.messages) else await run_in_thread(make)
+    return make() if not tools and is_small(body.messages) else await run_in_thread(make)
 
 
 def _make_prompt(
@@ -195,40 +199,40 @@ class ToolUse:
     grammar: GrammarSpec | None = None
 
 
-async def load_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
+async def load_tools(body: ChatRequest, max_tools: int) -> ToolUse:
     """Return the tools of a request; schemas are checked in a thread.
 
     Raises:
         RequestError: See `read_tools`.
     """
-    if not asked.tools and asked.response_format is None:
-        return read_tools(asked, max_tools)
-    return await asyncio.to_thread(read_tools, asked, max_tools)
+    if not body.tools and body.response_format is None:
+        return read_tools(body, max_tools)
+    return await asyncio.to_thread(read_tools, body, max_tools)
 
 
-def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
+def read_tools(body: ChatRequest, max_tools: int) -> ToolUse:
     """Return the tools of a request.
 
     Raises:
         RequestError: If there are too many, two have one name, or the choice is not one of them.
     """
-    declared = _declared(asked, max_tools)
-    choice = asked.tool_choice or ("auto" if declared else "none")
+    declared = _declared(body, max_tools)
+    choice = body.tool_choice or ("auto" if declared else "none")
     if not declared and choice not in ("none", "auto"):
         text = f"tool_choice is {_shown(choice)}, and there are no tools; declare one, or leave it out"
-        raise RequestError(text, param="tool_choice")
+        raise InvalidRequestError(text, param="tool_choice")
     names = [tool["function"]["name"] for tool in declared]
     if isinstance(choice, ToolChoice) and choice.function.name not in names:
         known = ", ".join(names[:20])
         text = f"tool_choice names {choice.function.name[:64]!r}; the declared tools are {known}"
-        raise RequestError(text, param="tool_choice")
-    content = _content_grammar(asked)
+        raise InvalidRequestError(text, param="tool_choice")
+    content = _content_grammar(body)
     if not declared or choice == "none":
         return ToolUse(declared=declared, with_calls=False, grammar=content or (NO_CALLS if declared else None))
     if content is not None and choice == "auto":
         text = "response_format is set beside tools; set tool_choice to none for an answer, or to required for calls"
-        raise RequestError(text, param="response_format", code="unsupported_parameter")
-    is_parallel = asked.parallel_tool_calls is not False
+        raise InvalidRequestError(text, param="response_format", code="unsupported_parameter")
+    is_parallel = body.parallel_tool_calls is not False
     may_call = declared
     if isinstance(choice, ToolChoice):
         may_call = tuple(tool for tool in declared if tool["function"]["name"] == choice.function.name)
@@ -237,34 +241,36 @@ def read_tools(asked: ChatRequest, max_tools: int) -> ToolUse:
         may_call,
         tool_choice="auto" if choice == "auto" else "required",
         parallel=is_parallel,
-        first_index=sum(len(message.tool_calls or ()) for message in asked.messages if message.role == "assistant"),
+        first_index=sum(len(message.tool_calls or ()) for message in body.messages if message.role == "assistant"),
     )
     return ToolUse(declared=declared, max_calls=None if is_parallel else 1, grammar=grammar)
 
 
-def _declared(asked: ChatRequest, max_tools: int) -> tuple[dict[str, Any], ...]:
-    tools = asked.tools or []
+def _declared(body: ChatRequest, max_tools: int) -> tuple[dict[str, Any], ...]:
+    tools = body.tools or []
     if len(tools) > max_tools:
         text = f"the request declares {len(tools)} tools; at most {max_tools} are taken"
-        raise RequestError(text, param="tools", code="too_many_tools")
+        raise InvalidRequestError(text, param="tools", code="too_many_tools")
     seen: set[str] = set()
     for index, tool in enumerate(tools):
         if tool.function.name in seen:
             path = f"tools.{index}.function.name"
-            raise RequestError(f"{path}: a second tool is called {tool.function.name!r}; names must differ", param=path)
+            raise InvalidRequestError(
+                f"{path}: a second tool is called {tool.function.name!r}; names must differ", param=path
+            )
         seen.add(tool.function.name)
     return tuple(tool.model_dump(exclude_unset=True) for tool in tools)
 
 
-def _content_grammar(asked: ChatRequest) -> GrammarSpec | None:
-    wanted = asked.response_format
+def _content_grammar(body: ChatRequest) -> GrammarSpec | None:
+    wanted = body.response_format
     if isinstance(wanted, ObjectFormat):
         return GrammarSpec(kind="json_object")
     if isinstance(wanted, SchemaFormat):
         schema = wanted.json_schema.schema_
         if schema is None:
             path = "response_format.json_schema.schema"
-            raise RequestError(
+            raise InvalidRequestError(
                 f"{path}: missing; expected a JSON schema", param=path, code="missing_required_parameter"
             )
         return GrammarSpec(kind="json_schema", text=json.dumps(schema, ensure_ascii=False))
@@ -280,87 +286,87 @@ THINKING_TEMPERATURE, INSTANT_TEMPERATURE = 1.0, 0.6
 """Recommended temperatures. Source: README of moonshotai/Kimi-K2.5, recommended sampling."""
 
 
-def chat_params(asked: ChatRequest, *, thinking: bool, grammar: GrammarSpec | None) -> SamplingParams:
+def chat_params(body: ChatRequest, *, thinking: bool, grammar: GrammarSpec | None) -> SamplingParams:
     """Return the parameters of a chat request; temperature and top_p default to the model card's.
 
     Raises:
         RequestError: If fields contradict each other.
     """
-    _refuse_unsupported(asked)
-    if asked.top_logprobs and not asked.logprobs:
-        raise RequestError("top_logprobs is set; expected logprobs: true beside it", param="top_logprobs")
-    max_tokens = asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens
+    _refuse_unsupported(body)
+    if body.top_logprobs and not body.logprobs:
+        raise InvalidRequestError("top_logprobs is set; expected logprobs: true as well", param="top_logprobs")
+    max_tokens = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     if max_tokens == 0:
-        raise RequestError("max_tokens is 0; expected 1 or more", param="max_tokens")
-    budget = asked.thinking_budget
-    if budget is None and asked.thinking is not None:
-        budget = asked.thinking.budget_tokens
+        raise InvalidRequestError("max_tokens is 0; expected 1 or more", param="max_tokens")
+    budget = body.thinking_budget
+    if budget is None and body.thinking is not None:
+        budget = body.thinking.budget_tokens
     temperature = THINKING_TEMPERATURE if thinking else INSTANT_TEMPERATURE
     return replace(
-        _common(asked, temperature=temperature, top_p=TOP_P),
+        _common(body, temperature=temperature, top_p=TOP_P),
         max_tokens=max_tokens,
-        logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         thinking_budget=budget if thinking else None,
         grammar=grammar,
     ).check()
 
 
-def text_params(asked: TextRequest) -> SamplingParams:
+def text_params(body: TextRequest) -> SamplingParams:
     """Return the parameters of a plain completion; temperature and top_p default to 1.
 
     Raises:
         RequestError: If fields contradict each other, or are not supported.
     """
-    _refuse_unsupported(asked)
-    if asked.suffix:
-        raise RequestError("suffix is not supported; leave it out", param="suffix", code="unsupported_parameter")
-    if asked.best_of is not None and asked.best_of != (asked.n or 1):
-        text = f"best_of is {asked.best_of}; expected it left out, or equal to n"
-        raise RequestError(text, param="best_of", code="unsupported_parameter")
-    if asked.max_tokens == 0 and not asked.echo:
-        raise RequestError("max_tokens is 0; expected 1 or more, or echo beside it", param="max_tokens")
-    prompt_logprobs = asked.prompt_logprobs
-    if prompt_logprobs is None and asked.echo:
-        prompt_logprobs = asked.logprobs
+    _refuse_unsupported(body)
+    if body.suffix:
+        raise InvalidRequestError("suffix is not supported; omit it", param="suffix", code="unsupported_parameter")
+    if body.best_of is not None and body.best_of != (body.n or 1):
+        text = f"best_of is {body.best_of}; expected it left out, or equal to n"
+        raise InvalidRequestError(text, param="best_of", code="unsupported_parameter")
+    if body.max_tokens == 0 and not body.echo:
+        raise InvalidRequestError("max_tokens is 0; expected 1 or more, or echo as well", param="max_tokens")
+    prompt_logprobs = body.prompt_logprobs
+    if prompt_logprobs is None and body.echo:
+        prompt_logprobs = body.logprobs
     return replace(
-        _common(asked, temperature=1.0, top_p=1.0),
-        max_tokens=max(1, asked.max_tokens) if asked.max_tokens is not None else None,
-        logprobs=asked.logprobs,
+        _common(body, temperature=1.0, top_p=1.0),
+        max_tokens=max(1, body.max_tokens) if body.max_tokens is not None else None,
+        logprobs=body.logprobs,
         prompt_logprobs=prompt_logprobs,
     ).check()
 
 
-def _common(asked: SamplingFields, *, temperature: float, top_p: float) -> SamplingParams:
-    stop = (asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop or ())
+def _common(body: SamplingFields, *, temperature: float, top_p: float) -> SamplingParams:
+    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
     return SamplingParams(
-        temperature=temperature if asked.temperature is None else asked.temperature,
-        top_p=top_p if asked.top_p is None else asked.top_p,
-        top_k=max(0, asked.top_k or 0),
-        min_p=asked.min_p or 0.0,
-        presence_penalty=asked.presence_penalty or 0.0,
-        frequency_penalty=asked.frequency_penalty or 0.0,
-        repetition_penalty=1.0 if asked.repetition_penalty is None else asked.repetition_penalty,
-        seed=asked.seed,
-        logprobs_mode=asked.logprobs_mode or "raw_logprobs",
-        min_tokens=asked.min_tokens or 0,
+        temperature=temperature if body.temperature is None else body.temperature,
+        top_p=top_p if body.top_p is None else body.top_p,
+        top_k=max(0, body.top_k or 0),
+        min_p=body.min_p or 0.0,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        repetition_penalty=1.0 if body.repetition_penalty is None else body.repetition_penalty,
+        seed=body.seed,
+        logprobs_mode=body.logprobs_mode or "raw_logprobs",
+        min_tokens=body.min_tokens or 0,
         stop=stop,
-        stop_token_ids=tuple(asked.stop_token_ids or ()),
-        ignore_eos=bool(asked.ignore_eos),
+        stop_token_ids=tuple(body.stop_token_ids or ()),
+        ignore_eos=bool(body.ignore_eos),
     )
 
 
-def _refuse_unsupported(asked: SamplingFields) -> None:
+def _refuse_unsupported(body: SamplingFields) -> None:
     """Reject unsupported fields that would change the answer; others are ignored.
 
     Raises:
         RequestError: If such a field is used.
     """
-    wrong: dict[str, object] = {"logit_bias": asked.logit_bias}
-    if isinstance(asked, ChatRequest):
-        wrong |= {"functions": asked.functions, "function_call": asked.function_call, "audio": asked.audio}
-        wrong |= {"web_search_options": asked.web_search_options}
-        wrong |= {"modalities": None if asked.modalities in (None, ["text"]) else asked.modalities}
+    wrong: dict[str, object] = {"logit_bias": body.logit_bias}
+    if isinstance(body, ChatRequest):
+        wrong |= {"functions": body.functions, "function_call": body.function_call, "audio": body.audio}
+        wrong |= {"web_search_options": body.web_search_options}
+        wrong |= {"modalities": None if body.modalities in (None, ["text"]) else body.modalities}
     for name, value in wrong.items():
         if value:
             instead = {"functions": "; use tools", "function_call": "; use tool_choice"}.get(name, "; leave it out")
-            raise RequestError(f"{name} is not supported{instead}", param=name, code="unsupported_parameter")
+            raise InvalidRequestError(f"{name} is not supported{instead}", param=name, code="unsupported_parameter")

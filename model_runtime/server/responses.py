@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from model_runtime.engine.contract import EngineClient, EngineOutput, EngineRequest
-from model_runtime.errors import RequestError, RuntimeFault
-from model_runtime.server.answer_parts import Reply, check_output, format_event
+from model_runtime.errors import InvalidRequestError, RuntimeFault
+from model_runtime.server.answer_parts import ReplyBuilder, check_output, format_event
 from model_runtime.server.body import ClientGoneError, error_body, ignored_fields, status_of
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.options import ServerOptions
@@ -81,9 +81,9 @@ class RequestDeadline:
         passed = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
         if passed or self._is_started:
             text = f"the answer was not done within {self._timeout_s:g} s; ask for fewer tokens, or try again later"
-            return RequestError(text, code="request_timeout", status=504)
+            return InvalidRequestError(text, code="request_timeout", status=504)
         text = f"the request waited {self._queue_timeout_s:g} s without being begun; try again later"
-        return RequestError(text, code="queue_timeout", status=503)
+        return InvalidRequestError(text, code="queue_timeout", status=503)
 
 
 Produce = Callable[[RequestDeadline], AsyncGenerator[bytes, None]]
@@ -91,7 +91,7 @@ Produce = Callable[[RequestDeadline], AsyncGenerator[bytes, None]]
 _PING = b": waiting\n\n"
 
 
-class Answer(Response):
+class StreamingAnswer(Response):
     """Response that sends the output of `produce`. The status is set with the first piece, so that early errors have
     their own.
 
@@ -132,7 +132,7 @@ class Answer(Response):
                 receive, timeout_s=limits.request_timeout_s, queue_timeout_s=limits.queue_timeout_s
             ) as deadline:
                 await self._send_all(deadline, send)
-        except (RequestError, RuntimeFault) as error:
+        except (InvalidRequestError, RuntimeFault) as error:
             if not self._has_begun:
                 raise
             if self._is_stream:
@@ -202,7 +202,7 @@ async def run_sequences(engine: EngineClient, requests: Sequence[EngineRequest])
             async for output in outputs:
                 yield 0, output
         return
-    merged: asyncio.Queue[Numbered | RequestError | RuntimeFault] = asyncio.Queue()
+    merged: asyncio.Queue[Numbered | InvalidRequestError | RuntimeFault] = asyncio.Queue()
     begun = {id(request.prompt): asyncio.Event() for request in requests}
     leaders = {id(request.prompt): index for index, request in reversed(list(enumerate(requests)))}
 
@@ -216,7 +216,7 @@ async def run_sequences(engine: EngineClient, requests: Sequence[EngineRequest])
                 async for output in outputs:
                     has_begun.set()
                     merged.put_nowait((index, output))
-        except (RequestError, RuntimeFault) as error:
+        except (InvalidRequestError, RuntimeFault) as error:
             merged.put_nowait(error)
 
     tasks = [asyncio.create_task(run(index)) for index in range(len(requests))]
@@ -239,7 +239,7 @@ def _outputs(engine: EngineClient, request: EngineRequest) -> AsyncGenerator[Eng
     return cast("AsyncGenerator[EngineOutput, None]", outputs)
 
 
-Prepared = tuple[Sequence[EngineRequest], Reply]
+Prepared = tuple[Sequence[EngineRequest], ReplyBuilder]
 Prepare = Callable[[], Awaitable[Prepared]]
 
 
@@ -260,7 +260,7 @@ def make_reply_id(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex}"
 
 
-def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> Answer:
+def make_answer(state: ServerState, body: SamplingFields, prepare: Prepare) -> StreamingAnswer:
     """Return the answer to a sampling request; `prepare` reads media and text within the request's limits."""
 
     async def produce(deadline: RequestDeadline) -> AsyncGenerator[bytes, None]:
@@ -275,6 +275,6 @@ def make_answer(state: ServerState, asked: SamplingFields, prepare: Prepare) -> 
                     yield piece
         yield reply.end()
 
-    ignored = ignored_fields(asked.unknown_fields)
+    ignored = ignored_fields(body.unknown_fields)
     headers = {"x-ignored-fields": ignored} if ignored else {}
-    return Answer(produce, state.options, is_stream=bool(asked.stream), headers=headers)
+    return StreamingAnswer(produce, state.options, is_stream=bool(body.stream), headers=headers)

@@ -12,9 +12,9 @@ from model_runtime.errors import EngineDead, RuntimeFault, require
 from model_runtime.server.state import ServerState
 
 _BACKLOG = 4096
-_LAST_CALL_S = 5
+_LAST_CALL_S = 5  # seconds for open responses to finish at shutdown
 _POLL_S = 0.25
-_FAULT_SEEN_S = 3.0
+_FAULT_SEEN_S = 3.0  # time for clients and probes to receive the error before the server exits
 _KEEP_ALIVE_S = 75
 """Keep-alive timeout, longer than the clients', so that they close idle connections."""
 

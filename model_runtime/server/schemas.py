@@ -213,7 +213,7 @@ class ToolChoice(StrictModel):
     function: ChosenFunction
 
 
-class Thinking(StrictModel):
+class ThinkingOption(StrictModel):
     """Moonshot's option for reasoning."""
 
     type: Literal["enabled", "disabled"] | None = None
@@ -262,7 +262,7 @@ class ChatRequest(SamplingFields):
     max_completion_tokens: int | None = Field(default=None, ge=0, lt=2**31, description="The newer name of max_tokens.")
     logprobs: StrictBool | None = Field(default=None, description="Of every token, reasoning and markers included.")
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
-    thinking: Thinking | None = None
+    thinking: ThinkingOption | None = None
     thinking_budget: int | None = Field(default=None, ge=0, lt=2**31, description="Tokens that reasoning may take.")
     chat_template_kwargs: dict[str, Any] | None = Field(default=None, description="`thinking`: false answers at once.")
     reasoning_effort: str | None = Field(

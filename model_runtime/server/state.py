@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from model_runtime.engine.contract import EngineClient
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.server.body import DrainingError
 from model_runtime.server.media import MediaReader
-from model_runtime.server.metrics import Metrics
+from model_runtime.server.metrics import ServerMetrics
 from model_runtime.server.options import ServerOptions
 
 
@@ -64,7 +64,7 @@ class ServerState:
     engine: EngineClient
     media: MediaReader
     options: ServerOptions
-    metrics: Metrics
+    metrics: ServerMetrics
     drain: Drain
     started_s: int
 
@@ -84,5 +84,5 @@ class ServerState:
             return names[0]
         if name not in names:
             text = f"the model {name[:80]!r} does not exist; this server has {', '.join(map(repr, names))}"
-            raise RequestError(text, param="model", code="model_not_found", status=404)
+            raise InvalidRequestError(text, param="model", code="model_not_found", status=404)
         return name

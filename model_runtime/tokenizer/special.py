@@ -58,7 +58,7 @@ class SpecialTokens:
     def text_of(self, token_id: int) -> str:
         """Return the text of a control token; unnamed slots are `<|reserved_token_ID|>`."""
         slot = token_id - self.first_id
-        named = _TEXT_OF.get(slot) or next((text for text, taken in self.extra if taken == slot), None)
+        named = _TEXT_OF.get(slot) or next((text for text, extra_slot in self.extra if extra_slot == slot), None)
         return named or f"<|reserved_token_{token_id}|>"
 
     def is_special(self, token_id: int) -> bool:
@@ -131,8 +131,8 @@ def read_special(path: Path, num_ranks: int) -> SpecialTokens:
     extra = {text: token_id - num_ranks for token_id, text in table.items() if text not in plain.ids}
     for text, slot in extra.items():
         if not 0 <= slot < NUM_SLOTS or slot in SLOT_OF.values():
-            found = plain.text_of(num_ranks + slot) if 0 <= slot < NUM_SLOTS else "no control token"
-            raise ConfigError(f"{path}: added_tokens_decoder has {text!r} as id {num_ranks + slot}, which is {found}")
+            actual = plain.text_of(num_ranks + slot) if 0 <= slot < NUM_SLOTS else "no control token"
+            raise ConfigError(f"{path}: added_tokens_decoder has {text!r} as id {num_ranks + slot}, which is {actual}")
     return SpecialTokens(num_ranks, tuple(extra.items()))
 
 
@@ -145,17 +145,17 @@ def _read_table(path: Path) -> dict[int, str]:
         problem = f"{type(error).__name__}: {error}"
         raise ConfigError(f"{path}: expected added_tokens_decoder of {{id: {{content: text}}}}; {problem}") from error
     if len(set(read.values())) != len(read) or not all(isinstance(text, str) for text in read.values()):
-        raise ConfigError(f"{path}: added_tokens_decoder gives a text to two ids, or one that is no text")
+        raise ConfigError(f"{path}: added_tokens_decoder gives a text to two ids, or one that is not text")
     return read
 
 
 def _describe(wrong: dict[str, int], plain: SpecialTokens) -> str:
-    text, found = max(wrong.items(), key=lambda item: item[1])
-    told = f"has {text!r} as id {found}; the model was trained with {plain.ids[text]}"
+    text, actual_id = max(wrong.items(), key=lambda item: item[1])
+    message = f"has {text!r} as id {actual_id}; the model was trained with {plain.ids[text]}"
     shifts = {plain.ids[text] - token_id for text, token_id in wrong.items()}
     if shifts <= {1, 2, 3}:
-        told += (
+        message += (
             ". The ids are shifted as by a conversion to a fast tokenizer, which drops the reserved slots between them:"
             " take tokenizer_config.json of the original release"
         )
-    return told
+    return message

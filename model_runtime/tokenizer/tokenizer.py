@@ -20,7 +20,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from model_runtime.cancellation import check_cancelled
-from model_runtime.errors import ConfigError, RequestError, require
+from model_runtime.errors import ConfigError, InvalidRequestError, require
 from model_runtime.tokenizer.special import SpecialTokens, read_special
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             continue
         token, rank = _parse_line(line, f"{path}:{number}")
         if rank in lines_of or token in ranks:
-            raise ConfigError(f"{path}:{number}: {token!r} with rank {rank} stands twice, or its rank does")
+            raise ConfigError(f"{path}:{number}: {token!r} with rank {rank} occurs twice, or its rank does")
         ranks[token], lines_of[rank] = rank, number
     _check_complete(ranks, path)
     return dict(sorted(ranks.items(), key=lambda item: item[1]))
@@ -175,9 +175,9 @@ class TokenBudget:
         if self._left < 0:
             raise self._error()
 
-    def _error(self) -> RequestError:
+    def _error(self) -> InvalidRequestError:
         text = f"the prompt has more than {self._most} tokens, which is all that is taken"
-        return RequestError(
+        return InvalidRequestError(
             f"{text}. Send less history or fewer images", param="messages", code="context_length_exceeded"
         )
 
@@ -239,10 +239,10 @@ class Tokenizer:
         ids: list[int] = []
         for part in split_text(text):
             check_cancelled()
-            found = self.encoding.encode_ordinary(part)
+            encoded = self.encoding.encode_ordinary(part)
             if budget is not None:
-                budget.spend(len(found))
-            ids += found
+                budget.spend(len(encoded))
+            ids += encoded
         self._seen.put(text, ids)
         return ids
 
@@ -273,7 +273,7 @@ class Tokenizer:
             RequestError: If the token does not exist.
         """
         if not 0 <= token_id < len(self.tokens):
-            raise RequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
+            raise InvalidRequestError(f"there is no token {token_id}: ids go from 0 to {len(self.tokens) - 1}")
         return self.tokens[token_id]
 
     def decode(self, token_ids: Sequence[int]) -> str:

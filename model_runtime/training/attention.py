@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from model_runtime.model import K25Model
-from model_runtime.model.batch import AttentionPlan
+from model_runtime.model.batch import StepAttention
 from model_runtime.model.mla import Mla
 from model_runtime.training.batch import TrainingBatch
 
@@ -27,7 +27,7 @@ class LayerInput:
     """
 
     x: Tensor
-    plan: AttentionPlan
+    plan: StepAttention
     cache: Tensor
 
 
@@ -41,8 +41,8 @@ class AttentionInputs:
             model.layers[number].attention.register_forward_pre_hook(self._keep(number)) for number in numbers
         ]
 
-    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, AttentionPlan, Tensor]], None]:
-        def hook(_module: nn.Module, inputs: tuple[Tensor, AttentionPlan, Tensor]) -> None:
+    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, StepAttention, Tensor]], None]:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, StepAttention, Tensor]) -> None:
             x, plan, cache = inputs
             self.of_layer[number] = LayerInput(x=x, plan=plan, cache=cache)
 
@@ -55,12 +55,12 @@ class AttentionInputs:
         self.of_layer.clear()
 
 
-def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
+def find_scores(mla: Mla, inputs: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
     """Return scores of some tokens with all tokens they see, before the softmax.
 
     Args:
         mla: The layer's attention.
-        given: Its input.
+        inputs: Its input.
         batch: Batch of the step.
         rows: (R,) int64, tokens of the batch.
 
@@ -70,12 +70,12 @@ def find_scores(mla: Mla, given: LayerInput, batch: TrainingBatch, rows: Tensor)
     sequences, lengths = find_sequences(batch, rows)
     some, sequence_of = sequences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     slots = batch.forward.block_tables[some][:, : int(lengths.max())].long()  # (S, keys), padded with token 0
-    latents = given.cache.view(-1, given.cache.shape[-1])
+    latents = inputs.cache.view(-1, inputs.cache.shape[-1])
     device = latents.device
     # gathered once for all rows of a sequence
     keys = latents.index_select(0, slots.flatten().to(device)).view(*slots.shape, -1)  # (S, keys, latent_dim)
     own = rows.to(device)
-    queries = mla.find_queries(given.x.index_select(0, own), given.plan.rotations[own])  # (R, heads, latent_dim)
+    queries = mla.find_queries(inputs.x.index_select(0, own), inputs.plan.rotations[own])  # (R, heads, latent_dim)
     order = sequence_of.argsort(stable=True)
     counts = sequence_of.bincount()
     number = torch.empty_like(order)  # index of a row in its sequence

@@ -119,10 +119,10 @@ def run(
     with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
         images = _encode(model, batch, bf16) if batch.images else ()
     if images:
-        given = torch.cat(images).to(embeds.dtype)
+        media = torch.cat(images).to(embeds.dtype)
         if image_gradient != 1:
-            given = torch.lerp(given.detach(), given, image_gradient) if image_gradient else given.detach()
-        embeds = embeds.index_copy(0, batch.image_rows.to(device), given)
+            media = torch.lerp(media.detach(), media, image_gradient) if image_gradient else media.detach()
+        embeds = embeds.index_copy(0, batch.image_rows.to(device), media)
     text = model.config.text
     shape = (len(embeds), 1, text.latent_dim)
     caches = tuple(embeds.new_zeros(shape) for _ in range(text.num_hidden_layers))
@@ -153,10 +153,10 @@ def _move(forward: ForwardBatch, device: torch.device) -> ForwardBatch:
 
 
 def _check_images(example: Example, number: int, placeholder_id: int) -> None:
-    found = example.trunk.count(placeholder_id)
+    count = example.trunk.count(placeholder_id)
     expected = sum(image.num_tokens for image in example.images)
-    if found != expected:
-        raise ValueError(f"example {number} has {found} placeholders, expected {expected}, the rows of its images")
+    if count != expected:
+        raise ValueError(f"example {number} has {count} placeholders, expected {expected}, the rows of its images")
     if any(placeholder_id in branch for branch in example.branches):
         raise ValueError(f"example {number} has placeholders in a branch; images belong into the trunk")
 

@@ -17,7 +17,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class NumberLabel:
     """A number token, and the image token that the model should look at to find it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class AttentionTarget:
     """A token that is not a number, and the token that the model should look at to find it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RequestPart:
     """A token of one part of a request that asks for several things, or an answer token for that part.
 
     Attributes:
@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class WordLabel:
     """A word that is read from one token.
 
     Attributes:
@@ -81,7 +81,7 @@ class Word:
     is_on: bool | None = None
 
 
-Placed = TypeVar("Placed", Number, Look, Part, Word)
+TokenLabel = TypeVar("TokenLabel", NumberLabel, AttentionTarget, RequestPart, WordLabel)
 """Label of a token in a branch."""
 
 
@@ -111,7 +111,7 @@ class PatchLetters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatchLook:
+class PatchAttentionTarget:
     """A patch, and the other patch of its image that a head of the vision tower should look at.
 
     Attributes:
@@ -152,19 +152,19 @@ class Lesson:
 
     example: Example
     spoken: tuple[int, ...] = ()
-    numbers: tuple[tuple[Number, ...], ...] = ()
+    numbers: tuple[tuple[NumberLabel, ...], ...] = ()
     choices: tuple[tuple[int, ...], ...] = ()
     copies: tuple[tuple[int, ...], ...] = ()
-    looks: tuple[tuple[Look, ...], ...] = ()
-    names: tuple[tuple[Word, ...], ...] = ()
-    sought: tuple[tuple[Word, ...], ...] = ()
-    seeks: tuple[tuple[Look, ...], ...] = ()
-    parts: tuple[tuple[Part, ...], ...] = ()
+    looks: tuple[tuple[AttentionTarget, ...], ...] = ()
+    names: tuple[tuple[WordLabel, ...], ...] = ()
+    sought: tuple[tuple[WordLabel, ...], ...] = ()
+    seeks: tuple[tuple[AttentionTarget, ...], ...] = ()
+    parts: tuple[tuple[RequestPart, ...], ...] = ()
     letters: PatchLetters | None = None
-    words: tuple[Word, ...] = ()
-    patch_looks: tuple[PatchLook, ...] = ()
-    reaches: tuple[PatchLook, ...] = ()
-    marks: tuple[PatchLook, ...] = ()
+    words: tuple[WordLabel, ...] = ()
+    patch_looks: tuple[PatchAttentionTarget, ...] = ()
+    reaches: tuple[PatchAttentionTarget, ...] = ()
+    marks: tuple[PatchAttentionTarget, ...] = ()
     shown: tuple[tuple[float, float], ...] = ()
 
 
@@ -243,7 +243,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
     spoken = [row for lesson, spans in _pair(lessons, batch) for row in _find_spoken(lesson, spans)]
     numbers = [(row - 1, number) for row, number in _find_in_branches([lesson.numbers for lesson in lessons], batch)]
     looks = [
-        (row, Look(place=number.place, at=number.look_at, head=number.axis), number.value)
+        (row, AttentionTarget(place=number.place, at=number.look_at, head=number.axis), number.value)
         for row, number in numbers
         if number.look_at is not None
     ]
@@ -257,8 +257,8 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         for lesson, trunk in zip(lessons, batch.trunks, strict=True)
         for word in lesson.words
     ]
-    said = {row for row, _ in numbers}
-    rows = torch.tensor([row for row in spoken if row not in said], dtype=torch.int64)
+    number_rows = {row for row, _ in numbers}
+    rows = torch.tensor([row for row in spoken if row not in number_rows], dtype=torch.int64)
     return Targets(
         rows=rows,
         tokens=batch.token_ids[rows + 1],
@@ -299,7 +299,8 @@ def _find_spoken(lesson: Lesson, spans: Sequence[slice]) -> Iterator[int]:
     for span, first in zip(spans, lesson.spoken, strict=True):
         if not 1 <= first <= span.stop - span.start:
             raise ValueError(
-                f"a branch of {span.stop - span.start} tokens speaks from token {first} on, expected 1 or more"
+                f"a branch of {span.stop - span.start} tokens has {first} as first predicted token; "
+                "expected 1 to the number of its tokens"
             )
         yield from range(span.start + first - 1, span.stop - 1)
 
@@ -316,31 +317,33 @@ def _find_rows(places: Sequence[Sequence[Sequence[int]]], batch: TrainingBatch) 
 
 
 def _find_in_branches(
-    labels: Sequence[Sequence[Sequence[Placed]]], batch: TrainingBatch
-) -> Iterator[tuple[int, Placed]]:
+    labels: Sequence[Sequence[Sequence[TokenLabel]]], batch: TrainingBatch
+) -> Iterator[tuple[int, TokenLabel]]:
     """Yield labels of each branch of each lesson, with their rows."""
     for of_lesson, spans in zip(labels, batch.branches, strict=True):
         for of_branch, span in zip(of_lesson, spans, strict=False):
             yield from ((span.start + label.place, label) for label in of_branch)
 
 
-def _find_words(words: Sequence[Sequence[Sequence[Word]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+def _find_words(words: Sequence[Sequence[Sequence[WordLabel]]], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
     """Return rows of words in branches, and their letters."""
-    found = list(_find_in_branches(words, batch))
-    return torch.tensor([row for row, _ in found], dtype=torch.int64), _pad([word.letters for _, word in found])
+    labels = list(_find_in_branches(words, batch))
+    return torch.tensor([row for row, _ in labels], dtype=torch.int64), _pad([word.letters for _, word in labels])
 
 
 def _shown_of(lesson: Lesson) -> Sequence[tuple[float, float]]:
     count = len(lesson.example.images)
     if lesson.shown and len(lesson.shown) != count:
-        raise ValueError(f"what is shown is said of {len(lesson.shown)} images, and there are {count}")
+        raise ValueError(f"`shown` has {len(lesson.shown)} entries, expected one for each of {count} images")
     return lesson.shown or ((1.0, 1.0),) * count
 
 
 def _join_letters(lessons: Sequence[Lesson]) -> PatchLetters:
     parts = {lesson.letters.classes.shape[1] for lesson in lessons if lesson.letters is not None}
     if len(parts) > 1:
-        raise ValueError(f"patches have {' and '.join(map(str, sorted(parts)))} parts, expected as many in all lessons")
+        raise ValueError(
+            f"patches have {' and '.join(map(str, sorted(parts)))} parts, expected the same number in all lessons"
+        )
     joined = []
     for lesson in lessons:
         count = _count_patches(lesson)
@@ -355,13 +358,13 @@ def _class_of(state: bool | None) -> int:
     return IGNORED if state is None else int(state)
 
 
-def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchLook]]) -> Tensor:
+def _find_patch_looks(lessons: Sequence[Lesson], looks: Sequence[Sequence[PatchAttentionTarget]]) -> Tensor:
     """Join the looks of all lessons, with patches counted over all lessons."""
-    found, start = [], 0
+    rows, start = [], 0
     for lesson, own in zip(lessons, looks, strict=True):
-        found += [(start + look.place, start + look.at, look.head) for look in own]
+        rows += [(start + look.place, start + look.at, look.head) for look in own]
         start += _count_patches(lesson)
-    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
+    return torch.tensor(rows, dtype=torch.int64).view(-1, 3)
 
 
 def _count_patches(lesson: Lesson) -> int:

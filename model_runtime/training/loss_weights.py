@@ -17,15 +17,16 @@ class LossWeights:
         word: Word centred on an image's token, read from the projector's output.
         match: Token of the image on which that word is centred, found by the product of a code of its letters and a key
             of each token, at the rows of `place`: an attention head can only compare by such products.
-        aim: Click position of the named element, read from the same rows and, if the language model is run, from the
-            same token as input of the layer that is trained to look. Names away from that position, such as field
-            labels, have the same total weight as all others.
+        click_point: Click position of the named element, read from the same rows and, if the language model is run,
+            from the same token as input of the layer that is trained to look. Names away from that position, such as
+            field labels, have the same total weight as all others.
         state: State of that element (ticked, chosen, open or filled), read from the same rows.
-        gather: Attention share of a head after the tower's middle block, from a patch on which a word is centred to the
-            patch that shows one of its letters: reading a word means collecting its letters.
-        reach: Attention share in the last block, from the neighbouring patch to the patch of the word's click position.
-        mark: Attention share in the last block, from the fourth patch of the word's token to the patch that shows if
-            the element is on, such as the box on its left.
+        read_word_attn: Attention share of a head after the tower's middle block, from a patch on which a word is
+            centred to the patch that shows one of its letters: reading a word means collecting its letters.
+        target_attn: Attention share in the last block, from the neighbouring patch to the patch of the word's click
+            position.
+        state_attn: Attention share in the last block, from the fourth patch of the word's token to the patch that shows
+            if the element is on, such as the box on its left.
         place: Position of each of the image's tokens in its screenshot, in coordinates without padding. Read from the
             projector's output and, if the language model is run, from the same token as input of the layer that is
             trained to look.
@@ -33,19 +34,19 @@ class LossWeights:
         attention: Attention share of an axis's head on the target's image token, at the token before a number of that
             axis; before numbers of other axes, on the first token, which has no information. The same for the heads
             that look before a choice and before copied text; each head has the same weight.
-        again: Loss `attention` for the numbers of a point, by the same heads of the next layer, where the result of the
-            first look can be compared with the request again.
+        second_attn: Loss `attention` for the numbers of a point, by the same heads of the next layer, where the result
+            of the first look can be compared with the request again.
         code: Products of a code of a word's letters with the keys of all tokens of its image in the heads that look at
             the target, as in `match`, and with the queries that seek a word, where the other words of the step must
             have smaller products: all words of each screen are used, not only the few in questions.
         name: Name of the target, read from the same token as input of that head's layer, by the layer that reads words
             from images: request and image then have the same representation. Also read at its position in the request,
             one layer earlier.
-        spell: Attention share of heads in earlier layers from each token of a name in the request to the tokens before
-            it: the first head to the previous one, the second to the one before that, and so on.
-        seek: Attention share of some heads, one layer earlier, from the same token to the last token of the target's
-            name in the request.
-        part: Part of the request that a token belongs to or acts for, read at the input of that layer: of several
+        char_position_attn: Attention share of heads in earlier layers from each token of a name in the request to the
+            tokens before it: the first head to the previous one, the second to the one before that, and so on.
+        name_query_attn: Attention share of some heads, one layer earlier, from the same token to the last token of the
+            target's name in the request.
+        part_id: Part of the request that a token belongs to or acts for, read at the input of that layer: of several
             requested things, one is next.
         target: Click position of the target along the number's axis, read from that token after that layer, by the
             layer that reads click positions from images: the position then only has to be copied.
@@ -59,20 +60,20 @@ class LossWeights:
     order: float = 1.0
     word: float = 1.0
     match: float = 1.0
-    aim: float = 1.0
+    click_point: float = 1.0
     state: float = 1.0
-    gather: float = 1.0
-    reach: float = 1.0
-    mark: float = 1.0
+    read_word_attn: float = 1.0
+    target_attn: float = 1.0
+    state_attn: float = 1.0
     place: float = 1.0
     pointer: float = 1.0
     attention: float = 1.0
-    again: float = 1.0
+    second_attn: float = 1.0
     code: float = 1.0
     name: float = 1.0
-    spell: float = 1.0
-    seek: float = 1.0
-    part: float = 1.0
+    char_position_attn: float = 1.0
+    name_query_attn: float = 1.0
+    part_id: float = 1.0
     target: float = 1.0
 
     @classmethod
@@ -84,5 +85,5 @@ class LossWeights:
     def is_of_images(self) -> bool:
         """True if all losses with a weight use only the output of the vision tower and the projector."""
         of_text = (self.token, self.number, self.choice, self.copy)
-        looks = (self.pointer, self.attention, self.again, self.code, self.seek, self.target)
-        return not any((*of_text, *looks, self.name, self.spell, self.part))
+        looks = (self.pointer, self.attention, self.second_attn, self.code, self.name_query_attn, self.target)
+        return not any((*of_text, *looks, self.name, self.char_position_attn, self.part_id))

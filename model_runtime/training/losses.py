@@ -120,9 +120,9 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
     for own_queries, own_keys in zip(queries.split_with_sizes(sizes), keys.split_with_sizes(sizes), strict=True):
         end = start + len(own_keys)
         of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)] - torch.tensor([start, start, 0])
-        for head, (asked, seen) in enumerate(zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)):
+        for head, (own_queries_of_head, seen) in enumerate(zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)):
             place, at, _ = of_image[of_image[:, 2] == head].T
-            scores = asked[place] @ seen.T / queries.shape[-1] ** 0.5
+            scores = own_queries_of_head[place] @ seen.T / queries.shape[-1] ** 0.5
             shares.append(scores.float().log_softmax(-1).gather(1, at.unsqueeze(1).to(scores.device)).squeeze(1))
         start = end
     return torch.cat(shares)
@@ -141,12 +141,14 @@ def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence
     (place, at, head), pair, image = looks[order].T, pair[order], image[order]
     counts = torch.bincount(pair, minlength=heads * len(sizes))
     column = torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
-    asked = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
-    asked = asked.index_put((pair, column), queries[place, head])
+    padded_queries = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
+    padded_queries = padded_queries.index_put((pair, column), queries[place, head])
     patches = torch.arange(max(sizes))
     rows = (starts[:, None] + patches).clamp(max=int(ends[-1]) - 1)  # (images, patches); padding is masked
     seen = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
-    scores = asked @ seen.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5  # (pairs, looks, patches)
+    scores = (
+        padded_queries @ seen.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5
+    )  # (pairs, looks, patches)
     own = scores[pair, column].float()
     own = own.masked_fill((patches >= torch.tensor(sizes)[image, None]).to(device), -torch.inf)
     return own.log_softmax(-1).gather(1, (at - starts[image]).unsqueeze(1).to(device)).squeeze(1)
@@ -262,7 +264,10 @@ class SupervisedHeads:
 
 
 class AuxiliaryHeads(nn.Module):
-    """Small layers with which the losses read internal representations; trained with the model and not exported."""
+    """Small layers with which the losses read internal representations; trained with the model and not exported.
+
+    Attribute names are keys of training checkpoints.
+    """
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
         super().__init__()
@@ -357,13 +362,13 @@ class Losses:
         scores = self._read_patches(self.heads.order, batch.images, self.heads.word_length + 1)
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
-    def _find_gather(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_read_word_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.patch_looks, self._patches.gathering)
 
-    def _find_reach(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_target_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.reaches, self._patches.reaching)
 
-    def _find_mark(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_state_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         return self._find_looked_at(seen, batch, targets.marks, self._patches.reaching)
 
     def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor, block: int) -> Tensor:
@@ -380,32 +385,32 @@ class Losses:
         if not len(targets.word_rows):
             return seen.hidden.new_zeros(())
         places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
-        given = [torch.cat(seen.images)]
+        inputs = [torch.cat(seen.images)]
         if not self.weights.is_of_images:
-            given.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
-        return torch.stack([self.heads.match(rows, counts, places, targets.words) for rows in given]).mean()
+            inputs.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
+        return torch.stack([self.heads.match(rows, counts, places, targets.words) for rows in inputs]).mean()
 
     def _find_code(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         number, parts = self.supervised.layer, []
-        mla, given = self.model.layers[number].attention, self._inputs.of_layer[number]
+        mla, inputs = self.model.layers[number].attention, self._inputs.of_layer[number]
         nope, latent = mla.text.qk_nope_head_dim, mla.text.kv_lora_rank
         if len(targets.word_rows):
             places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
-            rows = batch.image_rows.to(given.cache.device)
-            latents = given.cache.view(-1, given.cache.shape[-1]).index_select(0, rows)[:, :latent]
+            rows = batch.image_rows.to(inputs.cache.device)
+            latents = inputs.cache.view(-1, inputs.cache.shape[-1]).index_select(0, rows)[:, :latent]
             for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
                 scores = codes(targets.words) @ F.linear(latents, mla.kv_b[head, :nope]).T * mla.scale
                 parts.append(find_match_loss(scores, counts, places, targets.words))
         if len(targets.sought_rows):
-            rows = targets.sought_rows.to(given.x.device)
-            queries, _ = mla.make_queries(given.x.index_select(0, rows), given.plan.rotations[rows])
+            rows = targets.sought_rows.to(inputs.x.device)
+            queries, _ = mla.make_queries(inputs.x.index_select(0, rows), inputs.plan.rotations[rows])
             words, which = _find_distinct(targets.sought, targets.words)
             for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
                 scores = queries[:, head] @ codes(words).T * mla.scale
                 parts.append(cross_entropy(scores, which[: len(rows)]))
         return torch.stack(parts).mean() if parts else seen.hidden.new_zeros(())
 
-    def _find_aim(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_click_point(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         is_said = ~targets.aims.isnan().any(1)
         means = []
         for is_away in (False, True):
@@ -436,7 +441,7 @@ class Losses:
         ]
         return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
 
-    def _find_spell(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_char_position_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         rows, shares = targets.name_rows, []
         for number in range(max(self._layer_before, 1) if len(rows) else 0):
             mla = self.model.layers[number].attention
@@ -450,7 +455,7 @@ class Losses:
                     shares.append(find_log_shares(scores[is_said], places, head=head).mean())
         return -torch.stack(shares).mean() if shares else seen.hidden.new_zeros(())
 
-    def _find_seek(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_name_query_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.seek_rows):
             return seen.hidden.new_zeros(())
         number = self._layer_before
@@ -460,7 +465,7 @@ class Losses:
         places = targets.seek_at + batch.prefix.stop
         return -torch.stack([find_log_shares(scores, places, head=head) for head in self.supervised.seekers]).mean()
 
-    def _find_part(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_part_id(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.part_rows):
             return seen.hidden.new_zeros(())
         rows = self._inputs.of_layer[self._layer_before].x[targets.part_rows]
@@ -519,22 +524,22 @@ class Losses:
             return seen.hidden.new_zeros(())
         return self._find_looks(batch, targets, self.supervised.layer, self.supervised.heads)
 
-    def _find_again(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _find_second_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if targets.look_numbers.isnan().all():
             return seen.hidden.new_zeros(())
         return self._find_looks(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])
 
     def _find_looks(self, batch: TrainingBatch, targets: Targets, layer: int, heads: Sequence[int]) -> Tensor:
-        mla, given = self.model.layers[layer].attention, self._inputs.of_layer[layer]
+        mla, inputs = self.model.layers[layer].attention, self._inputs.of_layer[layer]
         is_number = ~targets.look_numbers.isnan()
-        scores = find_scores(mla, given, batch, targets.look_rows) / self.supervised.sharpness
+        scores = find_scores(mla, inputs, batch, targets.look_rows) / self.supervised.sharpness
         shares = []
         for role, head in enumerate(heads):
             is_own = targets.look_heads == role
-            asked = is_own | is_number if (is_own & is_number).any() else is_own
+            chosen = is_own | is_number if (is_own & is_number).any() else is_own
             places = torch.where(is_own, targets.look_at + batch.prefix.stop, 0)
-            if asked.any():
-                shares.append(find_log_shares(scores[asked], places[asked], head=head).mean())
+            if chosen.any():
+                shares.append(find_log_shares(scores[chosen], places[chosen], head=head).mean())
         return -torch.stack(shares).mean()
 
 

@@ -140,8 +140,8 @@ def _spread(x: Tensor, rows: Tensor) -> Tensor:
     """Gather (N, heads, dim) by (sequences, longest) to (sequences, heads, longest, dim). Gradients of repeated rows
     add up.
     """
-    taken = x if rows.numel() == len(x) else x.index_select(0, rows.flatten().to(x.device))
-    return taken.view(*rows.shape, *x.shape[1:]).transpose(1, 2)
+    selected = x if rows.numel() == len(x) else x.index_select(0, rows.flatten().to(x.device))
+    return selected.view(*rows.shape, *x.shape[1:]).transpose(1, 2)
 
 
 def _pad(lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from model_runtime.model import K25Model
 from model_runtime.model.layers import Mlp
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
-from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, RowLinear
+from model_runtime.vision.block import ColumnLinear, LayerNorm, RowLinear, VisionBlock
 from model_runtime.vision.tower import CHANNELS, VisionTower
 
 Of = Callable[[nn.Parameter], Tensor]
@@ -106,7 +106,7 @@ def _name_vision(tower: VisionTower, of: Of) -> Named:
     yield from _name_pair(tower.projector.second, "mm_projector.proj.2", of)
 
 
-def _name_block(block: Block, prefix: str, of: Of) -> Named:
+def _name_block(block: VisionBlock, prefix: str, of: Of) -> Named:
     yield from _name_pair(block.norm0, f"{prefix}norm0", of)
     yield from _name_pair(block.norm1, f"{prefix}norm1", of)
     yield f"{prefix}wqkv.weight", of(block.attention.qkv_weight)

@@ -126,7 +126,7 @@ class Trainer:
         }
         self._muons = {
             is_of_images: Muon(
-                {name: one for name, one in self._matrices.items() if name.startswith(OF_IMAGES) is is_of_images},
+                {name: matrix for name, matrix in self._matrices.items() if name.startswith(OF_IMAGES) is is_of_images},
                 lr=options.muon_lr,
                 momentum=options.momentum,
                 weight_decay=options.weight_decay,
@@ -146,13 +146,18 @@ class Trainer:
     def _find_rest(self) -> tuple[list[Tensor], ...]:
         """Return weights without hidden matrices: of the vision part, others, tokens' rows, and the patch embedding."""
         assert self.model.vision is not None
-        taken = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
+        pointers = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
         rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
         filters: list[Tensor] = [self.model.vision.patch_embed.weight]
-        taken |= {weight.untyped_storage().data_ptr() for weight in (*rows, *filters)}
-        rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in taken]
+        pointers |= {weight.untyped_storage().data_ptr() for weight in (*rows, *filters)}
+        rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in pointers]
         seeing = {id(weight) for weight in self.model.vision.parameters()}
-        return [one for one in rest if id(one) in seeing], [one for one in rest if id(one) not in seeing], rows, filters
+        return (
+            [weight for weight in rest if id(weight) in seeing],
+            [weight for weight in rest if id(weight) not in seeing],
+            rows,
+            filters,
+        )
 
     def step(
         self,
@@ -231,7 +236,9 @@ class Trainer:
         for is_of_images, muon in self._muons.items():
             if rates[is_of_images] and (is_of_images or not sees_only):
                 muon.lr = rates[is_of_images] * self.options.muon_lr
-                of_these = {name: one for name, one in gradients.items() if name.startswith(OF_IMAGES) is is_of_images}
+                of_these = {
+                    name: gradient for name, gradient in gradients.items() if name.startswith(OF_IMAGES) is is_of_images
+                }
                 muon.step(of_these, self.comm)
 
     def _clip(self, batch: TrainingBatch) -> int:

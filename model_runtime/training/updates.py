@@ -32,8 +32,8 @@ from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.training.attention import AttentionInputs, find_scores
 from model_runtime.training.batch import TrainingBatch
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-NUM_ITERATIONS = 5
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # quintic Newton-Schulz iteration of Muon (Jordan, 2024)
+NUM_ITERATIONS = 5  # as in Muon's reference implementation
 EPS = 1e-7
 RMS = 0.2
 """Root mean square of an update at learning rate 1, typical of AdamW. Source: arXiv 2502.16982, section 2.2."""
@@ -93,8 +93,8 @@ class Muon:
             names += present
             updates += [next(made_here) if place in own else averages.new_zeros(shape) for place in range(len(present))]
         if updates:
-            made = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
-            parts = torch.split(made, [update.numel() for update in updates])
+            joined = comm.all_reduce(torch.cat([update.flatten() for update in updates]))
+            parts = torch.split(joined, [update.numel() for update in updates])
             for name, change in zip(names, parts, strict=True):
                 matrix = self._matrices[name]
                 scale = RMS * max(matrix.shape) ** 0.5
@@ -181,7 +181,7 @@ def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
     return int(too_large.sum())
 
 
-SPEED = 0.001
+SPEED = 0.001  # bias update speed of DeepSeek-V3 (arXiv 2412.19437, section 4.2)
 
 
 class RouterBalance:

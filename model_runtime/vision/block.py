@@ -16,10 +16,10 @@ from model_runtime.checkpoint.reader import TensorSource, copy_into
 from model_runtime.config.types import VisionConfig
 from model_runtime.ops import CuSeqlens
 from model_runtime.parallel.comm import shard_slice
-from model_runtime.placement import Placement
+from model_runtime.placement import ModelPlacement
 
 
-def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
+def make_weight(placement: ModelPlacement, *shape: int) -> nn.Parameter:
     """Allocate a weight for inference; `module.requires_grad_()` makes it trainable."""
     return nn.Parameter(torch.empty(shape, device=placement.device, dtype=placement.dtype), requires_grad=False)
 
@@ -27,7 +27,7 @@ def make_weight(placement: Placement, *shape: int) -> nn.Parameter:
 class LayerNorm(nn.Module):
     """Layer normalization, not split over ranks."""
 
-    def __init__(self, width: int, placement: Placement, eps: float = 1e-5) -> None:
+    def __init__(self, width: int, placement: ModelPlacement, eps: float = 1e-5) -> None:
         super().__init__()
         self.eps = eps
         self.weight, self.bias = make_weight(placement, width), make_weight(placement, width)
@@ -49,7 +49,7 @@ class ColumnLinear(nn.Module):
     bias.
     """
 
-    def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
+    def __init__(self, in_features: int, out_features: int, placement: ModelPlacement) -> None:
         super().__init__()
         self.rows = shard_slice(out_features, placement.comm, "outputs of a vision layer")
         width = self.rows.stop - self.rows.start
@@ -68,7 +68,7 @@ class ColumnLinear(nn.Module):
 class RowLinear(nn.Module):
     """Linear layer x W^T + b with a part of the inputs on this rank; the ranks' results are summed."""
 
-    def __init__(self, in_features: int, out_features: int, placement: Placement) -> None:
+    def __init__(self, in_features: int, out_features: int, placement: ModelPlacement) -> None:
         super().__init__()
         self.comm = placement.comm
         self.columns = shard_slice(in_features, placement.comm, "inputs of a vision layer")
@@ -100,10 +100,10 @@ class Packing:
     rotations: Tensor
 
 
-class Attention(nn.Module):
+class VisionAttention(nn.Module):
     """Full attention between the patches of an item. Heads are split over the ranks."""
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         self.head_dim, self.total = config.head_dim, config.num_attention_heads
         self.heads = shard_slice(self.total, placement.comm, "heads of the vision tower")
@@ -131,10 +131,10 @@ class Attention(nn.Module):
         return self.wo(self.attend(qkv, packing.rotations, packing.cu_seqlens).flatten(1))
 
 
-class Mlp(nn.Module):
+class VisionMlp(nn.Module):
     """Two linear layers with a GELU (tanh) between; the inner width is split over the ranks."""
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         self.fc0 = ColumnLinear(config.hidden_size, config.intermediate_size, placement)
         self.fc1 = RowLinear(config.intermediate_size, config.hidden_size, placement)
@@ -149,15 +149,15 @@ class Mlp(nn.Module):
         return self.fc1(_gelu(self.fc0(x)))
 
 
-class Block(nn.Module):
+class VisionBlock(nn.Module):
     """Transformer block: x + attention(norm0(x)), then x + mlp(norm1(x))."""
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         self.norm0 = LayerNorm(config.hidden_size, placement)
         self.norm1 = LayerNorm(config.hidden_size, placement)
-        self.attention = Attention(config, placement)
-        self.mlp = Mlp(config, placement)
+        self.attention = VisionAttention(config, placement)
+        self.mlp = VisionMlp(config, placement)
 
     def load(self, source: TensorSource, name: str) -> None:
         """Load the block from tensors under `name`."""

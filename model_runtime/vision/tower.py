@@ -27,11 +27,11 @@ from model_runtime.config.types import VisionConfig
 from model_runtime.media import MediaItem
 from model_runtime.ops import CuSeqlens, Ops, find_ops
 from model_runtime.parallel.comm import Comm, OneRank
-from model_runtime.placement import Placement
-from model_runtime.vision.block import Block, ColumnLinear, LayerNorm, Packing, RowLinear, add, make_weight
+from model_runtime.placement import ModelPlacement
+from model_runtime.vision.block import ColumnLinear, LayerNorm, Packing, RowLinear, VisionBlock, add, make_weight
 
 BASE = 10_000.0
-GRIDS_KEPT = 8
+GRIDS_KEPT = 8  # each kept grid costs memory; images of one run have few sizes
 
 
 def make_sinusoid(num_frames: int, width: int, device: torch.device) -> Tensor:
@@ -46,7 +46,7 @@ class PositionTable(nn.Module):
     one size.
     """
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         self.weight = make_weight(placement, config.init_pos_emb_height, config.init_pos_emb_width, config.hidden_size)
         self.max_frames = config.init_pos_emb_time
@@ -142,7 +142,7 @@ def make_patches(frames: Tensor, patch_size: int) -> Tensor:
 class PatchEmbed(nn.Module):
     """Linear layer on each normalized patch: the convolution of the release, whose stride is its kernel size."""
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         self.patch_size = config.patch_size
         self.weight = make_weight(placement, config.hidden_size, CHANNELS * config.patch_size**2)
@@ -172,7 +172,7 @@ class Projector(nn.Module):
     ranks.
     """
 
-    def __init__(self, config: VisionConfig, placement: Placement) -> None:
+    def __init__(self, config: VisionConfig, placement: ModelPlacement) -> None:
         super().__init__()
         down, right = config.merge_kernel_size
         width = config.mm_hidden_size * down * right
@@ -196,7 +196,7 @@ class Projector(nn.Module):
         return self.second(F.gelu(self.first(merged)))
 
 
-MAX_PATCHES_PER_PASS = 16_384
+MAX_PATCHES_PER_PASS = 16_384  # bounds the activations of one pass; more images are split
 
 
 class VisionTower(nn.Module):
@@ -220,12 +220,14 @@ class VisionTower(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.max_patches_per_pass = config, max_patches_per_pass
-        place = Placement(comm=comm or OneRank(), device=torch.device(device), dtype=dtype, ops=ops or find_ops(device))
+        place = ModelPlacement(
+            comm=comm or OneRank(), device=torch.device(device), dtype=dtype, ops=ops or find_ops(device)
+        )
         self.patch_embed = PatchEmbed(config, place)
         self.position = PositionTable(config, place)
         self.rope = Rope2D(config.head_dim, place.device)
-        blocks = nn.ModuleList(Block(config, place) for _ in range(config.num_hidden_layers))
-        self.blocks = cast("Sequence[Block]", blocks)
+        blocks = nn.ModuleList(VisionBlock(config, place) for _ in range(config.num_hidden_layers))
+        self.blocks = cast("Sequence[VisionBlock]", blocks)
         self.final_norm = LayerNorm(config.hidden_size, place)
         self.projector = Projector(config, place)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.launch import MAX_SHARED_BYTES, Case
+from model_runtime.kernels.launch import MAX_SHARED_BYTES, KernelCase
 from scripts.compile_gate.figures import Resources
 from scripts.compile_gate.machine_code import inspect_binary
 
 
-def find_violations(case: Case, found: Resources) -> Iterator[str]:
+def find_violations(case: KernelCase, found: Resources) -> Iterator[str]:
     """Everything that is wrong with a case's machine code, in words; nothing when it may be shipped."""
     if found.stack_bytes or found.spills:
         text = (
@@ -137,8 +137,8 @@ def judge_case(module: str, name: str) -> Verdict:
 
 
 @cache
-def _load_cases(module: str) -> dict[str, Case]:
-    cases: dict[str, Case] = {}
+def _load_cases(module: str) -> dict[str, KernelCase]:
+    cases: dict[str, KernelCase] = {}
     for case in _find_cases(module)():
         if case.name in cases:
             raise ConfigError(f"{module}.release_cases() has two cases of the name {case.name!r}")
@@ -146,8 +146,8 @@ def _load_cases(module: str) -> dict[str, Case]:
     return cases
 
 
-def _find_cases(module: str) -> Callable[[], Iterator[Case]]:
-    found: Callable[[], Iterator[Case]] | None = getattr(importlib.import_module(module), "release_cases", None)
+def _find_cases(module: str) -> Callable[[], Iterator[KernelCase]]:
+    found: Callable[[], Iterator[KernelCase]] | None = getattr(importlib.import_module(module), "release_cases", None)
     if found is None:
         raise ConfigError(f"{module} has no release_cases()")
     return found

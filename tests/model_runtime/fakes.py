@@ -19,7 +19,7 @@ from model_runtime.engine.contract import (
     ModelCard,
     TokenLogprob,
 )
-from model_runtime.errors import BusyError, EngineDead, RequestError
+from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 from model_runtime.tokenizer.special import SLOT_OF
@@ -115,9 +115,9 @@ class FakeEngine:
         found = len(request.prompt.token_ids)
         if found >= self.max_model_len:
             text = f"the prompt has {found} tokens; the maximum context length is {self.max_model_len}"
-            raise RequestError(text, param="messages", code="context_length_exceeded")
+            raise InvalidRequestError(text, param="messages", code="context_length_exceeded")
         if max(request.prompt.token_ids) >= self.tokenizer.vocab_size:
-            raise RequestError("a token id is outside the vocabulary", param="prompt")
+            raise InvalidRequestError("a token id is outside the vocabulary", param="prompt")
 
     async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
         self.check(request)

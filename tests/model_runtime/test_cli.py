@@ -97,7 +97,7 @@ def test_sizes_that_do_not_go(tmp_path, capsys, args, message):
 def test_nothing_is_overwritten(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
     code, _, err = call(capsys, "make-tiny", tmp_path)
-    assert (code, err) == (2, f"cua-runtime: {tmp_path} exists and is not an empty folder; give another name\n")
+    assert (code, err) == (2, f"cua-runtime: {tmp_path} exists and is not an empty folder; use another one\n")
     assert call(capsys, "make-tiny", tmp_path / "mine")[0] == 2
     assert call(capsys, "make-tiny", tmp_path / "mine" / "inner")[2].startswith("cua-runtime: ")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from apps.endpoint_check.endpoint import Endpoint
+from apps.endpoint_check.endpoint import CheckedEndpoint
 from apps.endpoint_check.outcome import Outcome
 from apps.endpoint_check.probes import chat, media, reasoning, tools
 
@@ -12,7 +12,7 @@ from apps.endpoint_check.probes import chat, media, reasoning, tools
 class Probe:
     """One check of an endpoint; `name` is the function's name with dashes."""
 
-    run: Callable[[Endpoint], Outcome]
+    run: Callable[[CheckedEndpoint], Outcome]
 
     @property
     def name(self) -> str:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from apps.endpoint_check.answer import Answer
-from apps.endpoint_check.endpoint import Endpoint, Raw, repeated, user
+from apps.endpoint_check.answer import ParsedAnswer
+from apps.endpoint_check.endpoint import CheckedEndpoint, RawResponse, repeated, user
 from apps.endpoint_check.outcome import Outcome, failed, inconclusive, not_supported, ok, warning
 
 COUNT = [user("Count from one to ten in words, with commas.")]
@@ -13,7 +13,7 @@ UNICODE = "naïve 日本語 Ωμέγα 🙂👍🏽 e\u0301 שלום"
 PARAGRAPH = "The quick brown fox jumps over the lazy dog near the river. "
 
 
-def probe_models(endpoint: Endpoint) -> Outcome:
+def probe_models(endpoint: CheckedEndpoint) -> Outcome:
     """Check the list of models."""
     raw = endpoint.get("/models")
     data = raw.body.get("data") if isinstance(raw.body, dict) else None
@@ -26,7 +26,7 @@ def probe_models(endpoint: Endpoint) -> Outcome:
     return ok(f"{endpoint.model}; {length}")
 
 
-def probe_chat(endpoint: Endpoint) -> Outcome:
+def probe_chat(endpoint: CheckedEndpoint) -> Outcome:
     """Check that an answer has OpenAI's shape."""
     answer = endpoint.ask(COUNT)
     usage = endpoint.usage(answer)
@@ -35,7 +35,7 @@ def probe_chat(endpoint: Endpoint) -> Outcome:
     return ok(f"{usage.prompt} tokens in, {usage.completion} out, finish_reason {answer.finish}")
 
 
-def probe_stream(endpoint: Endpoint) -> Outcome:
+def probe_stream(endpoint: CheckedEndpoint) -> Outcome:
     """Check that a streamed answer equals the whole one."""
     whole, streamed = endpoint.ask(COUNT), endpoint.stream(COUNT)
     if streamed.problems:
@@ -52,11 +52,11 @@ def probe_stream(endpoint: Endpoint) -> Outcome:
     return ok("the same text, usage and finish_reason")
 
 
-def _check_fields(whole: Answer, streamed: Answer) -> None:
+def _check_fields(whole: ParsedAnswer, streamed: ParsedAnswer) -> None:
     for name in ("content", "reasoning"):
         if bool(getattr(whole, name)) != bool(getattr(streamed, name)):
-            where = "when it is not streamed" if getattr(whole, name) else "when it is streamed"
-            raise failed(f"{name} comes only {where}: the parsers of the two ways differ")
+            mode = "when it is not streamed" if getattr(whole, name) else "when it is streamed"
+            raise failed(f"{name} comes only {mode}: the parsers of the two ways differ")
     if streamed.finish != whole.finish:
         raise failed(f"finish_reason is {streamed.finish} streamed and {whole.finish} whole")
 
@@ -67,15 +67,15 @@ def _difference(whole: str, streamed: str) -> str:
     return f"streaming gives another text: {streamed[:40]!r} instead of {whole[:40]!r}"
 
 
-def _tokens(answer: Answer) -> str:
+def _tokens(answer: ParsedAnswer) -> str:
     return "none" if answer.usage is None else f"{answer.usage.prompt} in and {answer.usage.completion} out"
 
 
-def _out(answer: Answer) -> int | None:
+def _out(answer: ParsedAnswer) -> int | None:
     return answer.usage.completion if answer.usage else None
 
 
-def probe_unicode(endpoint: Endpoint) -> Outcome:
+def probe_unicode(endpoint: CheckedEndpoint) -> Outcome:
     """Check multi-byte characters as text and as escapes, whole and streamed."""
     messages = [user(f"Repeat exactly: {UNICODE}")]
     escaped = endpoint.count(messages)
@@ -90,7 +90,7 @@ def probe_unicode(endpoint: Endpoint) -> Outcome:
     return ok(f"read the same both ways, written whole {repeats}")
 
 
-def probe_usage(endpoint: Endpoint) -> Outcome:
+def probe_usage(endpoint: CheckedEndpoint) -> Outcome:
     """Check the token counts of a prompt that is sent twice, and the number of cached tokens."""
     copies = 40 if endpoint.context is None else max(1, min(40, endpoint.context // 2 // len(PARAGRAPH)))
     messages = [user(PARAGRAPH * copies + "Say hi.")]
@@ -102,13 +102,13 @@ def probe_usage(endpoint: Endpoint) -> Outcome:
         raise failed(f"usage does not add up: {second.prompt} + {second.completion} is not {second.total}")
     if second.cached is None:
         return warning(
-            "usage says nothing of the cache (prompt_tokens_details.cached_tokens); vLLM says it with "
+            "usage does not report the cache (prompt_tokens_details.cached_tokens); vLLM reports it with "
             "--enable-prompt-tokens-details, SGLang with --enable-cache-report"
         )
     if second.cached > second.prompt:
-        raise failed(f"{second.cached} of {second.prompt} prompt tokens are said to be cached")
+        raise failed(f"{second.cached} of {second.prompt} prompt tokens are reported as cached")
     if second.cached == 0:
-        return warning("nothing of a repeated prompt is cached: each step of an agent pays for all earlier ones again")
+        return warning("no part of a repeated prompt is cached: each step of an agent pays for all earlier ones again")
     return ok(f"{second.cached} of {second.prompt} tokens of the repeated prompt came from the cache")
 
 
@@ -116,7 +116,7 @@ BIG_MIB = 24
 BROKEN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
-def probe_errors(endpoint: Endpoint) -> Outcome:
+def probe_errors(endpoint: CheckedEndpoint) -> Outcome:
     """Check that invalid requests are refused with an error in OpenAI's shape."""
     base = endpoint.body([user("Hi")], max_tokens=1)
     without = {name: value for name, value in base.items() if name != "messages"}
@@ -126,27 +126,27 @@ def probe_errors(endpoint: Endpoint) -> Outcome:
         "messages that are a text": {**base, "messages": "Hi"},
         "an image that is none": {**base, "messages": [user("Hi", BROKEN)]},
     }
-    found = [text for what, body in wrong.items() if (text := _fault(what, endpoint.post(body)))]
-    if found:
-        raise failed("; ".join(found))
+    faults = [text for case, body in wrong.items() if (text := _fault(case, endpoint.post(body)))]
+    if faults:
+        raise failed("; ".join(faults))
     other = endpoint.post({**base, "model": "no-such-model"})
     if other.status == 200:
         return warning("refused in OpenAI's shape; but a model of another name is answered too")
     return ok("refused with 4xx and error.message")
 
 
-def _fault(what: str, raw: Raw) -> str | None:
+def _fault(case: str, raw: RawResponse) -> str | None:
     if raw.status >= 500:
-        return f"{what} gives HTTP {raw.status}, expected 4xx: the server takes the blame for the client"
+        return f"{case} gives HTTP {raw.status}, expected 4xx: the server takes the blame for the client"
     if raw.status < 400:
-        return f"{what} is accepted (HTTP {raw.status})"
+        return f"{case} is accepted (HTTP {raw.status})"
     error = raw.body.get("error") if isinstance(raw.body, Mapping) else None
     if isinstance(error, Mapping) and isinstance(error.get("message"), str):
         return None
-    return f"{what} gives HTTP {raw.status} without error.message: clients show nothing useful ({raw.text[:60]!r})"
+    return f"{case} gives HTTP {raw.status} without error.message: clients show nothing useful ({raw.text[:60]!r})"
 
 
-def probe_big_body(endpoint: Endpoint) -> Outcome:
+def probe_big_body(endpoint: CheckedEndpoint) -> Outcome:
     """Check a request as large as one with twenty screenshots."""
     body = json.dumps(endpoint.body([user("Hi")], max_tokens=1)).encode()
     raw = endpoint.post(body[:-1] + b" " * (BIG_MIB * 2**20) + b"}")
@@ -167,20 +167,20 @@ SCHEMA = {
 REFUSED = (400, 404, 405, 415, 422, 501)
 
 
-def probe_end_token(endpoint: Endpoint) -> Outcome:
+def probe_end_token(endpoint: CheckedEndpoint) -> Outcome:
     """Check that an answer ends at <|im_end|> (163586), which is not the end token that config.json names."""
     answer = endpoint.ask([user("Answer with the one word: hello")], max_tokens=endpoint.budget(512))
     marker = next((text for text in ("<|im_end|>", "[EOS]") if text in answer.content), None)
     if marker is not None:
         raise failed(
-            f"{marker} stands in the text: <|im_end|> (163586) must be a stop token; see generation_config.json"
+            f"{marker} occurs in the text: <|im_end|> (163586) must be a stop token; see generation_config.json"
         )
     if answer.finish != "stop":
         raise inconclusive(f"the model did not end its answer (finish_reason {answer.finish})")
     return ok("the answer ends by itself, without a trace of the end token")
 
 
-def probe_stop(endpoint: Endpoint) -> Outcome:
+def probe_stop(endpoint: CheckedEndpoint) -> Outcome:
     """Check that a stop text ends the answer and is not part of it."""
     text = endpoint.ask(STORY, max_tokens=48).content
     piece = text[len(text) // 2 : len(text) // 2 + 3]
@@ -189,7 +189,7 @@ def probe_stop(endpoint: Endpoint) -> Outcome:
     before = text[: text.index(piece)]
     answer = endpoint.ask(STORY, max_tokens=48, stop=[piece])
     if not answer.content.startswith(before.rstrip()):
-        raise inconclusive("the same request gives another text each time; nothing to compare")
+        raise inconclusive("the same request gives different texts; they cannot be compared")
     if answer.content.rstrip() == before.rstrip():
         if answer.finish != "stop":
             raise failed(f"finish_reason is {answer.finish!r} after a stop text, expected 'stop'")
@@ -199,7 +199,7 @@ def probe_stop(endpoint: Endpoint) -> Outcome:
     raise failed(f"the stop text {piece!r} does not end the answer")
 
 
-def probe_max_tokens(endpoint: Endpoint) -> Outcome:
+def probe_max_tokens(endpoint: CheckedEndpoint) -> Outcome:
     """Check that a limit of one token returns one token, under both names of the limit."""
     answer = endpoint.ask(STORY, max_tokens=1)
     usage = endpoint.usage(answer)
@@ -216,7 +216,7 @@ def probe_max_tokens(endpoint: Endpoint) -> Outcome:
     return ok("max_tokens and max_completion_tokens are kept")
 
 
-def probe_json_schema(endpoint: Endpoint) -> Outcome:
+def probe_json_schema(endpoint: CheckedEndpoint) -> Outcome:
     """Check that a JSON schema constrains the answer."""
     form = {"type": "json_schema", "json_schema": {"name": "thing", "strict": True, "schema": SCHEMA}}
     messages = [user("Describe a ripe tomato as JSON with colour and is_round.")]

@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterable
 
-from apps.endpoint_check.endpoint import Endpoint, user
+from apps.endpoint_check.endpoint import CheckedEndpoint, user
 from apps.endpoint_check.outcome import Outcome, failed, inconclusive, not_supported, ok, warning
 
 Colour = tuple[int, int, int]
@@ -92,7 +92,7 @@ ADVICE = (
 )
 
 
-def probe_image_tokens(endpoint: Endpoint) -> Outcome:
+def probe_image_tokens(endpoint: CheckedEndpoint) -> Outcome:
     """Check that images are resized as in the model's training."""
     endpoint.needs(1400)
     base = endpoint.count([user("What is this?", image_part("red"))])
@@ -106,20 +106,20 @@ def probe_image_tokens(endpoint: Endpoint) -> Outcome:
     return ok(", ".join(f"{width}x{height} is {number} tokens" for (width, height), number in EXPECTED.items()))
 
 
-def probe_image_count(endpoint: Endpoint) -> Outcome:
+def probe_image_count(endpoint: CheckedEndpoint) -> Outcome:
     """Check requests with one, three and twenty images."""
-    one = endpoint.count([user("Describe.", image_part("red"))])
+    single = endpoint.count([user("Describe.", image_part("red"))])
     three = _count_many(endpoint, ["red", "green", "blue"])
-    step = (three - one) / 2
+    step = (three - single) / 2
     if step < TINY_TOKENS + MARKERS_PER_ITEM:
-        raise failed(f"images are lost: three of {TINY_TOKENS} tokens each add {three - one} tokens to one")
+        raise failed(f"images are lost: three of {TINY_TOKENS} tokens each add {three - single} tokens to one")
     twenty = _count_many(endpoint, ["red"] * MANY)
-    if twenty - one != step * (MANY - 1):
-        raise failed(f"equal images are merged or lost: {MANY} add {twenty - one} tokens, not {step * (MANY - 1):g}")
+    if twenty - single != step * (MANY - 1):
+        raise failed(f"equal images are merged or lost: {MANY} add {twenty - single} tokens, not {step * (MANY - 1):g}")
     return ok(f"{MANY} at once; each adds {step:g} tokens here")
 
 
-def _count_many(endpoint: Endpoint, colours: list[str]) -> int:
+def _count_many(endpoint: CheckedEndpoint, colours: list[str]) -> int:
     messages = [user("Describe.", *(image_part(colour) for colour in colours))]
     raw = endpoint.post(endpoint.body(messages, max_tokens=1))
     if raw.status == 200:
@@ -130,7 +130,7 @@ def _count_many(endpoint: Endpoint, colours: list[str]) -> int:
     )
 
 
-def probe_image_order(endpoint: Endpoint) -> Outcome:
+def probe_image_order(endpoint: CheckedEndpoint) -> Outcome:
     """Check that the model sees all images in the order they were sent, including identical ones."""
     question = f"There are {len(SHOWN)} images of one colour each. Name their colours in order, with commas, no more."
     answer = endpoint.ask([user(question, *(image_part(name) for name in SHOWN))], max_tokens=48)
@@ -144,7 +144,7 @@ def probe_image_order(endpoint: Endpoint) -> Outcome:
     raise inconclusive(f"the model did not name the colours (it wrote {answer.content[:40]!r})")
 
 
-def probe_video(endpoint: Endpoint) -> Outcome:
+def probe_video(endpoint: CheckedEndpoint) -> Outcome:
     """Check a video of four seconds."""
     messages = [user("What happens?", video_part(FRAMES))]
     raw = endpoint.post(endpoint.body(messages, max_tokens=1))

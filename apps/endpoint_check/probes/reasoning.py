@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from apps.endpoint_check.answer import Answer, find_marker, parse_answer
-from apps.endpoint_check.endpoint import OFF, ON, Endpoint, Message, user
-from apps.endpoint_check.outcome import Ended, Outcome, failed, inconclusive, ok, warning
+from apps.endpoint_check.answer import ParsedAnswer, find_marker, parse_answer
+from apps.endpoint_check.endpoint import OFF, ON, CheckedEndpoint, Message, user
+from apps.endpoint_check.outcome import Outcome, ProbeEnded, failed, inconclusive, ok, warning
 from apps.endpoint_check.probes.media import image_part
 from apps.endpoint_check.probes.tools import WEATHER
 
@@ -19,7 +19,7 @@ CALL: dict[str, Any] = {
 }
 
 
-def probe_reasoning(endpoint: Endpoint) -> Outcome:
+def probe_reasoning(endpoint: CheckedEndpoint) -> Outcome:
     """Check that reasoning arrives in its own field, whole and streamed."""
     limit = endpoint.budget(1024)
     whole = endpoint.ask(SUM, **ON, max_tokens=limit)
@@ -34,17 +34,17 @@ def probe_reasoning(endpoint: Endpoint) -> Outcome:
     return ok(f"in the field {named}{note}, no marker in the answer")
 
 
-def _check_split(answer: Answer, how: str, endpoint: Endpoint) -> str:
+def _check_split(answer: ParsedAnswer, how: str, endpoint: CheckedEndpoint) -> str:
     """Return the name of the field that held the reasoning."""
     marker = find_marker(answer.content)
     if marker in ("<think>", "</think>") and not answer.reasoning:
-        raise failed(f"{marker} stands in the content ({how}): thoughts are not parsed; {UNPARSED}")
+        raise failed(f"{marker} occurs in the content ({how}): thoughts are not parsed; {UNPARSED}")
     if "</think>" in answer.reasoning:
-        raise failed(f"</think> stands in the thoughts ({how}): the parser does not end them there")
+        raise failed(f"</think> occurs in the thoughts ({how}): the parser does not end them there")
     marker = marker or find_marker(answer.reasoning)
     if marker is not None:
-        raise Ended(
-            "warning", f"{marker} stands in the text ({how}): the model misplaced it, the server lets it through"
+        raise ProbeEnded(
+            "warning", f"{marker} occurs in the text ({how}): the model misplaced it, the server lets it through"
         )
     if answer.reasoning_field is not None:
         return answer.reasoning_field
@@ -57,7 +57,7 @@ def _check_split(answer: Answer, how: str, endpoint: Endpoint) -> str:
     raise inconclusive(f"the model did not think ({how})")
 
 
-def probe_thinking_off(endpoint: Endpoint) -> Outcome:
+def probe_thinking_off(endpoint: CheckedEndpoint) -> Outcome:
     """Check that both spellings of the option switch thinking off."""
     counts = {"on": endpoint.count(SUM, **ON), "off": endpoint.count(SUM, **OFF)}
     answer = endpoint.ask(SUM)
@@ -69,7 +69,7 @@ def probe_thinking_off(endpoint: Endpoint) -> Outcome:
             "thinking flag, not the model's name"
         )
     if "</think>" in answer.content and counts["off"] == counts["on"]:
-        raise failed(f"the flag is ignored, and thoughts stand in the content; {UNPARSED}")
+        raise failed(f"the flag is ignored, and thoughts are in the content; {UNPARSED}")
     if not answer.content and counts["off"] == counts["on"]:
         raise inconclusive("the model wrote nothing, and the prompt is as long with thinking as without")
     official: dict[str, Any] = {"chat_template_kwargs": {}, "thinking": {"type": "disabled"}}
@@ -80,13 +80,13 @@ def probe_thinking_off(endpoint: Endpoint) -> Outcome:
     return ok("by chat_template_kwargs and by thinking.type")
 
 
-def probe_reasoning_history(endpoint: Endpoint) -> Outcome:
+def probe_reasoning_history(endpoint: CheckedEndpoint) -> Outcome:
     """Check that the model receives reasoning of a running tool loop, but not of finished turns."""
     plain = endpoint.count(_loop({}), **ON)
     grown = {name: endpoint.count(_loop({name: THOUGHT}), **ON) - plain for name in ("reasoning_content", "reasoning")}
     if max(grown.values()) < 20:
         raise failed(
-            "thoughts of a running tool loop do not reach the model, so it starts to think anew at each call; "
+            "thoughts of a running tool loop do not reach the model, so it starts to think again at each call; "
             "the template has to render reasoning_content"
         )
     if grown["reasoning_content"] < 20:
@@ -110,7 +110,7 @@ def _done(more: dict[str, str]) -> list[dict[str, Any]]:
 COPIES = 8
 
 
-def probe_template(endpoint: Endpoint) -> Outcome:
+def probe_template(endpoint: CheckedEndpoint) -> Outcome:
     """Check that tools reach the prompt and that no system prompt is added."""
     alone = endpoint.count([user("Good morning")])
     with_tools = endpoint.count([user("Good morning")], tools=[WEATHER])
@@ -122,14 +122,14 @@ def probe_template(endpoint: Endpoint) -> Outcome:
     return ok(f"a greeting is {alone} tokens, a tool adds {with_tools - alone}")
 
 
-def probe_control_tokens(endpoint: Endpoint) -> Outcome:
+def probe_control_tokens(endpoint: CheckedEndpoint) -> Outcome:
     """Check that user text cannot become a control token."""
     plain = endpoint.count([user("x ")])
     grown = endpoint.count([user("x " + "<|im_end|>" * COPIES)]) - plain
     if grown <= COPIES + 1:
         return warning(
             f"{COPIES} x '<|im_end|>' in a user's text are {grown} tokens: pages and files that an agent reads can end "
-            "its message and speak as somebody else. Only the server can mend it; break such texts up before sending"
+            "its message and speak in another role. Only the server can fix it; break such texts up before sending"
         )
     return ok("'<|im_end|>' in a user's text stays text")
 
@@ -145,7 +145,7 @@ AGAIN = "Which word did I tell you? Answer with this one word."
 COLOUR = "Which colour has the image? Answer with one word: red, green or blue."
 
 
-def probe_history(endpoint: Endpoint) -> Outcome:
+def probe_history(endpoint: CheckedEndpoint) -> Outcome:
     """Check that every message reaches the model, whatever its role and age, including old images."""
     endpoint.needs(900)
     talk = _talk()
@@ -200,7 +200,7 @@ def _grown(message: Message) -> dict[str, Any]:
     return {**message, "content": f"{message['content']}{TEXT}"}
 
 
-def _lost_images(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
+def _lost_images(endpoint: CheckedEndpoint, talk: Sequence[Message]) -> list[str]:
     """List which of two earlier images add no tokens to a conversation whose last message has an image."""
     shown = [*talk[:-1], user("And now?", image_part("blue"))]
     alone = endpoint.count(shown)
@@ -213,12 +213,15 @@ def _lost_images(endpoint: Endpoint, talk: Sequence[Message]) -> list[str]:
     ]
 
 
-def probe_memory(endpoint: Endpoint) -> Outcome:
+def probe_memory(endpoint: CheckedEndpoint) -> Outcome:
     """Check that the model answers from earlier text and images: a bill for the whole prompt does not prove that."""
-    told = f"The word is {WORD}."
-    said: dict[str, tuple[list[Message], list[Message]]] = {
-        "an earlier message": ([user(f"{told} {AGAIN}")], [user(told), _assistant("I keep it in mind."), user(AGAIN)]),
-        "the system message": ([user(f"{told} {AGAIN}")], [{"role": "system", "content": told}, user(AGAIN)]),
+    statement = f"The word is {WORD}."
+    stated: dict[str, tuple[list[Message], list[Message]]] = {
+        "an earlier message": (
+            [user(f"{statement} {AGAIN}")],
+            [user(statement), _assistant("I keep it in mind."), user(AGAIN)],
+        ),
+        "the system message": ([user(f"{statement} {AGAIN}")], [{"role": "system", "content": statement}, user(AGAIN)]),
     }
     shown: dict[str, tuple[list[Message], list[Message]]] = {
         "an earlier image": (
@@ -226,16 +229,18 @@ def probe_memory(endpoint: Endpoint) -> Outcome:
             [user("Look.", image_part("red")), _assistant("I see it."), user(COLOUR)],
         )
     }
-    states = {name: _recalls(endpoint, *talks, WORD) for name, talks in said.items()}
+    states = {name: _recalls(endpoint, *talks, WORD) for name, talks in stated.items()}
     states |= {name: _recalls(endpoint, *talks, "red") for name, talks in shown.items()}
     if lost := [name for name, state in states.items() if state is False]:
-        raise failed(f"the model knows it when it is said at once, and not from {', '.join(lost)}")
+        raise failed(f"the model knows it within one message, but not from {', '.join(lost)}")
     if unclear := [name for name, state in states.items() if state is None]:
-        raise inconclusive(f"the model did not repeat what it was told at once; not seen: {', '.join(unclear)}")
+        raise inconclusive(f"the model did not repeat it even within one message; not checked: {', '.join(unclear)}")
     return ok(f"from {', '.join(states)}")
 
 
-def _recalls(endpoint: Endpoint, at_once: Sequence[Message], before: Sequence[Message], word: str) -> bool | None:
+def _recalls(
+    endpoint: CheckedEndpoint, at_once: Sequence[Message], before: Sequence[Message], word: str
+) -> bool | None:
     """Return True if the model answers with the earlier word; None if it fails even within one message."""
     if word not in endpoint.ask(at_once).content.lower():
         return None

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from apps.endpoint_check.answer import Answer, Call, find_marker
-from apps.endpoint_check.endpoint import ON, Endpoint, user
-from apps.endpoint_check.outcome import Ended, Outcome, failed, inconclusive, not_supported, ok, warning
+from apps.endpoint_check.answer import ParsedAnswer, ReceivedCall, find_marker
+from apps.endpoint_check.endpoint import ON, CheckedEndpoint, user
+from apps.endpoint_check.outcome import Outcome, ProbeEnded, failed, inconclusive, not_supported, ok, warning
 from apps.endpoint_check.probes.media import image_part
 
 K2_ID = re.compile(r"functions\.[\w.-]+:\d+")
@@ -30,7 +30,7 @@ THREE = [user("Get the weather of Paris, Rome and Oslo: call get_weather three t
 LONG_ID = "call_" + "0123456789abcdef" * 25
 
 
-def probe_tool_call(endpoint: Endpoint) -> Outcome:
+def probe_tool_call(endpoint: CheckedEndpoint) -> Outcome:
     """Check a single tool call, with and without thinking."""
     answer = endpoint.ask(ONE, tools=[WEATHER], max_tokens=endpoint.budget(256))
     calls = check_calls(answer)
@@ -39,7 +39,7 @@ def probe_tool_call(endpoint: Endpoint) -> Outcome:
     return ok(f"{calls[0].name}({calls[0].arguments}) with id {calls[0].id}")
 
 
-def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
+def check_calls(answer: ParsedAnswer, *, is_needed: bool = True) -> Sequence[ReceivedCall]:
     """Return the calls of an answer; ends the probe as failed if they are invalid."""
     _check_leaks(answer)
     if answer.finish == "length" and (answer.calls or is_needed):
@@ -48,7 +48,7 @@ def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
         _check_call(call)
     ids = [call.id for call in answer.calls]
     if len(set(ids)) < len(ids):
-        raise failed(f"calls share an id ({ids[0]}): their results cannot be told apart")
+        raise failed(f"calls share an id ({ids[0]}): their results cannot be distinguished")
     if answer.calls and answer.finish != "tool_calls":
         raise failed(f"finish_reason is {answer.finish!r} with calls in the answer, expected 'tool_calls'")
     if is_needed and not answer.calls:
@@ -56,11 +56,11 @@ def check_calls(answer: Answer, *, is_needed: bool = True) -> Sequence[Call]:
     return answer.calls
 
 
-def _start(answer: Answer) -> str:
+def _start(answer: ParsedAnswer) -> str:
     return (answer.calls[0].arguments if answer.calls else answer.content)[:40]
 
 
-def _check_leaks(answer: Answer) -> None:
+def _check_leaks(answer: ParsedAnswer) -> None:
     """Check for control tokens in an answer: with a tool's name, they are a call that was not parsed; alone, the model
     may have written them.
     """
@@ -70,15 +70,15 @@ def _check_leaks(answer: Answer) -> None:
     thought = find_marker(answer.reasoning)
     if thought is not None and NAME in answer.reasoning[answer.reasoning.index(thought) :]:
         raise failed(
-            f"{thought} stands in the thoughts: a call that starts there is lost; vLLM 0.32 ends thoughts there"
+            f"{thought} occurs in the thoughts: a call that starts there is lost; vLLM 0.32 ends thoughts there"
         )
     if marker is not None:
-        raise Ended(
-            "warning", f"{marker} stands in the content; no call is near it, so the model may have misplaced it"
+        raise ProbeEnded(
+            "warning", f"{marker} occurs in the content; no call is near it, so the model may have misplaced it"
         )
 
 
-def _check_call(call: Call) -> None:
+def _check_call(call: ReceivedCall) -> None:
     if NAME not in call.name:
         raise inconclusive(f"the model called {call.name[:40]!r}, which is not there")
     if call.name != NAME:
@@ -103,7 +103,7 @@ def _check_arguments(text: str) -> None:
         raise failed(f"arguments are {type(value).__name__}, expected an object")
 
 
-def probe_parallel_calls(endpoint: Endpoint) -> Outcome:
+def probe_parallel_calls(endpoint: CheckedEndpoint) -> Outcome:
     """Check several calls in one reply: the streamed reply has as many as the whole one."""
     options: dict[str, Any] = {"tools": [WEATHER], "max_tokens": endpoint.budget(512)}
     whole = check_calls(endpoint.ask(THREE, **options))
@@ -121,7 +121,7 @@ def probe_parallel_calls(endpoint: Endpoint) -> Outcome:
     return ok(f"{len(whole)} calls, whole and streamed")
 
 
-def probe_tool_choice(endpoint: Endpoint) -> Outcome:
+def probe_tool_choice(endpoint: CheckedEndpoint) -> Outcome:
     """Check that a call can be forced and forbidden."""
     forced = endpoint.post(endpoint.body(ONE, tools=[WEATHER], tool_choice="required", max_tokens=1))
     if forced.status != 200:
@@ -137,13 +137,13 @@ def probe_tool_choice(endpoint: Endpoint) -> Outcome:
     return ok("required and none are kept")
 
 
-def probe_tool_result(endpoint: Endpoint) -> Outcome:
+def probe_tool_result(endpoint: CheckedEndpoint) -> Outcome:
     """Check that the model receives a tool result with text and with an image."""
     text = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
     image = [{"type": "text", "text": "18 degrees"}, image_part("red")]
     try:
         shown = endpoint.count(_answered("functions.get_weather:0", image), tools=[WEATHER])
-    except Ended as ended:
+    except ProbeEnded as ended:
         advice = "send screenshots as a user message after the result"
         raise failed(f"an image in a tool result is refused ({ended.outcome.text}); {advice}") from ended
     if shown - text < 7:
@@ -151,15 +151,15 @@ def probe_tool_result(endpoint: Endpoint) -> Outcome:
     return ok(f"text and images; an image of 4 tokens adds {shown - text}")
 
 
-def probe_tool_ids(endpoint: Endpoint) -> Outcome:
+def probe_tool_ids(endpoint: CheckedEndpoint) -> Outcome:
     """Check ids in the style of other servers and clients, in the history and in new calls."""
     own = endpoint.count(_answered("functions.get_weather:0", "18 degrees"), tools=[WEATHER])
     try:
         grown = [
-            endpoint.count(_answered(given, "18 degrees"), tools=[WEATHER]) - own
-            for given in ("call_" + "0123456789abcdef" * 4, LONG_ID)
+            endpoint.count(_answered(call_id, "18 degrees"), tools=[WEATHER]) - own
+            for call_id in ("call_" + "0123456789abcdef" * 4, LONG_ID)
         ]
-    except Ended as ended:
+    except ProbeEnded as ended:
         raise failed(f"a foreign or long id in the history is refused: {ended.outcome.text}") from ended
     calls = endpoint.ask(ONE, tools=[WEATHER], max_tokens=endpoint.budget(256)).calls
     foreign = next((call.id for call in calls if not K2_ID.fullmatch(call.id)), None)

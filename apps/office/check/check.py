@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.check.document import check_document
-from apps.office.check.findings import CheckReport, Expectation, Rendered
+from apps.office.check.findings import CheckReport, Expectation, RenderedFile
 from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.package import Package, find_kind, open_package
-from apps.office.pages import Page, contact_sheet, read_bookmarks, read_pages
+from apps.office.package import OfficePackage, find_kind, open_package
+from apps.office.pages import RenderedPage, contact_sheet, read_bookmarks, read_pages
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
-MAX_IMAGES = 12
-_EMPTY_INK = 0.0004
-_SCHEMA_ERRORS = 200
+MAX_IMAGES = 12  # bounds the image tokens of one check
+_EMPTY_INK = 0.0004  # share of dark pixels; higher also calls pages with faint drawings empty
+_SCHEMA_ERRORS = 200  # bounds the time for a broken file
 _MAX_SCHEMA_BYTES = 24 * 2**20
 _BROKEN_TEXTS = (
     "Error! Reference source not found",
@@ -34,7 +34,7 @@ _BROKEN_TEXTS = (
 _LEFTOVERS = ("lorem ipsum", "TODO:", "TBD:", "[insert ", "Click to add", "xxxx")
 
 
-Checker = Callable[[Rendered, CheckReport], None]
+Checker = Callable[[RenderedFile, CheckReport], None]
 _CHECKERS: Mapping[str, Checker] = {
     "docx": check_document,
     "xlsx": check_workbook,
@@ -54,7 +54,7 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
     Raises:
         OfficeError: If the file cannot be read safely; the message says why.
     """
-    expectations = [Expectation.parse(one) for one in expect]
+    expectations = [Expectation.parse(text) for text in expect]
     kind = find_kind(path)
     report = CheckReport(file=path.name, kind=kind)
     package = None if kind == "pdf" else open_package(path)
@@ -65,7 +65,7 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
         report.facts["pages"] = len(pages)
         if package is not None:
             _check_package(package, report)
-        _CHECKERS[kind](Rendered(path=path, package=package, pdf=pdf, pages=pages), report)
+        _CHECKERS[kind](RenderedFile(path=path, package=package, pdf=pdf, pages=pages), report)
         _check_pages(pages, report, kind)
         if pdf is not None and kind in ("docx", "pdf"):
             _place_in_sections(pdf, report)
@@ -81,14 +81,14 @@ def _place_in_sections(pdf: Path, report: CheckReport) -> None:
     report.sections = report.sections or [title for _, title in begins]
     if len(begins) != len(report.sections):
         return  # a heading has no bookmark, so the numbers would differ
-    for at, one in enumerate(report.findings):
-        page = re.fullmatch(r"page (\d+)", one.place)
-        if page and not one.section:
+    for at, finding in enumerate(report.findings):
+        page = re.fullmatch(r"page (\d+)", finding.place)
+        if page and not finding.section:
             section = sum(first <= int(page[1]) for first, _ in begins)
-            report.findings[at] = replace(one, section=section)
+            report.findings[at] = replace(finding, section=section)
 
 
-def write_images(pages: Sequence[Page], folder: Path) -> list[str]:
+def write_images(pages: Sequence[RenderedPage], folder: Path) -> list[str]:
     """Write images of the first pages, plus one image of all pages if there are several, and return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     names = []
@@ -114,13 +114,20 @@ def _render(path: Path, folder: Path, report: CheckReport) -> Path | None:
     return pdf
 
 
-def _check_package(package: Package, report: CheckReport) -> None:
+def _check_package(package: OfficePackage, report: CheckReport) -> None:
     for notice in package.notices:
         report.add("warning", notice.code, notice.text)
     for name in package.parts:
-        for one in package.relationships(name):
-            if not one.is_external and one.target and one.target not in package.parts and "#" not in one.target:
-                report.add("error", "broken-relationship", f"{name} refers to {one.target!r}, which is not there")
+        for relation in package.relationships(name):
+            if (
+                not relation.is_external
+                and relation.target
+                and relation.target not in package.parts
+                and "#" not in relation.target
+            ):
+                report.add(
+                    "error", "broken-relationship", f"{name} refers to {relation.target!r}, which does not exist"
+                )
     if sum(len(data) for name, data in package.parts.items() if name.endswith(".xml")) <= _MAX_SCHEMA_BYTES:
         _check_schema(package, report)
     else:
@@ -129,20 +136,20 @@ def _check_package(package: Package, report: CheckReport) -> None:
         )
 
 
-def _check_schema(package: Package, report: CheckReport) -> None:
+def _check_schema(package: OfficePackage, report: CheckReport) -> None:
     """Validate against the schemas of ECMA-376 and the Open XML SDK, which the package openxml-audit contains."""
     audit: Any = require("openxml_audit", "office")
-    found = audit.OpenXmlValidator(max_errors=_SCHEMA_ERRORS).validate(package.path)
+    result = audit.OpenXmlValidator(max_errors=_SCHEMA_ERRORS).validate(package.path)
     report.opened_by.append("openxml-audit")
-    for one in found.errors:
-        kind, severity = str(one.error_type).lower(), str(one.severity).lower()
+    for error in result.errors:
+        kind, severity = str(error.error_type).lower(), str(error.severity).lower()
         if "schema" in kind and "error" in severity:
-            report.add("error", "schema", one.description, f"{one.part_uri} {one.path}".strip())
+            report.add("error", "schema", error.description, f"{error.part_uri} {error.path}".strip())
         elif "package" in kind and "error" in severity:
-            report.add("error", "package", one.description, one.part_uri or "")
+            report.add("error", "package", error.description, error.part_uri or "")
 
 
-def _check_pages(pages: Sequence[Page], report: CheckReport, kind: str) -> None:
+def _check_pages(pages: Sequence[RenderedPage], report: CheckReport, kind: str) -> None:
     for page in pages:
         if page.ink < _EMPTY_INK and not page.text.strip():
             report.add("error", "empty-page", f"page {page.number} is empty", f"page {page.number}")

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from apps.office.package import Package
-from apps.office.pages import Page
+from apps.office.package import OfficePackage
+from apps.office.pages import RenderedPage
 from apps.office.safe_xml import OfficeError
 from cua.errors import name_choices
 
@@ -49,7 +49,7 @@ _EXPECTATION = re.compile(r"^\s*(\w+)\s*(>=|<=|==|=|>|<)\s*([\d_,]+)\s*$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
+class RenderedFile:
     """File with its rendering by LibreOffice.
 
     Attributes:
@@ -60,13 +60,13 @@ class Rendered:
     """
 
     path: Path
-    package: Package | None
+    package: OfficePackage | None
     pdf: Path | None
-    pages: Sequence[Page]
+    pages: Sequence[RenderedPage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DocumentFinding:
     """Fault, or a note for the user.
 
     Attributes:
@@ -85,8 +85,8 @@ class Finding:
 
     def to_text(self) -> str:
         """Return the finding as one line."""
-        where = f" ({self.place})" if self.place else ""
-        return f"{self.level}: {self.text}{where} [{self.code}]"
+        position = f" ({self.place})" if self.place else ""
+        return f"{self.level}: {self.text}{position} [{self.code}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +106,22 @@ class Expectation:
         """
         match = _EXPECTATION.match(text)
         if match is None:
-            raise OfficeError(f"{text!r} is no expectation; expected such as words>=10000, pages=100, equations>=40")
+            raise OfficeError(
+                f"{text!r} is not an expectation; expected such as words>=10000, pages=100, equations>=40"
+            )
         if match[1] not in FACTS:
             raise OfficeError(f"{match[1]!r} is not counted.{name_choices(match[1], FACTS)}")
         relation = "==" if match[2] == "=" else match[2]
         return cls(fact=match[1], relation=relation, number=int(re.sub(r"[_,]", "", match[3])))
 
-    def holds(self, found: int) -> bool:
+    def holds(self, count: int) -> bool:
         """Return whether a count meets the expectation."""
         return {
-            ">=": found >= self.number,
-            "<=": found <= self.number,
-            "==": found == self.number,
-            ">": found > self.number,
-            "<": found < self.number,
+            ">=": count >= self.number,
+            "<=": count <= self.number,
+            "==": count == self.number,
+            ">": count > self.number,
+            "<": count < self.number,
         }[self.relation]
 
 
@@ -140,7 +142,7 @@ class CheckReport:
     file: str
     kind: str
     facts: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[DocumentFinding] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     opened_by: list[str] = field(default_factory=list)
     sections: list[str] = field(default_factory=list)
@@ -148,23 +150,25 @@ class CheckReport:
     @property
     def is_clean(self) -> bool:
         """True if there are no errors."""
-        return not any(one.level == "error" for one in self.findings)
+        return not any(finding.level == "error" for finding in self.findings)
 
     def add(self, level: Level, code: str, text: str, place: str = "", section: int = 0) -> None:
         """Add a finding."""
-        self.findings.append(Finding(level=level, code=code, text=text, place=place, section=section))
+        self.findings.append(DocumentFinding(level=level, code=code, text=text, place=place, section=section))
 
     def expect(self, expectations: Iterable[Expectation]) -> None:
         """Report unmet expectations; a fact that this kind of file does not have counts as 0."""
-        for one in expectations:
-            found = self.facts.get(one.fact, 0)
-            if not one.holds(found):
-                what = FACTS[one.fact]
-                self.add("error", "not-as-asked", f"{found} {what}; asked for {one.relation} {one.number}")
+        for expectation in expectations:
+            count = self.facts.get(expectation.fact, 0)
+            if not expectation.holds(count):
+                noun = FACTS[expectation.fact]
+                self.add(
+                    "error", "not-as-asked", f"{count} {noun}; asked for {expectation.relation} {expectation.number}"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        findings = [asdict(one) for one in self.findings]
+        findings = [asdict(finding) for finding in self.findings]
         return {
             "file": self.file,
             "kind": self.kind,
@@ -183,7 +187,7 @@ class CheckReport:
             file=str(value["file"]),
             kind=str(value["kind"]),
             facts=dict(value["facts"]),
-            findings=[Finding(**one) for one in value["findings"]],
+            findings=[DocumentFinding(**values) for values in value["findings"]],
             images=list(value["images"]),
             opened_by=list(value["opened_by"]),
             sections=list(value["sections"]),
@@ -197,13 +201,13 @@ class CheckReport:
         return "\n".join([*lines, "clean" if self.is_clean else "NOT clean"])
 
 
-def _listed(findings: Sequence[Finding]) -> list[str]:
+def _listed(findings: Sequence[DocumentFinding]) -> list[str]:
     lines: list[str] = []
     for level in _ORDER:
-        of_level = [one for one in findings if one.level == level]
-        for code in dict.fromkeys(one.code for one in of_level):
-            alike = [one for one in of_level if one.code == code]
-            lines += [one.to_text() for one in alike[:MAX_ALIKE]]
+        of_level = [finding for finding in findings if finding.level == level]
+        for code in dict.fromkeys(finding.code for finding in of_level):
+            alike = [finding for finding in of_level if finding.code == code]
+            lines += [finding.to_text() for finding in alike[:MAX_ALIKE]]
             if len(alike) > MAX_ALIKE:
                 lines.append(f"{level}: {len(alike) - MAX_ALIKE} more of this kind [{code}]")
     return lines

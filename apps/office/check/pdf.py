@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport, Rendered
+from apps.office.check.findings import CheckReport, RenderedFile
 from apps.office.libraries import PdfReader
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
-_MAX_TAGS = 500_000
+_MAX_TAGS = 500_000  # bounds the walk through a tag tree, which may contain cycles
 
 
-def check_pdf(rendered: Rendered, report: CheckReport) -> None:
-    """Count the contents of a PDF file and check it for faults.
+def check_pdf(rendered: RenderedFile, report: CheckReport) -> None:
+    """Count the contents of a PDF file and check it for errors.
 
     Raises:
         OfficeError: If the file is encrypted.
@@ -51,13 +51,13 @@ def check_pdf(rendered: Rendered, report: CheckReport) -> None:
                 "error", "font-not-embedded", f"the font {name} is not in the file; other machines show another one"
             )
     _check_links(reader, report)
-    for what in _find_actions(reader):
-        report.add("warning", "script", f"it holds {what}; nothing of it is run here")
+    for action in _find_actions(reader):
+        report.add("warning", "script", f"it holds {action}, which is not run here")
 
 
 def count_tags(reader: PdfReader) -> Counter[str]:
     """Count each kind of element in the file's structure tree; empty for a file without tags."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]
     seen: set[int] = set()
     while open_nodes and len(seen) < _MAX_TAGS:
@@ -68,10 +68,10 @@ def count_tags(reader: PdfReader) -> Counter[str]:
         elif isinstance(node, dict) and id(node) not in seen:
             seen.add(id(node))
             if "/S" in node:
-                found[str(node["/S"])] += 1
+                counts[str(node["/S"])] += 1
             if "/K" in node:
                 open_nodes.append(node["/K"])
-    return found
+    return counts
 
 
 def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
@@ -79,8 +79,8 @@ def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
     for page in reader.pages:
         resources = page.get("/Resources")
         fonts = resources.get_object().get("/Font") if resources is not None else None
-        for one in fonts.get_object().values() if fonts is not None else ():
-            font = one.get_object()
+        for reference in fonts.get_object().values() if fonts is not None else ():
+            font = reference.get_object()
             below = font.get("/DescendantFonts")
             real = below.get_object()[0].get_object() if below is not None else font
             descriptor = real.get("/FontDescriptor")
@@ -96,14 +96,14 @@ def _count_images(reader: PdfReader) -> int:
     for page in reader.pages:
         resources = page.get("/Resources")
         drawn = resources.get_object().get("/XObject") if resources is not None else None
-        for one in drawn.get_object().values() if drawn is not None else ():
-            if one.get_object().get("/Subtype") == "/Image":
-                seen.add(getattr(one, "idnum", id(one)))
+        for image in drawn.get_object().values() if drawn is not None else ():
+            if image.get_object().get("/Subtype") == "/Image":
+                seen.add(getattr(image, "idnum", id(image)))
     return len(seen)
 
 
 def _count_outline(outline: Any) -> int:
-    return sum(_count_outline(one) if isinstance(one, list) else 1 for one in outline)
+    return sum(_count_outline(entry) if isinstance(entry, list) else 1 for entry in outline)
 
 
 def _check_links(reader: PdfReader, report: CheckReport) -> None:
@@ -111,8 +111,8 @@ def _check_links(reader: PdfReader, report: CheckReport) -> None:
     pages = {page.indirect_reference.idnum for page in reader.pages if page.indirect_reference is not None}
     count = inside = 0
     for number, page in enumerate(reader.pages, 1):
-        for one in page.get("/Annots") or ():
-            note = one.get_object()
+        for annotation in page.get("/Annots") or ():
+            note = annotation.get_object()
             if note.get("/Subtype") != "/Link":
                 continue
             action = note.get("/A")
@@ -130,7 +130,7 @@ def _check_links(reader: PdfReader, report: CheckReport) -> None:
                 report.add(
                     "error",
                     "broken-reference",
-                    f"a link on page {number} leads to {str(target)[:60]!r}, which is not there",
+                    f"a link on page {number} leads to {str(target)[:60]!r}, which does not exist",
                     f"page {number}",
                 )
     report.facts["links"], report.facts["references"] = count, inside

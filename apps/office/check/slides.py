@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport, Rendered
-from apps.office.libraries import Presentation, Shape, Slide
+from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.libraries import PptxShape, PptxSlide, Presentation
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
 
 _EMU_PER_PT = 12_700
-_TOLERANCE_PT = 4.0
-_MAX_STRETCH = 0.03
-_MIN_PT = 9.0
+_TOLERANCE_PT = 4.0  # smaller reports differences of renderers, larger misses small overflows
+_MAX_STRETCH = 0.03  # smaller reports rounded sizes, larger misses visible distortion
+_MIN_PT = 9.0  # smaller text is reported as unreadable
 
 
-def check_slides(rendered: Rendered, report: CheckReport) -> None:
-    """Count the contents of a presentation and check it for faults."""
+def check_slides(rendered: RenderedFile, report: CheckReport) -> None:
+    """Count the contents of a presentation and check it for errors."""
     pptx = require("pptx", "office")
     try:
         presentation = open_with("python-pptx", rendered.path, lambda: pptx.Presentation(str(rendered.path)))
@@ -28,14 +28,14 @@ def check_slides(rendered: Rendered, report: CheckReport) -> None:
     shapes = [list(_all_shapes(slide.shapes)) for slide in slides]
     report.facts |= {
         "slides": len(slides),
-        "words": sum(count_words(one.text_frame.text) for group in shapes for one in group if one.has_text_frame),
-        "figures": sum(_is_image(one) for group in shapes for one in group),
-        "charts": sum(bool(getattr(one, "has_chart", False)) for group in shapes for one in group),
-        "tables": sum(bool(getattr(one, "has_table", False)) for group in shapes for one in group),
+        "words": sum(count_words(shape.text_frame.text) for group in shapes for shape in group if shape.has_text_frame),
+        "figures": sum(_is_image(shape) for group in shapes for shape in group),
+        "charts": sum(bool(getattr(shape, "has_chart", False)) for group in shapes for shape in group),
+        "tables": sum(bool(getattr(shape, "has_table", False)) for group in shapes for shape in group),
         "notes": sum(
             bool(slide.has_notes_slide and slide.notes_slide.notes_text_frame.text.strip()) for slide in slides
         ),
-        "links": sum(1 for group in shapes for one in group for _ in _links(one)),
+        "links": sum(1 for group in shapes for shape in group for _ in _links(shape)),
     }
     if rendered.pages and len(rendered.pages) != len(slides) - _num_hidden(slides):
         report.add("error", "slide-count", f"{len(slides)} slides are rendered as {len(rendered.pages)} pages")
@@ -54,11 +54,11 @@ def _all_shapes(shapes: Any) -> Iterator[Any]:
             yield shape
 
 
-def _is_image(shape: Shape) -> bool:
+def _is_image(shape: PptxShape) -> bool:
     return shape.shape_type == 13 or (hasattr(shape, "image") and shape.is_placeholder)
 
 
-def _links(shape: Shape) -> Iterator[str]:
+def _links(shape: PptxShape) -> Iterator[str]:
     if not shape.has_text_frame:
         return
     for paragraph in shape.text_frame.paragraphs:
@@ -71,7 +71,9 @@ def _num_hidden(slides: list[Any]) -> int:
     return sum(slide._element.get("show") == "0" for slide in slides)
 
 
-def _check_slide(presentation: Presentation, slide: Slide, shapes: list[Any], number: int, report: CheckReport) -> None:
+def _check_slide(
+    presentation: Presentation, slide: PptxSlide, shapes: list[Any], number: int, report: CheckReport
+) -> None:
     place = f"slide {number}"
     if not shapes:
         report.add("error", "empty-page", f"{place} is empty", place)
@@ -95,7 +97,7 @@ def _check_slide(presentation: Presentation, slide: Slide, shapes: list[Any], nu
         report.add("warning", "no-title", f"{place} has no title", place)
 
 
-def _check_image(shape: Shape, place: str, report: CheckReport) -> None:
+def _check_image(shape: PptxShape, place: str, report: CheckReport) -> None:
     try:
         width_px, height_px = shape.image.size
     except (ValueError, KeyError, AttributeError) as error:
@@ -111,15 +113,20 @@ def _check_image(shape: Shape, place: str, report: CheckReport) -> None:
         )
 
 
-def _check_sizes(shape: Shape, place: str, report: CheckReport) -> None:
+def _check_sizes(shape: PptxShape, place: str, report: CheckReport) -> None:
     if not shape.has_text_frame:
         return
-    sizes = [run.font.size.pt for one in shape.text_frame.paragraphs for run in one.runs if run.font.size is not None]
+    sizes = [
+        run.font.size.pt
+        for paragraph in shape.text_frame.paragraphs
+        for run in paragraph.runs
+        if run.font.size is not None
+    ]
     if sizes and min(sizes) < _MIN_PT:
         report.add("warning", "tiny-text", f"text of {min(sizes):g} pt in {shape.name!r} on {place}", place)
 
 
-def _check_overlaps(slide: Slide, place: str, report: CheckReport) -> None:
+def _check_overlaps(slide: PptxSlide, place: str, report: CheckReport) -> None:
     """Report images, charts and tables that overlap texts or each other."""
     boxes = []
     for shape in slide.shapes:
@@ -128,16 +135,16 @@ def _check_overlaps(slide: Slide, place: str, report: CheckReport) -> None:
         if (is_solid or has_text) and shape.width and shape.left is not None:
             box = (shape.left, shape.top, shape.left + shape.width, shape.top + shape.height)
             boxes.append((shape.name, is_solid, box))
-    for at, (name, is_solid, one) in enumerate(boxes):
+    for at, (name, is_solid, frame) in enumerate(boxes):
         for other_name, other_solid, other in boxes[at + 1 :]:
-            wide = min(one[2], other[2]) - max(one[0], other[0])
-            high = min(one[3], other[3]) - max(one[1], other[1])
-            small = min((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
+            wide = min(frame[2], other[2]) - max(frame[0], other[0])
+            high = min(frame[3], other[3]) - max(frame[1], other[1])
+            small = min((box[2] - box[0]) * (box[3] - box[1]) for box in (frame, other))
             if (is_solid or other_solid) and wide > 0 and high > 0 and wide * high > 0.1 * small:
                 report.add("error", "overlap", f"{name!r} and {other_name!r} overlap on {place}", place)
 
 
-def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport) -> None:
+def _check_text(rendered: RenderedFile, shapes: list[list[Any]], report: CheckReport) -> None:
     """Compare the rendered end of each text with the frame that contains it."""
     pdfium = require("pypdfium2", "office")
     document = pdfium.PdfDocument(str(rendered.pdf))
@@ -165,16 +172,16 @@ def _check_text(rendered: Rendered, shapes: list[list[Any]], report: CheckReport
         document.close()
 
 
-def _grows(shape: Shape) -> bool:
+def _grows(shape: PptxShape) -> bool:
     """Return whether the frame resizes to fit its text, so that only the slide's edge is checked."""
     return bool(shape.text_frame.auto_size == 1)
 
 
-def _lowest_pt(text_page: Any, height: float, shape: Shape) -> float | None:
+def _lowest_pt(text_page: Any, height: float, shape: PptxShape) -> float | None:
     """Return the lower edge of a shape's last words in points from the top; None if they are not found on the page."""
     if not shape.has_text_frame:
         return None
-    lines = [one.text.strip() for one in shape.text_frame.paragraphs if one.text.strip()]
+    lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs if paragraph.text.strip()]
     if not lines:
         return None
     last = lines[-1].split()
@@ -182,8 +189,8 @@ def _lowest_pt(text_page: Any, height: float, shape: Shape) -> float | None:
         words = " ".join(last[-count:])
         searcher = text_page.search(words, match_case=True)
         places = []
-        while (found := searcher.get_next()) is not None:
-            places.append(found)
+        while (match := searcher.get_next()) is not None:
+            places.append(match)
         searcher.close()
         if places:
             index, length = places[-1]

@@ -8,10 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport, Rendered
-from apps.office.libraries import Sheet, Workbook
+from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.libraries import Workbook, Worksheet
 from apps.office.libreoffice import convert, find_soffice
-from apps.office.package import Package, open_package
+from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
 from apps.office.sheets.recalculate import ERRORS, calculate, check_values
@@ -23,8 +23,8 @@ _REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1
 _HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
 
 
-def check_workbook(rendered: Rendered, report: CheckReport) -> None:
-    """Count the contents of a workbook and check it for faults."""
+def check_workbook(rendered: RenderedFile, report: CheckReport) -> None:
+    """Count the contents of a workbook and check it for errors."""
     package = rendered.package
     assert package is not None
     size = sheet_bytes(package)
@@ -50,7 +50,7 @@ def check_workbook(rendered: Rendered, report: CheckReport) -> None:
     _check_charts(workbook, package, report)
     _check_names(workbook, report)
     if find_soffice() is None:
-        report.add("warning", "not-calculated", "LibreOffice is not installed: formulas were not calculated anew")
+        report.add("warning", "not-calculated", "LibreOffice is not installed: formulas were not recalculated")
         return
     _check_formulas(rendered.path, report)
     _check_pivots(rendered.path, package, report)
@@ -62,18 +62,18 @@ def check_workbook(rendered: Rendered, report: CheckReport) -> None:
             )
 
 
-def _count(workbook: Workbook, package: Package, report: CheckReport) -> None:
+def _count(workbook: Workbook, package: OfficePackage, report: CheckReport) -> None:
     sheets = workbook.worksheets
     texts = (cell.value for sheet in sheets for line in sheet.iter_rows() for cell in line)
     report.facts |= {
         "sheets": len(workbook.sheetnames),
-        "words": sum(count_words(one) for one in texts if isinstance(one, str) and not one.startswith("=")),
+        "words": sum(count_words(text) for text in texts if isinstance(text, str) and not text.startswith("=")),
         "formulas": sum(cell.data_type == "f" for sheet in sheets for line in sheet.iter_rows() for cell in line),
         "charts": sum("/charts/chart" in name and name.endswith(".xml") for name in package.parts),
         "figures": sum("/media/" in name for name in package.parts),
         "tables": sum(len(sheet.tables) for sheet in sheets),
         "validations": sum(len(sheet.data_validations.dataValidation) for sheet in sheets),
-        "formats": sum(len(one.rules) for sheet in sheets for one in sheet.conditional_formatting),
+        "formats": sum(len(formatting.rules) for sheet in sheets for formatting in sheet.conditional_formatting),
         "comments": sum(cell.comment is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
         "links": sum(cell.hyperlink is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
     }
@@ -90,7 +90,7 @@ def _check_cells(workbook: Workbook, report: CheckReport) -> None:
                 elif isinstance(value, str) and _NUMBER.match(value.strip()) and not _is_code(value.strip()):
                     alike += 1
                     if alike <= 5:
-                        report.add("warning", "number-as-text", f"{place} holds the number {value!r} as a text", place)
+                        report.add("warning", "number-as-text", f"{place} holds the number {value!r} as text", place)
         if sheet.max_row == 1 and sheet.max_column == 1 and sheet["A1"].value is None and not _has_drawings(sheet):
             report.add("warning", "empty-sheet", f"the sheet {sheet.title!r} is empty", sheet.title)
 
@@ -101,38 +101,38 @@ def _is_code(text: str) -> bool:
     return (digits.startswith("0") and len(digits) > 1 and "." not in digits[:2]) or len(digits) > 11
 
 
-def _has_drawings(sheet: Sheet) -> bool:
+def _has_drawings(sheet: Worksheet) -> bool:
     return bool(sheet._charts or sheet._images or sheet._pivots)
 
 
-def _check_charts(workbook: Workbook, package: Package, report: CheckReport) -> None:
+def _check_charts(workbook: Workbook, package: OfficePackage, report: CheckReport) -> None:
     """Check that a chart's series refer to existing sheets."""
     names = set(workbook.sheetnames)
     for part in package.parts:
         if "/charts/chart" not in part or not part.endswith(".xml"):
             continue
-        references = [one.text or "" for one in package.xml(part).iter("{*}f")]
+        references = [formula.text or "" for formula in package.xml(part).iter("{*}f")]
         if not references:
             report.add("error", "empty-chart", f"{part} has no data")
-        for one in references:
-            match = _REFERENCE.match(one)
-            if "#REF!" in one or (match and match[1].replace("''", "'") not in names):
-                report.add("error", "broken-reference", f"{part} takes data from {one}, which is not there")
+        for reference in references:
+            match = _REFERENCE.match(reference)
+            if "#REF!" in reference or (match and match[1].replace("''", "'") not in names):
+                report.add("error", "broken-reference", f"{part} takes data from {reference}, which does not exist")
 
 
 def _check_names(workbook: Workbook, report: CheckReport) -> None:
     for name, defined in workbook.defined_names.items():
         if "#REF!" in (defined.attr_text or ""):
-            report.add("error", "broken-reference", f"the name {name!r} stands for {defined.attr_text}")
+            report.add("error", "broken-reference", f"the name {name!r} refers to {defined.attr_text}")
 
 
 def _check_formulas(path: Path, report: CheckReport) -> None:
     try:
-        found = calculate(path)
+        cells = calculate(path)
     except OfficeError as error:
         report.add("error", "not-calculated", str(error))
         return
-    for fault in check_values(path, found):
+    for fault in check_values(path, cells):
         place = fault.partition(": ")[0]
         code = (
             "not-calculated"
@@ -144,7 +144,7 @@ def _check_formulas(path: Path, report: CheckReport) -> None:
         report.add("error", code, fault, place)
 
 
-def _check_pivots(path: Path, package: Package, report: CheckReport) -> None:
+def _check_pivots(path: Path, package: OfficePackage, report: CheckReport) -> None:
     """Compare each pivot table, in the file and after a refresh by LibreOffice, with pandas."""
     try:
         pivots = read_pivots(package)
@@ -169,14 +169,14 @@ def _check_pivots(path: Path, package: Package, report: CheckReport) -> None:
                     report.add(
                         "error",
                         "broken-pivot",
-                        f"{pivot.name} takes its data from {pivot.source!r}, which is not there",
+                        f"{pivot.name} takes its data from {pivot.source!r}, which does not exist",
                     )
                     continue
                 for fault in check_pivot(pivot, values[sheet], values[pivot.sheet]):
                     report.add("error", "pivot-total", f"{fault} ({how})", pivot.sheet)
 
 
-def _check_stream(package: Package, report: CheckReport) -> None:
+def _check_stream(package: OfficePackage, report: CheckReport) -> None:
     """Find errors stored in cells, using little memory."""
     import io
 
@@ -197,7 +197,7 @@ def _error_cells(etree: ModuleType, data: Any) -> Iterator[tuple[str, str]]:
     for _, row in events:
         for cell in row:
             if cell.get("t") == "e":
-                yield cell.get("r", ""), next((one.text or "" for one in cell if one.tag.endswith("}v")), "")
+                yield cell.get("r", ""), next((child.text or "" for child in cell if child.tag.endswith("}v")), "")
         row.clear()
         while row.getprevious() is not None:
             del row.getparent()[0]

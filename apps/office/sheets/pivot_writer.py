@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from apps.office.libraries import Sheet, Workbook
+from apps.office.libraries import Workbook, Worksheet
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivots import (
     FUNCTIONS,
     TOTAL,
     Aggregation,
     Pivot,
-    Source,
+    PivotSource,
     is_number,
     label_of,
     pivot_frame,
@@ -26,7 +26,7 @@ _DATA = -2
 
 
 def add_pivot(
-    sheet: Sheet,
+    sheet: Worksheet,
     source: Any,
     *,
     rows: Sequence[str],
@@ -52,7 +52,7 @@ def add_pivot(
     table = read_source(source)
     _check_request(table, rows, values, columns)
     frame = pivot_frame(table, rows, columns, values)
-    name = name or f"Pivot{sum(len(one._pivots) for one in sheet.parent.worksheets) + 1}"
+    name = name or f"Pivot{sum(len(worksheet._pivots) for worksheet in sheet.parent.worksheets) + 1}"
     location = _write_cells(sheet, anchor, frame, rows, columns, values)
     definition = _definition(name, location, table, rows, columns, values, sheet.parent)
     definition.cache = _cache(table, {*rows, *columns})
@@ -71,22 +71,22 @@ def add_pivot(
 
 
 def _check_request(
-    table: Source, rows: Sequence[str], values: Mapping[str, Aggregation], columns: Sequence[str]
+    table: PivotSource, rows: Sequence[str], values: Mapping[str, Aggregation], columns: Sequence[str]
 ) -> None:
-    for one in (*rows, *columns, *values):
-        if one not in table.names:
-            raise OfficeError(f"{table.reference} has no field {one!r}.{name_choices(one, table.names)}")
+    for name in (*rows, *columns, *values):
+        if name not in table.names:
+            raise OfficeError(f"{table.reference} has no field {name!r}.{name_choices(name, table.names)}")
     if not rows or not values or len(columns) > 1 or (columns and len(values) > 1):
         raise OfficeError(
             "expected at least one field of rows, at least one value, at most one field of columns, and with that one "
             "only one value"
         )
     if len({*rows, *columns}) < len(rows) + len(columns):
-        raise OfficeError("a field stands in the rows and columns of a pivot table at most once")
+        raise OfficeError("a field is used more than once in the rows and columns of a pivot table")
     for field, aggregation in values.items():
         if aggregation not in FUNCTIONS:
-            raise OfficeError(f"{aggregation!r} is no aggregation; expected one of {', '.join(FUNCTIONS)}")
-        wrong = next((one for one in table.column(field) if not is_number(one) and one is not None), None)
+            raise OfficeError(f"{aggregation!r} is not an aggregation; expected one of {', '.join(FUNCTIONS)}")
+        wrong = next((value for value in table.column(field) if not is_number(value) and value is not None), None)
         if wrong is not None and aggregation != "count":
             raise OfficeError(
                 f"the field {field!r} holds {wrong!r}; {aggregation} needs numbers"
@@ -95,7 +95,7 @@ def _check_request(
 
 
 def _write_cells(
-    sheet: Sheet,
+    sheet: Worksheet,
     anchor: str,
     frame: Mapping[tuple[tuple[Any, ...], Any, str], float],
     rows: Sequence[str],
@@ -107,14 +107,14 @@ def _write_cells(
     letter, first_row = utils.cell.coordinate_from_string(anchor)
     first = utils.column_index_from_string(letter)
     row_keys = sorted({key[0] for key in frame if key[0]}, key=_order)
-    column_keys: list[Any] = sorted({key[1] for key in frame if key[1] is not None}, key=lambda one: _order((one,)))
+    column_keys: list[Any] = sorted({key[1] for key in frame if key[1] is not None}, key=lambda key: _order((key,)))
     lines: list[list[Any]] = []
     if columns:
         field = next(iter(values))
         caption = f"{_CAPTIONS[values[field]]} {field}"
         lines.append([caption, *[None] * (len(rows) - 1), columns[0], *[None] * len(column_keys)])
         lines.append([*rows, *column_keys, TOTAL])
-        across: list[tuple[Any, str]] = [(one, field) for one in (*column_keys, None)]
+        across: list[tuple[Any, str]] = [(key, field) for key in (*column_keys, None)]
     else:
         lines.append([*rows, *(f"{_CAPTIONS[how]} {field}" for field, how in values.items())])
         across = [(None, field) for field in values]
@@ -145,27 +145,27 @@ def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: in
 
 
 def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple((isinstance(one, str), one) for one in key)
+    return tuple((isinstance(value, str), value) for value in key)
 
 
 def _definition(
     name: str,
     location: str,
-    table: Source,
+    table: PivotSource,
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
     workbook: Workbook,
 ) -> Any:
     module = require("openpyxl.pivot.table", "office")
-    fields = [_pivot_field(module, table, one, rows, columns, values) for one in table.names]
-    number = {one: at for at, one in enumerate(table.names)}
-    across = [number[one] for one in columns] or ([_DATA] if len(values) > 1 else [])
-    keys = set(zip(*([label_of(value) for value in table.column(one)] for one in rows), strict=True))
-    items = {one: _items(table, one) for one in (*rows, *columns)}
+    fields = [_pivot_field(module, table, field, rows, columns, values) for field in table.names]
+    number = {field: at for at, field in enumerate(table.names)}
+    across = [number[field] for field in columns] or ([_DATA] if len(values) > 1 else [])
+    keys = set(zip(*([label_of(value) for value in table.column(field)] for field in rows), strict=True))
+    items = {field: _items(table, field) for field in (*rows, *columns)}
     return module.TableDefinition(
         name=name,
-        cacheId=10 + sum(len(one._pivots) for one in workbook.worksheets),
+        cacheId=10 + sum(len(worksheet._pivots) for worksheet in workbook.worksheets),
         dataCaption="Values",
         applyNumberFormats=False,
         applyBorderFormats=False,
@@ -188,13 +188,13 @@ def _definition(
             ref=location, firstHeaderRow=1, firstDataRow=2 if columns else 1, firstDataCol=len(rows)
         ),
         pivotFields=fields,
-        rowFields=[module.RowColField(x=number[one]) for one in rows],
-        rowItems=_row_items(module, sorted(keys, key=_order), [items[one] for one in rows]),
-        colFields=[module.RowColField(x=one) for one in across],
+        rowFields=[module.RowColField(x=number[field]) for field in rows],
+        rowItems=_row_items(module, sorted(keys, key=_order), [items[field] for field in rows]),
+        colFields=[module.RowColField(x=number) for number in across],
         colItems=_column_items(module, len(items[columns[0]]) if columns else 0, len(values)),
         dataFields=[
-            module.DataField(name=f"{_CAPTIONS[how]} {one}", fld=number[one], subtotal=how, baseField=0, baseItem=0)
-            for one, how in values.items()
+            module.DataField(name=f"{_CAPTIONS[how]} {field}", fld=number[field], subtotal=how, baseField=0, baseItem=0)
+            for field, how in values.items()
         ],
         pivotTableStyleInfo=module.PivotTableStyle(
             name="PivotStyleLight16",
@@ -208,7 +208,12 @@ def _definition(
 
 
 def _pivot_field(
-    module: ModuleType, table: Source, name: str, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
+    module: ModuleType,
+    table: PivotSource,
+    name: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Mapping[str, str],
 ) -> Any:
     axis = "axisRow" if name in rows else "axisCol" if name in columns else None
     plain = {"compact": False, "outline": False, "showAll": False, "dataField": name in values or None}
@@ -220,24 +225,24 @@ def _pivot_field(
 
 def _row_items(module: ModuleType, keys: Sequence[tuple[Any, ...]], items: Sequence[list[Any]]) -> list[Any]:
     index = _index_class(module)
-    made = []
+    row_items = []
     for at, key in enumerate(keys):
-        numbers = [items[n].index(one) for n, one in enumerate(key)]
+        numbers = [items[n].index(value) for n, value in enumerate(key)]
         same = 0
         if at:
             same = next((n for n in range(len(key)) if key[n] != keys[at - 1][n]), len(key))
-        made.append(module.RowColItem(r=same, x=[index(v=one) for one in numbers[same:]]))
-    made.append(module.RowColItem(t="grand", x=[index(v=0)]))
-    return made
+        row_items.append(module.RowColItem(r=same, x=[index(v=position) for position in numbers[same:]]))
+    row_items.append(module.RowColItem(t="grand", x=[index(v=0)]))
+    return row_items
 
 
 def _column_items(module: ModuleType, num_columns: int, num_values: int) -> list[Any]:
     index = _index_class(module)
     if num_columns:
-        made = [module.RowColItem(x=[index(v=one)]) for one in range(num_columns)]
-        return [*made, module.RowColItem(t="grand", x=[index(v=0)])]
+        column_items = [module.RowColItem(x=[index(v=position)]) for position in range(num_columns)]
+        return [*column_items, module.RowColItem(t="grand", x=[index(v=0)])]
     if num_values > 1:
-        return [module.RowColItem(i=one, x=[index(v=one)]) for one in range(num_values)]
+        return [module.RowColItem(i=position, x=[index(v=position)]) for position in range(num_values)]
     return [module.RowColItem()]
 
 
@@ -245,27 +250,27 @@ def _index_class(module: ModuleType) -> Any:
     return require("openpyxl.pivot.fields", "office").Index
 
 
-def _cache(table: Source, listed: set[str]) -> Any:
+def _cache(table: PivotSource, listed: set[str]) -> Any:
     """Build the cache of a source; row and column fields list their values once, and records hold indices."""
     module, fields = require("openpyxl.pivot.cache", "office"), require("openpyxl.pivot.fields", "office")
     records = require("openpyxl.pivot.record", "office")
     sheet, _, cells = table.reference.rpartition("!")
-    items = {one: _items(table, one) for one in listed}
-    made = []
+    items = {field: _items(table, field) for field in listed}
+    rows = []
     for line in table.records:
         entries = []
         for name, value in zip(table.names, line, strict=True):
             entries.append(
                 fields.Index(v=items[name].index(label_of(value))) if name in items else _cache_value(fields, value)
             )
-        made.append(records.Record(_fields=entries))
+        rows.append(records.Record(_fields=entries))
     cache = module.CacheDefinition(
         refreshOnLoad=True,
         refreshedBy="cua-k25",
         createdVersion=6,
         refreshedVersion=6,
         minRefreshableVersion=3,
-        recordCount=len(made),
+        recordCount=len(rows),
         cacheSource=module.CacheSource(
             type="worksheet", worksheetSource=module.WorksheetSource(ref=cells, sheet=sheet)
         ),
@@ -275,22 +280,24 @@ def _cache(table: Source, listed: set[str]) -> Any:
         ],
         id="rId1",
     )
-    cache.records = records.RecordList(r=made)
+    cache.records = records.RecordList(r=rows)
     return cache
 
 
-def _shared(module: ModuleType, fields: ModuleType, table: Source, name: str, items: Mapping[str, list[Any]]) -> Any:
+def _shared(
+    module: ModuleType, fields: ModuleType, table: PivotSource, name: str, items: Mapping[str, list[Any]]
+) -> Any:
     if name in items:
-        listed = [_cache_value(fields, one) for one in items[name]]
+        listed = [_cache_value(fields, item) for item in items[name]]
         return module.SharedItems(_fields=listed, count=len(listed))
-    numbers = [one for one in table.column(name) if is_number(one)]
-    if not numbers or len(numbers) < len([one for one in table.column(name) if one is not None]):
+    numbers = [value for value in table.column(name) if is_number(value)]
+    if not numbers or len(numbers) < len([value for value in table.column(name) if value is not None]):
         return module.SharedItems()
     return module.SharedItems(
         containsSemiMixedTypes=False,
         containsString=False,
         containsNumber=True,
-        containsInteger=all(float(one).is_integer() for one in numbers) or None,
+        containsInteger=all(float(number).is_integer() for number in numbers) or None,
         minValue=min(numbers),
         maxValue=max(numbers),
     )
@@ -304,7 +311,7 @@ def _cache_value(fields: ModuleType, value: Any) -> Any:
     return fields.Text(v=str(label_of(value)))
 
 
-def _items(table: Source, field: str) -> list[Any]:
+def _items(table: PivotSource, field: str) -> list[Any]:
     """Return the distinct values of a field in order; a missing value is "(blank)"."""
-    found = {label_of(one) for one in table.column(field)}
-    return sorted(found, key=lambda one: (isinstance(one, str), one))
+    labels = {label_of(value) for value in table.column(field)}
+    return sorted(labels, key=lambda label: (isinstance(label, str), label))

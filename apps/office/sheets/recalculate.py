@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Element
+from apps.office.libraries import XmlElement
 from apps.office.libreoffice import convert
-from apps.office.package import Package, open_package
+from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import open_with
 from envs.errors import require
 
@@ -15,7 +15,7 @@ ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calculated:
+class CalculatedCell:
     """Formula with its calculated value.
 
     Attributes:
@@ -31,7 +31,7 @@ class Calculated:
     value: Any
 
 
-def calculate(path: Path) -> list[Calculated]:
+def calculate(path: Path) -> list[CalculatedCell]:
     """Return all formulas of a workbook with their recalculated values.
 
     Raises:
@@ -45,7 +45,7 @@ def calculate(path: Path) -> list[Calculated]:
             for file in (converted, path)
         )
         formulas = open_with("openpyxl", path, lambda: openpyxl.load_workbook(path))
-        found = []
+        cells = []
         for sheet in formulas.worksheets:
             if sheet.title not in fresh.sheetnames:
                 continue
@@ -54,15 +54,15 @@ def calculate(path: Path) -> list[Calculated]:
                     if cell.data_type != "f":
                         continue
                     formula = getattr(cell.value, "text", cell.value)
-                    found.append(
-                        Calculated(
+                    cells.append(
+                        CalculatedCell(
                             cell=f"{sheet.title}!{cell.coordinate}",
                             formula=str(formula or "").removeprefix("="),
                             stored=stored[sheet.title][cell.coordinate].value,
                             value=fresh[sheet.title][cell.coordinate].value,
                         )
                     )
-    return found
+    return cells
 
 
 def fill_values(path: Path) -> int:
@@ -74,7 +74,7 @@ def fill_values(path: Path) -> int:
     from apps.office.sheets.pivots import sheet_parts
 
     package = open_package(path)
-    values = {one.cell: one.value for one in calculate(path)}
+    values = {cell.cell: cell.value for cell in calculate(path)}
     if not values:
         return 0
     count = 0
@@ -88,7 +88,7 @@ def fill_values(path: Path) -> int:
     return count
 
 
-def _fill(cell: Element, value: Any) -> bool:
+def _fill(cell: XmlElement, value: Any) -> bool:
     """Store a value next to the formula of a cell, and return whether the cell has a formula."""
     formula = cell.find("{*}f")
     if formula is None:
@@ -123,7 +123,7 @@ def _serial(value: Any) -> float:
     return float(to_excel(value))
 
 
-def _drop_chain(package: Package) -> None:
+def _drop_chain(package: OfficePackage) -> None:
     """Remove the calculation order, which programs rebuild: a stale one makes Excel repair the file."""
     name = "xl/calcChain.xml"
     if name not in package.parts:
@@ -131,26 +131,26 @@ def _drop_chain(package: Package) -> None:
     del package.parts[name]
     for holder, key in (("[Content_Types].xml", "PartName"), ("xl/_rels/workbook.xml.rels", "Target")):
         root = package.xml(holder)
-        for one in list(root):
-            if "calcChain" in one.get(key, ""):
-                root.remove(one)
+        for element in list(root):
+            if "calcChain" in element.get(key, ""):
+                root.remove(element)
         package.set_xml(holder, root)
 
 
-def check_values(path: Path, found: list[Calculated] | None = None) -> list[str]:
-    """Return the faults of a workbook's formulas: errors, and missing or outdated values."""
+def check_values(path: Path, calculated: list[CalculatedCell] | None = None) -> list[str]:
+    """Return the errors of a workbook's formulas: errors, and missing or outdated values."""
     faults = []
-    for one in found if found is not None else calculate(path):
-        if str(one.value) in ERRORS or str(one.value).startswith(("Err:", "#")):
-            faults.append(f"{one.cell}: ={one.formula[:80]} gives {one.value}")
-        elif one.stored is None and one.value is not None:
-            faults.append(f"{one.cell}: ={one.formula[:80]} has no stored value; viewers show it empty")
-        elif not _is_same(one.stored, one.value):
-            faults.append(f"{one.cell}: ={one.formula[:80]} is stored as {one.stored!r}, and gives {one.value!r}")
+    for cell in calculated if calculated is not None else calculate(path):
+        if str(cell.value) in ERRORS or str(cell.value).startswith(("Err:", "#")):
+            faults.append(f"{cell.cell}: ={cell.formula[:80]} gives {cell.value}")
+        elif cell.stored is None and cell.value is not None:
+            faults.append(f"{cell.cell}: ={cell.formula[:80]} has no stored value; viewers show it empty")
+        elif not _is_same(cell.stored, cell.value):
+            faults.append(f"{cell.cell}: ={cell.formula[:80]} is stored as {cell.stored!r}, and gives {cell.value!r}")
     return faults
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return abs(one - other) <= 1e-6 * max(1.0, abs(one), abs(other))
-    return bool(one == other) or (one in (None, "") and other in (None, ""))
+def _is_same(value: Any, other: Any) -> bool:
+    if isinstance(value, int | float) and isinstance(other, int | float):
+        return abs(value - other) <= 1e-6 * max(1.0, abs(value), abs(other))
+    return bool(value == other) or (value in (None, "") and other in (None, ""))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.office.libraries import Workbook
-from apps.office.package import Package, open_package
+from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.recalculate import fill_values
 from apps.office.tidy import tidy
@@ -45,8 +45,8 @@ def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False
     lost = [] if values or accept_loss else find_losses(package)
     if lost:
         raise OfficeError(
-            f"saving {path.name} with openpyxl would drop: {'; '.join(lost)}. Change the parts of apps.office.Package "
-            "instead, or accept it by accept_loss=True and say so"
+            f"saving {path.name} with openpyxl would drop: {'; '.join(lost)}. Edit the parts with "
+            "apps.office.OfficePackage instead, or accept the loss with accept_loss=True and report it"
         )
     return open_with("openpyxl", path, lambda: openpyxl.load_workbook(path, data_only=values))
 
@@ -68,19 +68,19 @@ def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[Any, ..
         workbook.close()
 
 
-def sheet_bytes(package: Package) -> int:
+def sheet_bytes(package: OfficePackage) -> int:
     """Return the size in bytes of the XML of all sheets and their shared strings."""
     names = (name for name in package.parts if name.startswith("xl/worksheets/sheet") or "sharedStrings" in name)
     return sum(len(package.parts[name]) for name in names)
 
 
-def find_losses(package: Package) -> list[str]:
+def find_losses(package: OfficePackage) -> list[str]:
     """Return the features of a workbook that openpyxl would drop when saving, found by saving it in memory."""
     openpyxl = require("openpyxl", "office")
     before = _inventory(package)
     if package.path.stat().st_size > 20 * 2**20:
         return []
-    has_macros = any(one.code == "macro" for one in package.notices)
+    has_macros = any(notice.code == "macro" for notice in package.notices)
     saved = io.BytesIO()
     try:
         workbook = open_with(
@@ -90,7 +90,7 @@ def find_losses(package: Package) -> list[str]:
     except OfficeError as error:
         return [f"all of it: {error}"]
     after = _inventory(_read_again(saved.getvalue(), package.path))
-    return [f"{count - after[what]} {what}" for what, count in sorted(before.items()) if after[what] < count]
+    return [f"{count - after[kind]} {kind}" for kind, count in sorted(before.items()) if after[kind] < count]
 
 
 def write_text(cell: Any, text: str) -> None:
@@ -126,9 +126,9 @@ def save_workbook(workbook: Workbook, path: Path, *, calculated: bool = True) ->
     return path
 
 
-def _inventory(package: Package) -> Counter[str]:
+def _inventory(package: OfficePackage) -> Counter[str]:
     """Count the features that a user would miss: parts by kind, and drawings and formats that openpyxl may drop."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name, data in package.parts.items():
         if _UNIMPORTANT.search(name) or name.endswith(".rels") or name == "[Content_Types].xml":
             continue
@@ -136,18 +136,18 @@ def _inventory(package: Package) -> Counter[str]:
         if name.endswith(".vml") or "threadedComments" in name or "persons" in name:
             continue
         folder = pieces[-2] if len(pieces) > 1 else ""
-        found[f"{folder or 'other'} part(s)"] += 1
+        counts[f"{folder or 'other'} part(s)"] += 1
         if name.endswith(".xml"):
-            for what in _DRAWN:
-                count = len(re.findall(rb"<(?:\w+:)?%b[\s>]" % what.rpartition(":")[2].encode(), data))
-                if count and (what != "x14:conditionalFormatting" or b"<x14:conditionalFormatting" in data):
-                    found[f"{what} element(s) in {folder}"] += count
-    return found
+            for kind in _DRAWN:
+                count = len(re.findall(rb"<(?:\w+:)?%b[\s>]" % kind.rpartition(":")[2].encode(), data))
+                if count and (kind != "x14:conditionalFormatting" or b"<x14:conditionalFormatting" in data):
+                    counts[f"{kind} element(s) in {folder}"] += count
+    return counts
 
 
-def _read_again(data: bytes, path: Path) -> Package:
+def _read_again(data: bytes, path: Path) -> OfficePackage:
     import zipfile
 
     with zipfile.ZipFile(io.BytesIO(data)) as file:
-        parts = {one: file.read(one) for one in file.namelist()}
-    return Package(path=path, kind="xlsx", parts=parts)
+        parts = {name: file.read(name) for name in file.namelist()}
+    return OfficePackage(path=path, kind="xlsx", parts=parts)

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apps.office.suite.case import Case
+    from apps.office.suite.case import OfficeCase
     from envs.suite import Suite
 
 REVISION = "2"
 PREFIX = "office/"
 
 
-def all_cases() -> "tuple[Case, ...]":
+def all_cases() -> "tuple[OfficeCase, ...]":
     """Return all cases in order, including those with missing requirements."""
     from apps.office.suite.calc_kinds import calc_cases
     from apps.office.suite.impress_kinds import impress_cases

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Sheet
-from apps.office.suite.case import Case, Check, Faults
+from apps.office.libraries import Worksheet
+from apps.office.suite.case import Check, Failures, OfficeCase
 from apps.office.suite.sheets import load_book, load_openpyxl
 from envs.errors import require
 
@@ -17,7 +17,7 @@ Change = Callable[[Any], object]
 Rows = list[Any]
 
 
-def calc_cases() -> Iterator[Case]:
+def calc_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     yield _fill_blanks()
     yield _sort_with_formulas()
@@ -31,12 +31,12 @@ def calc_cases() -> Iterator[Case]:
     yield _as_shown()
 
 
-def values_of(sheet: Sheet) -> dict[str, Any]:
+def values_of(sheet: Worksheet) -> dict[str, Any]:
     """Return the values of a sheet by cell name, without empty cells."""
     return {cell.coordinate: cell.value for row in sheet.iter_rows() for cell in row if cell.value is not None}
 
 
-def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, miss: Change) -> Case:
+def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, miss: Change) -> OfficeCase:
     """Return a case on one workbook with one sheet, Data."""
 
     def prepare(folder: Path) -> None:
@@ -51,7 +51,7 @@ def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, 
         change(workbook["Data"])
         workbook.save(folder / NAME)
 
-    return Case(
+    return OfficeCase(
         name=name,
         family="edit",
         instruction=f"In the sheet Data of {NAME}: {instruction} Leave all other cells as they are.",
@@ -71,29 +71,29 @@ def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
             workbook.active.append(row)
         wanted = {**values_of(workbook.active), **new}
         wanted = {cell: value for cell, value in wanted.items() if value is not None}
-        found = values_of(load_book(folder, NAME)["Data"])
-        wrong = sorted(cell for cell in wanted.keys() | found.keys() if wanted.get(cell) != found.get(cell))
-        return [f"{cell} holds {found.get(cell)!r}, expected {wanted.get(cell)!r}" for cell in wrong[:8]]
+        values = values_of(load_book(folder, NAME)["Data"])
+        wrong = sorted(cell for cell in wanted.keys() | values.keys() if wanted.get(cell) != values.get(cell))
+        return [f"{cell} holds {values.get(cell)!r}, expected {wanted.get(cell)!r}" for cell in wrong[:8]]
 
     return check
 
 
 def _set(values: dict[str, Any]) -> Change:
-    def change(sheet: Sheet) -> None:
+    def change(sheet: Worksheet) -> None:
         for cell, value in values.items():
             sheet[cell] = value
 
     return change
 
 
-def _fill_blanks() -> Case:
+def _fill_blanks() -> OfficeCase:
     draw = random.Random(60)
     rows: Rows = [["Day", "Depot", "Driver", "Van", "Remark"]]
     new: dict[str, Any] = {}
     above: list[Any] = [None] * 3
     for number in range(2, 20):
         line = [f"{word}{draw.randint(1, 9)}" if number == 2 or draw.random() < 0.4 else None for word in "DEV"]
-        above = [one or before for one, before in zip(line, above, strict=True)]
+        above = [value or before for value, before in zip(line, above, strict=True)]
         new |= {f"{'BCD'[at]}{number}": above[at] for at in range(3) if line[at] is None}
         rows.append([number - 1, *line, "late" if draw.random() < 0.2 else None])
     late = {f"E{number}": "late" for number in range(3, 20)}
@@ -107,14 +107,14 @@ def _fill_blanks() -> Case:
     )
 
 
-def _sort_with_formulas() -> Case:
+def _sort_with_formulas() -> OfficeCase:
     draw = random.Random(61)
     lines: Rows = [[f"Item {letter}", draw.randint(1, 40), draw.randint(100, 999) / 100] for letter in "KCTAQMBZFH"]
     rows: Rows = [["Item", "Count", "Price", "Value"], *([*line, f"=B{at}*C{at}"] for at, line in enumerate(lines, 2))]
     rows.append(["Total", None, None, "=SUM(D2:D11)"])
     ordered = sorted(lines, key=lambda line: -line[1] * line[2])
 
-    def write(sheet: Sheet, *, carried: bool) -> None:
+    def write(sheet: Worksheet, *, carried: bool) -> None:
         for at, line in enumerate(ordered, 2):
             old = lines.index(line) + 2
             for column, value in enumerate([*line, f"=B{old if carried else at}*C{old if carried else at}"], 1):
@@ -134,18 +134,18 @@ def _sort_with_formulas() -> Case:
     )
 
 
-def _freeze() -> Case:
+def _freeze() -> OfficeCase:
     rows: Rows = [["Room", *range(1, 13)], *([f"R{n}", *(n * m % 7 for m in range(1, 13))] for n in range(1, 60))]
 
-    def change(sheet: Sheet, place: str) -> None:
+    def change(sheet: Worksheet, place: str) -> None:
         sheet.freeze_panes = place
         sheet.sheet_view.zoomScale = 70
 
     def check(folder: Path, answer: str) -> list[str]:
-        sheet, faults = load_book(folder, NAME)["Data"], Faults()
-        faults.expect(sheet.freeze_panes == "B2", f"what is frozen ends at {sheet.freeze_panes}")
-        faults.expect(sheet.sheet_view.zoomScale == 70, f"the zoom is {sheet.sheet_view.zoomScale}")
-        return faults.found + _expecting(rows, {})(folder, answer)
+        sheet, failures = load_book(folder, NAME)["Data"], Failures()
+        failures.expect(sheet.freeze_panes == "B2", f"what is frozen ends at {sheet.freeze_panes}")
+        failures.expect(sheet.sheet_view.zoomScale == 70, f"the zoom is {sheet.sheet_view.zoomScale}")
+        return failures.messages + _expecting(rows, {})(folder, answer)
 
     return _case(
         "freeze-header-and-names",
@@ -157,7 +157,7 @@ def _freeze() -> Case:
     )
 
 
-def _transpose() -> Case:
+def _transpose() -> OfficeCase:
     block: Rows = [["", "Mon", "Tue", "Wed", "Thu"], ["Oak", 3, 1, 4, 1], ["Elm", 5, 9, 2, 6]]
     rows: Rows = [["Trees by day"], *([None, *line] for line in block)]
     new = {f"{'BCD'[column]}{8 + row}": block[column][row] or None for column in range(3) for row in range(5)}
@@ -166,38 +166,38 @@ def _transpose() -> Case:
         "transpose-block",
         "copy the table B2:F4, transposed, to B8 (the copy's upper left cell is B8).",
         rows,
-        _expecting([["Trees by day"], *([None, *(one or None for one in line)] for line in block)], new),
+        _expecting([["Trees by day"], *([None, *(value or None for value in line)] for line in block)], new),
         _set(new),
         _set(shifted),
     )
 
 
-def _pad() -> Case:
+def _pad() -> OfficeCase:
     draw = random.Random(62)
     numbers = [
         draw.choice((draw.randint(1, 99), draw.randint(100, 99_999), draw.randint(10**6, 10**7 - 1))) for _ in range(12)
     ]
-    rows: Rows = [["Old", "New"], *([one, None] for one in numbers)]
-    new = {f"B{at}": f"{one:07}" for at, one in enumerate(numbers, 2)}
+    rows: Rows = [["Old", "New"], *([number, None] for number in numbers)]
+    new = {f"B{at}": f"{number:07}" for at, number in enumerate(numbers, 2)}
     return _case(
         "pad-numbers",
         "fill the column New with the numbers of the column Old as texts of seven digits, with zeros in front.",
         rows,
         _expecting(rows, new),
         _set(new),
-        _set({f"B{at}": one for at, one in enumerate(numbers, 2)}),
+        _set({f"B{at}": number for at, number in enumerate(numbers, 2)}),
     )
 
 
 _PEOPLE = ("Ada Lind (Captain)", "Bo de Vries (Pilot)", "Chris Okafor (First Officer)", "Dana  Ruiz (Pilot)")
 
 
-def _split() -> Case:
-    rows: Rows = [["Person", "First", "Last", "Rank"], *([one, None, None, None] for one in _PEOPLE)]
+def _split() -> OfficeCase:
+    rows: Rows = [["Person", "First", "Last", "Rank"], *([text, None, None, None] for text in _PEOPLE)]
     right: dict[str, Any] = {}
     wrong: dict[str, Any] = {}
-    for at, one in enumerate(_PEOPLE, 2):
-        name, _, rank = one.partition(" (")
+    for at, text in enumerate(_PEOPLE, 2):
+        name, _, rank = text.partition(" (")
         first, _, last = name.partition(" ")
         right |= {f"B{at}": first, f"C{at}": last.strip(), f"D{at}": rank.rstrip(")")}
         wrong |= {f"B{at}": first, f"C{at}": last.split()[-1], f"D{at}": rank.split()[0].rstrip(")")}
@@ -212,26 +212,28 @@ def _split() -> Case:
     )
 
 
-def _weekends() -> Case:
+def _weekends() -> OfficeCase:
     days = [date(2026, 5, 1) + timedelta(n) for n in range(31)]
     rows: Rows = [["Date", "Shift"], *([day, "early" if day.day % 2 else "late"] for day in days)]
 
-    def fill(sheet: Sheet, numbers: Sequence[int]) -> None:
+    def fill(sheet: Worksheet, numbers: Sequence[int]) -> None:
         red = require("openpyxl.styles", "office").PatternFill("solid", fgColor="FFFF0000")
         for at, day in enumerate(days, 2):
             if day.weekday() in numbers:
                 sheet.cell(at, 1).fill = red
 
     def check(folder: Path, answer: str) -> list[str]:
-        sheet, faults = load_book(folder, NAME)["Data"], Faults()
+        sheet, failures = load_book(folder, NAME)["Data"], Failures()
         for row in sheet.iter_rows():
             for cell in row:
                 is_red = cell.fill.fill_type == "solid" and str(cell.fill.fgColor.rgb)[-6:] == "FF0000"
                 is_weekend = cell.row > 1 and cell.column == 1 and days[cell.row - 2].weekday() >= 5
-                faults.expect(is_red == is_weekend, f"{cell.coordinate} is {'' if is_red else 'not '}red")
+                failures.expect(is_red == is_weekend, f"{cell.coordinate} is {'' if is_red else 'not '}red")
         values = [cell.value for cell in sheet["A"][1:]]
-        faults.expect([getattr(one, "day", None) for one in values] == [one.day for one in days], "dates were changed")
-        return faults.found[:8]
+        failures.expect(
+            [getattr(value, "day", None) for value in values] == [day.day for day in days], "dates were changed"
+        )
+        return failures.messages[:8]
 
     return _case(
         "mark-weekends",
@@ -244,11 +246,11 @@ def _weekends() -> Case:
     )
 
 
-def _unique() -> Case:
+def _unique() -> OfficeCase:
     names = ["Oak", "Elm", "oak", "Ash", "Elm ", "Fir", "Ash", "Yew", "Oak", "Fir"]
-    rows: Rows = [["All", "Once"], *([one, None] for one in names)]
-    once = list(dict.fromkeys(one.strip().lower() for one in names))
-    new = {f"B{at}": one.title() for at, one in enumerate(once, 2)}
+    rows: Rows = [["All", "Once"], *([name, None] for name in names)]
+    once = list(dict.fromkeys(name.strip().lower() for name in names))
+    new = {f"B{at}": name.title() for at, name in enumerate(once, 2)}
     return _case(
         "unique-in-order",
         "write each tree of the column All once into the column Once from B2 on, in the order of their first "
@@ -256,11 +258,11 @@ def _unique() -> Case:
         rows,
         _expecting(rows, new),
         _set(new),
-        _set({f"B{at}": one for at, one in enumerate(sorted(new.values()), 2)}),
+        _set({f"B{at}": name for at, name in enumerate(sorted(new.values()), 2)}),
     )
 
 
-def _hide() -> Case:
+def _hide() -> OfficeCase:
     draw = random.Random(63)
     rows: Rows = [
         ["Plot", "Yield"],
@@ -271,10 +273,10 @@ def _hide() -> Case:
     def check(folder: Path, answer: str) -> list[str]:
         sheet = load_book(folder, NAME)["Data"]
         hidden = [at for at in range(1, len(rows) + 1) if sheet.row_dimensions[at].hidden]
-        faults = [] if hidden == missing else [f"the rows {hidden} are hidden, expected {missing}"]
-        return faults + _expecting(rows, {})(folder, answer)
+        failures = [] if hidden == missing else [f"the rows {hidden} are hidden, expected {missing}"]
+        return failures + _expecting(rows, {})(folder, answer)
 
-    def hide(sheet: Sheet) -> None:
+    def hide(sheet: Worksheet) -> None:
         for at in missing:
             sheet.row_dimensions[at].hidden = True
 
@@ -288,7 +290,7 @@ def _hide() -> Case:
     )
 
 
-def _as_shown() -> Case:
+def _as_shown() -> OfficeCase:
     rows: Rows = [("Paid", "Share", "Sum"), (date(2026, 3, 9), 0.125, 1234.5), (date(2026, 11, 30), 0.5, -7)]
     shown = [["Paid", "Share", "Sum"], ["09.03.2026", "12.5%", "1,234.50"], ["30.11.2026", "50.0%", "-7.00"]]
 
@@ -307,10 +309,10 @@ def _as_shown() -> Case:
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "data.csv").open(newline="", encoding="utf-8-sig") as file:
-            found = [row for row in csv.reader(file) if row]
-        return [] if found == shown else [f"the lines are {found}"]
+            rows = [row for row in csv.reader(file) if row]
+        return [] if rows == shown else [f"the lines are {rows}"]
 
-    return Case(
+    return OfficeCase(
         name="csv-as-shown",
         family="convert",
         instruction=f"Export the sheet of {NAME} to data.csv (UTF-8, commas) with each value as it is shown on the screen, by "

@@ -17,7 +17,7 @@ Act = Callable[[Path], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class OfficeCase:
     """Definition of a task.
 
     Attributes:
@@ -44,7 +44,7 @@ class Case:
 class OfficeTask(QuestionTask):
     """Case as a task for agents with tools."""
 
-    def __init__(self, case: Case, task_id: str) -> None:
+    def __init__(self, case: OfficeCase, task_id: str) -> None:
         self.case = case
         self.instruction = (
             f"{case.instruction}\n\nThe files lie in the working folder. Save what you make there, under the names "
@@ -64,12 +64,12 @@ class OfficeTask(QuestionTask):
     async def evaluate(self, env: Any) -> TaskVerdict:
         """Return 1 if the check finds nothing in the agent's folder, else 0."""
         answer = env.terminate.answer if env.terminate is not None else None
-        faults = judge(self.case, getattr(env, "folder", None), answer)
-        return TaskVerdict(not faults, info={"faults": faults[:10]})
+        failures = evaluate_case(self.case, getattr(env, "folder", None), answer)
+        return TaskVerdict(not failures, info={"faults": failures[:10]})
 
 
-def judge(case: Case, folder: Path | None, answer: str | None) -> list[str]:
-    """Return the faults; a missing or unreadable file is a fault, too."""
+def evaluate_case(case: OfficeCase, folder: Path | None, answer: str | None) -> list[str]:
+    """Return what the check finds wrong; a missing or unreadable file is a failure, too."""
     if folder is None:
         return ["there is no folder to look into"]
     try:
@@ -79,18 +79,18 @@ def judge(case: Case, folder: Path | None, answer: str | None) -> list[str]:
 
 
 @dataclass(slots=True)
-class Faults:
-    """Collector of faults."""
+class Failures:
+    """Collector of failed expectations."""
 
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def expect(self, is_so: object, text: str) -> None:
-        """Add a fault unless a condition is true."""
+        """Add a message unless a condition is true."""
         if not is_so:
-            self.found.append(text)
+            self.messages.append(text)
 
 
-def opened(path: Path) -> Path:
+def open_checked(path: Path) -> Path:
     """Return the path of a result file after opening it safely.
 
     Raises:
@@ -100,5 +100,5 @@ def opened(path: Path) -> Path:
     return path
 
 
-def nothing(folder: Path) -> None:
+def prepare_nothing(folder: Path) -> None:
     """Do nothing: there is nothing to prepare."""

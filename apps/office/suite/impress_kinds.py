@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Presentation, Shape
+from apps.office.libraries import PptxShape, Presentation
 from apps.office.slides import fill_body, new_slide
-from apps.office.suite.case import Case, Check, Faults, opened
+from apps.office.suite.case import Check, Failures, OfficeCase, open_checked
 from envs.errors import require
 
 NAME = "deck.pptx"
@@ -19,7 +19,7 @@ _SLIDES = (
 Change = Callable[[Any], None]
 
 
-def impress_cases() -> Iterator[Case]:
+def impress_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     yield _background()
     yield _note()
@@ -32,10 +32,10 @@ def impress_cases() -> Iterator[Case]:
 
 def load_deck(folder: Path, name: str = NAME) -> Any:
     """Load a presentation of a folder after opening it safely."""
-    return require("pptx", "office").Presentation(str(opened(folder / name)))
+    return require("pptx", "office").Presentation(str(open_checked(folder / name)))
 
 
-def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change) -> Case:
+def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change) -> OfficeCase:
     """Return a case on one presentation: four slides, the second with an image."""
 
     def prepare(folder: Path) -> None:
@@ -53,14 +53,14 @@ def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change
 
     def whole_check(folder: Path, answer: str) -> list[str]:
         presentation = load_deck(folder)
-        titles = [one.shapes.title.text_frame.text for one in presentation.slides]
-        faults = [] if titles == [title for title, _ in _SLIDES] else [f"the titles are {titles}"]
-        bodies = [[p.text for p in one.placeholders[1].text_frame.paragraphs] for one in presentation.slides]
+        titles = [slide.shapes.title.text_frame.text for slide in presentation.slides]
+        failures = [] if titles == [title for title, _ in _SLIDES] else [f"the titles are {titles}"]
+        bodies = [[p.text for p in slide.placeholders[1].text_frame.paragraphs] for slide in presentation.slides]
         if bodies != [list(points) for _, points in _SLIDES]:
-            faults.append(f"the points are {bodies}")
-        return faults + check(folder, answer)
+            failures.append(f"the points are {bodies}")
+        return failures + check(folder, answer)
 
-    return Case(
+    return OfficeCase(
         name=name,
         family="edit",
         instruction=f"In {NAME}, {instruction}",
@@ -75,7 +75,7 @@ def _color(name: str) -> Any:
     return require("pptx.dml.color", "office").RGBColor.from_string(name)
 
 
-def _background() -> Case:
+def _background() -> OfficeCase:
     def paint(presentation: Presentation, numbers: tuple[int, ...]) -> None:
         for number in numbers:
             fill = presentation.slides[number].background.fill
@@ -83,24 +83,24 @@ def _background() -> Case:
             fill.fore_color.rgb = _color("FFFF00")
 
     def check(folder: Path, answer: str) -> list[str]:
-        faults = []
+        failures = []
         for number, slide in enumerate(load_deck(folder).slides, 1):
             fill = None if slide.follow_master_background else slide.background.fill
             is_yellow = fill is not None and fill.type == 1 and str(fill.fore_color.rgb) == "FFFF00"
             if is_yellow != (number == 2):
-                faults.append(f"slide {number} is {'' if is_yellow else 'not '}yellow")
-        return faults
+                failures.append(f"slide {number} is {'' if is_yellow else 'not '}yellow")
+        return failures
 
     return _case(
         "yellow-where-an-image-is",
         "give each slide that has an image a plain yellow background (FFFF00). The other slides stay as they are.",
         check,
-        lambda one: paint(one, (1,)),
-        lambda one: paint(one, (0, 1, 2, 3)),
+        lambda deck: paint(deck, (1,)),
+        lambda deck: paint(deck, (0, 1, 2, 3)),
     )
 
 
-def _note() -> Case:
+def _note() -> OfficeCase:
     def note(presentation: Presentation, *, is_bold: bool) -> None:
         slide = presentation.slides[2]
         slide.notes_slide.notes_text_frame.text = slide.shapes.title.text_frame.text
@@ -108,35 +108,35 @@ def _note() -> Case:
             run.font.bold = True
 
     def check(folder: Path, answer: str) -> list[str]:
-        slides, faults = list(load_deck(folder).slides), Faults()
-        notes = [one.notes_slide.notes_text_frame.text.strip() if one.has_notes_slide else "" for one in slides]
-        faults.expect(notes == ["", "", _SLIDES[2][0], ""], f"the notes are {notes}")
-        bold = [all(run.font.bold for run in _runs(one.shapes.title)) for one in slides]
-        faults.expect(bold == [False, False, True, False], f"bold titles: {bold}")
-        return faults.found
+        slides, failures = list(load_deck(folder).slides), Failures()
+        notes = [slide.notes_slide.notes_text_frame.text.strip() if slide.has_notes_slide else "" for slide in slides]
+        failures.expect(notes == ["", "", _SLIDES[2][0], ""], f"the notes are {notes}")
+        bold = [all(run.font.bold for run in _runs(slide.shapes.title)) for slide in slides]
+        failures.expect(bold == [False, False, True, False], f"bold titles: {bold}")
+        return failures.messages
 
     return _case(
         "note-like-title",
         "give slide 3 a speaker note that is the same as its title, and make that title bold.",
         check,
-        lambda one: note(one, is_bold=True),
-        lambda one: note(one, is_bold=False),
+        lambda deck: note(deck, is_bold=True),
+        lambda deck: note(deck, is_bold=False),
     )
 
 
-def _runs(shape: Shape) -> list[Any]:
+def _runs(shape: PptxShape) -> list[Any]:
     return [run for paragraph in shape.text_frame.paragraphs for run in paragraph.runs]
 
 
-def _struck(shape: Shape) -> list[bool]:
-    found = []
+def _struck(shape: PptxShape) -> list[bool]:
+    struck = []
     for paragraph in shape.text_frame.paragraphs:
         marks = [run.font._element.get("strike") in ("sngStrike", "dblStrike") for run in paragraph.runs]
-        found.append(bool(marks) and all(marks))
-    return found
+        struck.append(bool(marks) and all(marks))
+    return struck
 
 
-def _done() -> Case:
+def _done() -> OfficeCase:
     def strike(presentation: Presentation, numbers: tuple[int, ...]) -> None:
         paragraphs = presentation.slides[3].placeholders[1].text_frame.paragraphs
         for number in numbers:
@@ -145,46 +145,47 @@ def _done() -> Case:
 
     def check(folder: Path, answer: str) -> list[str]:
         slides = list(load_deck(folder).slides)
-        found = [_struck(one.placeholders[1]) for one in slides]
+        struck = [_struck(slide.placeholders[1]) for slide in slides]
         wanted = [[False, False], [False, False], [False, False, False], [True, True, False]]
-        return [] if found == wanted else [f"struck through: {found}"]
+        return [] if struck == wanted else [f"struck through: {struck}"]
 
     return _case(
         "strike-what-is-done",
         "on the slide What to do, strike through the first two points: they are done.",
         check,
-        lambda one: strike(one, (0, 1)),
-        lambda one: strike(one, (0,)),
+        lambda deck: strike(deck, (0, 1)),
+        lambda deck: strike(deck, (0,)),
     )
 
 
-def _table() -> Case:
+def _table() -> OfficeCase:
     def add(presentation: Presentation, rows: int, columns: int) -> None:
         presentation.slides[1].shapes.add_table(rows, columns, 500_000, 4_500_000, 5_000_000, 1_500_000)
 
     def check(folder: Path, answer: str) -> list[str]:
-        faults, presentation = Faults(), load_deck(folder)
+        failures, presentation = Failures(), load_deck(folder)
         for number, slide in enumerate(presentation.slides, 1):
-            tables = [(len(one.table.rows), len(one.table.columns)) for one in slide.shapes if one.has_table]
-            faults.expect(tables == ([(5, 2)] if number == 2 else []), f"the tables of slide {number} are {tables}")
+            tables = [(len(shape.table.rows), len(shape.table.columns)) for shape in slide.shapes if shape.has_table]
+            failures.expect(tables == ([(5, 2)] if number == 2 else []), f"the tables of slide {number} are {tables}")
             inside = all(
-                one.top + one.height <= presentation.slide_height and one.left + one.width <= presentation.slide_width
-                for one in slide.shapes
-                if one.has_table
+                shape.top + shape.height <= presentation.slide_height
+                and shape.left + shape.width <= presentation.slide_width
+                for shape in slide.shapes
+                if shape.has_table
             )
-            faults.expect(inside, f"the table of slide {number} leaves it")
-        return faults.found
+            failures.expect(inside, f"the table of slide {number} leaves it")
+        return failures.messages
 
     return _case(
         "table-on-a-slide",
         'put an empty table of 5 rows and 2 columns on the slide "Where it lives", within the slide.',
         check,
-        lambda one: add(one, 5, 2),
-        lambda one: add(one, 2, 5),
+        lambda deck: add(deck, 5, 2),
+        lambda deck: add(deck, 2, 5),
     )
 
 
-def _align() -> Case:
+def _align() -> OfficeCase:
     def align(presentation: Presentation, sides: tuple[str, ...]) -> None:
         names = require("pptx.enum.text", "office").PP_ALIGN
         for slide, side in zip(list(presentation.slides)[1:], sides, strict=True):
@@ -193,19 +194,21 @@ def _align() -> Case:
 
     def check(folder: Path, answer: str) -> list[str]:
         slides = list(load_deck(folder).slides)
-        found = [[str(p.alignment).partition(" ")[0] for p in one.shapes.title.text_frame.paragraphs] for one in slides]
-        return [] if found[1:] == [["RIGHT"], ["CENTER"], ["LEFT"]] else [f"the titles stand {found}"]
+        alignments = [
+            [str(p.alignment).partition(" ")[0] for p in slide.shapes.title.text_frame.paragraphs] for slide in slides
+        ]
+        return [] if alignments[1:] == [["RIGHT"], ["CENTER"], ["LEFT"]] else [f"the titles stand {alignments}"]
 
     return _case(
         "align-titles",
         "align the title of slide 2 to the right, of slide 3 in the centre, and of slide 4 to the left.",
         check,
-        lambda one: align(one, ("RIGHT", "CENTER", "LEFT")),
-        lambda one: align(one, ("LEFT", "CENTER", "RIGHT")),
+        lambda deck: align(deck, ("RIGHT", "CENTER", "LEFT")),
+        lambda deck: align(deck, ("LEFT", "CENTER", "RIGHT")),
     )
 
 
-def _portrait() -> Case:
+def _portrait() -> OfficeCase:
     def turn(presentation: Presentation, *, keeps_inside: bool) -> None:
         presentation.slide_width, presentation.slide_height = presentation.slide_height, presentation.slide_width
         for slide in presentation.slides if keeps_inside else ():
@@ -215,55 +218,55 @@ def _portrait() -> Case:
                 shape.left, shape.top, shape.width, shape.height = left, shape.top, width, shape.height
 
     def check(folder: Path, answer: str) -> list[str]:
-        faults, presentation = Faults(), load_deck(folder)
+        failures, presentation = Failures(), load_deck(folder)
         wide, high = presentation.slide_width, presentation.slide_height
-        faults.expect((wide, high) == (6_858_000, 9_144_000), f"a slide is {wide} x {high}")
+        failures.expect((wide, high) == (6_858_000, 9_144_000), f"a slide is {wide} x {high}")
         for number, slide in enumerate(presentation.slides, 1):
-            for one in slide.shapes:
-                is_inside = one.left >= 0 and one.left + one.width <= wide and one.top + one.height <= high
-                faults.expect(is_inside, f"{one.name} leaves slide {number}")
-        return faults.found[:8]
+            for shape in slide.shapes:
+                is_inside = shape.left >= 0 and shape.left + shape.width <= wide and shape.top + shape.height <= high
+                failures.expect(is_inside, f"{shape.name} leaves slide {number}")
+        return failures.messages[:8]
 
     return _case(
         "slides-upright",
         "set the slides upright: 19.05 cm wide and 25.4 cm high. Titles, points and the image stay within them.",
         check,
-        lambda one: turn(one, keeps_inside=True),
-        lambda one: turn(one, keeps_inside=False),
+        lambda deck: turn(deck, keeps_inside=True),
+        lambda deck: turn(deck, keeps_inside=False),
     )
 
 
-def _fill_slide() -> Case:
+def _fill_slide() -> OfficeCase:
     def enlarge(presentation: Presentation, *, keeps_shape: bool) -> None:
         wide, high = presentation.slide_width, presentation.slide_height
-        image = next(one for one in presentation.slides[1].shapes if one.shape_type == 13)
+        image = next(shape for shape in presentation.slides[1].shapes if shape.shape_type == 13)
         image.width = int(high * 1.5) if keeps_shape else wide
         image.height, image.top = high, 0
         image.left = (wide - image.width) // 2
 
     def check(folder: Path, answer: str) -> list[str]:
-        faults, presentation = Faults(), load_deck(folder)
-        images = [one for one in presentation.slides[1].shapes if one.shape_type == 13]
-        faults.expect(len(images) == 1, f"{len(images)} images")
-        for one in images:
-            shown = (one.width / (1 - one.crop_left - one.crop_right)) / (
-                one.height / (1 - one.crop_top - one.crop_bottom)
+        failures, presentation = Failures(), load_deck(folder)
+        images = [shape for shape in presentation.slides[1].shapes if shape.shape_type == 13]
+        failures.expect(len(images) == 1, f"{len(images)} images")
+        for image in images:
+            shown = (image.width / (1 - image.crop_left - image.crop_right)) / (
+                image.height / (1 - image.crop_top - image.crop_bottom)
             )
-            faults.expect(abs(shown - 1.5) < 0.02, f"the image is stretched: {shown:.2f} times as wide as high")
+            failures.expect(abs(shown - 1.5) < 0.02, f"the image is stretched: {shown:.2f} times as wide as high")
             wide, high = presentation.slide_width, presentation.slide_height
             slack = 20_000
-            covers = one.left <= slack and one.top <= slack
-            covers = covers and one.left + one.width >= wide - slack and one.top + one.height >= high - slack
-            faults.expect(covers, "the image does not cover the slide")
-            middle = abs(one.left + one.width / 2 - wide / 2) + abs(one.top + one.height / 2 - high / 2)
-            faults.expect(middle < 4 * slack, "the image is not in the middle")
-        return faults.found
+            covers = image.left <= slack and image.top <= slack
+            covers = covers and image.left + image.width >= wide - slack and image.top + image.height >= high - slack
+            failures.expect(covers, "the image does not cover the slide")
+            middle = abs(image.left + image.width / 2 - wide / 2) + abs(image.top + image.height / 2 - high / 2)
+            failures.expect(middle < 4 * slack, "the image is not in the middle")
+        return failures.messages
 
     return _case(
         "image-fills-slide",
         "enlarge the image on slide 2 until it covers the whole slide, in the middle and without being stretched; what "
         "does not fit may reach beyond the slide or be cropped.",
         check,
-        lambda one: enlarge(one, keeps_shape=True),
-        lambda one: enlarge(one, keeps_shape=False),
+        lambda deck: enlarge(deck, keeps_shape=True),
+        lambda deck: enlarge(deck, keeps_shape=False),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from apps.office.safe_xml import OfficeError
-from apps.office.suite.case import Case
+from apps.office.suite.case import OfficeCase
 
 _DPKG_S = 20.0
 
@@ -42,15 +42,15 @@ class PackageFile:
         Raises:
             OfficeError: If the file is not installed.
         """
-        found = _find(self.kind, self.package, self.path)
-        if found is None:
+        source = _find(self.kind, self.package, self.path)
+        if source is None:
             raise OfficeError(self.lacks)
-        data = found.read_bytes()
-        target.write_bytes(gzip.decompress(data) if found.suffix == ".gz" else data)
+        data = source.read_bytes()
+        target.write_bytes(gzip.decompress(data) if source.suffix == ".gz" else data)
         return target
 
 
-def given_file(file: PackageFile, name: str, case: Case) -> Case:
+def with_package_file(file: PackageFile, name: str, case: OfficeCase) -> OfficeCase:
     """Return a case with a file of a package as input; it lacks the file if the package is not installed."""
 
     def prepare(folder: Path) -> None:
@@ -61,9 +61,9 @@ def given_file(file: PackageFile, name: str, case: Case) -> Case:
 
 @cache
 def _find(kind: str, package: str, path: str) -> Path | None:
-    for one in {"python": _python_files, "debian": _debian_files, "npm": _npm_files}[kind](package, path):
-        if one.as_posix().endswith(path) and one.is_file():
-            return one
+    for candidate in {"python": _python_files, "debian": _debian_files, "npm": _npm_files}[kind](package, path):
+        if candidate.as_posix().endswith(path) and candidate.is_file():
+            return candidate
     return None
 
 
@@ -72,7 +72,7 @@ def _python_files(package: str, path: str) -> list[Path]:
         files = importlib.metadata.files(package) or []
     except importlib.metadata.PackageNotFoundError:
         return []
-    return [Path(str(one.locate())) for one in files if one.as_posix().endswith(path)]
+    return [Path(str(file.locate())) for file in files if file.as_posix().endswith(path)]
 
 
 def _debian_files(package: str, path: str) -> list[Path]:
@@ -92,5 +92,5 @@ def _npm_files(package: str, path: str) -> list[Path]:
     program = shutil.which("npm")
     if program is None:
         return []
-    places = [one for one in Path(program).resolve().parents if one.name == "node_modules"]
+    places = [parent for parent in Path(program).resolve().parents if parent.name == "node_modules"]
     return [place / package / path for place in places]

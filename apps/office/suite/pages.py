@@ -11,8 +11,8 @@ from apps.office.markdown import Manuscript, write_pdf
 from apps.office.merge import fill_form, merge_pdfs, read_form
 from apps.office.pages import read_pages
 from apps.office.slides import fill_body, new_slide, place_image, save_presentation
-from apps.office.suite.case import Case, Faults, nothing, opened
-from apps.office.suite.package_files import PackageFile, given_file
+from apps.office.suite.case import Failures, OfficeCase, open_checked, prepare_nothing
+from apps.office.suite.package_files import PackageFile, with_package_file
 from envs.errors import require
 
 _OUTLINES: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
@@ -49,7 +49,7 @@ _DOCUMENT = PackageFile(kind="python", package="python-docx", path="templates/de
 _PEOPLE = (("Ada Lovelace", "London"), ("Niels Abel", "Oslo"), ("Emmy Noether", "Erlangen"))
 
 
-def page_cases() -> Iterator[Case]:
+def page_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     for name in _OUTLINES:
         yield _slides(name)
@@ -63,8 +63,8 @@ def page_cases() -> Iterator[Case]:
         yield _merge(number)
     for seed in (1, 2, 3):
         yield _invoice(seed)
-    yield given_file(_DECK, "default.pptx", _layouts())
-    yield given_file(_DOCUMENT, "default.docx", _styles())
+    yield with_package_file(_DECK, "default.pptx", _layouts())
+    yield with_package_file(_DOCUMENT, "default.docx", _styles())
 
 
 def _presentation(path: Path | None = None) -> Any:
@@ -75,7 +75,7 @@ def _draw(path: Path, width: int = 900, height: int = 300) -> None:
     require("PIL.Image", "office").new("RGB", (width, height), "teal").save(path)
 
 
-def _slides(name: str) -> Case:
+def _slides(name: str) -> OfficeCase:
     outline = _OUTLINES[name]
 
     def prepare(folder: Path) -> None:
@@ -93,25 +93,25 @@ def _slides(name: str) -> Case:
         save_presentation(presentation, folder / "slides.pptx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
+        presentation, failures = _presentation(open_checked(folder / "slides.pptx")), Failures()
         slides = list(presentation.slides)
         titles = [slide.shapes.title.text_frame.text.strip() for slide in slides if slide.shapes.title is not None]
-        faults.expect(titles == [*(one[0] for one in outline), "In pictures"], f"the titles are {titles}")
+        failures.expect(titles == [*(entry[0] for entry in outline), "In pictures"], f"the titles are {titles}")
         for slide, (title, points, notes) in zip(slides, outline, strict=False):
             texts = [p.text.strip() for s in slide.shapes if s.has_text_frame for p in s.text_frame.paragraphs]
-            faults.expect(all(point in texts for point in points), f"points of {title!r} are missing")
+            failures.expect(all(point in texts for point in points), f"points of {title!r} are missing")
             noted = slide.notes_slide.notes_text_frame.text.strip() if slide.has_notes_slide else ""
-            faults.expect(noted == notes, f"the notes of {title!r} are {noted!r}")
-        placed = [one for one in slides[-1].shapes if one.shape_type == 13]
-        faults.expect(len(placed) == 1, "the last slide has not one image")
-        for one in placed:
-            faults.expect(abs(one.width / one.height - 3) < 0.1, "the image is stretched")
-            right, bottom = one.left + one.width, one.top + one.height
-            is_inside = one.left >= 0 and right <= presentation.slide_width and bottom <= presentation.slide_height
-            faults.expect(is_inside, "the image leaves the slide")
-        return faults.found
+            failures.expect(noted == notes, f"the notes of {title!r} are {noted!r}")
+        placed = [shape for shape in slides[-1].shapes if shape.shape_type == 13]
+        failures.expect(len(placed) == 1, "the last slide has not one image")
+        for image in placed:
+            failures.expect(abs(image.width / image.height - 3) < 0.1, "the image is stretched")
+            right, bottom = image.left + image.width, image.top + image.height
+            is_inside = image.left >= 0 and right <= presentation.slide_width and bottom <= presentation.slide_height
+            failures.expect(is_inside, "the image leaves the slide")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"slides-{name}",
         family="make",
         instruction="Make slides.pptx of outline.md: a slide for each heading with its points in the body and its notes as "
@@ -123,7 +123,7 @@ def _slides(name: str) -> Case:
     )
 
 
-def _rename(name: str) -> Case:
+def _rename(name: str) -> OfficeCase:
     old, new = _OUTLINES[name][1][0], "A better title"
 
     def prepare(folder: Path) -> None:
@@ -142,16 +142,18 @@ def _rename(name: str) -> Case:
         presentation.save(str(folder / "slides.pptx"))
 
     def check(folder: Path, answer: str) -> list[str]:
-        presentation, faults = _presentation(opened(folder / "slides.pptx")), Faults()
+        presentation, failures = _presentation(open_checked(folder / "slides.pptx")), Failures()
         texts = [s.text_frame.text for slide in presentation.slides for s in slide.shapes if s.has_text_frame]
         texts += [slide.notes_slide.notes_text_frame.text for slide in presentation.slides if slide.has_notes_slide]
-        faults.expect(not any(old in one for one in texts), f"{old!r} is left somewhere")
-        faults.expect(sum(new in one for one in texts) == 2, f"{new!r} does not stand in the title and in the notes")
+        failures.expect(not any(old in text for text in texts), f"{old!r} is left somewhere")
+        failures.expect(
+            sum(new in text for text in texts) == 2, f"{new!r} does not stand in the title and in the notes"
+        )
         points = [point for _, points, _ in _OUTLINES[name] for point in points]
-        faults.expect(all(any(point in one for one in texts) for point in points), "points are missing")
-        return faults.found
+        failures.expect(all(any(point in text for text in texts) for point in points), "points are missing")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"rename-{name}",
         family="edit",
         instruction=f'In slides.pptx, replace "{old}" by "{new}" wherever it stands, speaker notes included.',
@@ -162,42 +164,44 @@ def _rename(name: str) -> Case:
     )
 
 
-def _equations(name: str) -> Case:
+def _equations(name: str) -> OfficeCase:
     equations = _EQUATIONS[name]
 
     def prepare(folder: Path) -> None:
         (folder / "equations.tex").write_text("\n".join(equations) + "\n", "utf-8")
 
     def act(folder: Path, *, typeset: bool) -> None:
-        body = "\n\n".join(equations) if typeset else "\n\n".join(f"`{one}`" for one in equations)
+        body = "\n\n".join(equations) if typeset else "\n\n".join(f"`{equation}`" for equation in equations)
         text = f"# Equations of {name}\n\nSee [the source](https://example.com/{name}).\n\n{body}\n"
         write_pdf(Manuscript(text=text, title=name.title(), folder=folder), folder / "equations.pdf")
 
     def check(folder: Path, answer: str) -> list[str]:
-        path, faults = folder / "equations.pdf", Faults()
+        path, failures = folder / "equations.pdf", Failures()
         pypdf = require("pypdf", "office")
         reader = pypdf.PdfReader(str(path))
         text = "".join(page.text for page in read_pages(path, dpi=20))
         tags = count_tags(reader)["/Formula"]
-        faults.expect(tags == len(equations), f"{tags} typeset equations by the file's tags, expected {len(equations)}")
-        faults.expect("\\frac" not in text and "$$" not in text, "LaTeX source is shown")
+        failures.expect(
+            tags == len(equations), f"{tags} typeset equations by the file's tags, expected {len(equations)}"
+        )
+        failures.expect("\\frac" not in text and "$$" not in text, "LaTeX source is shown")
         links = [
-            str(one.get_object().get("/A", {}).get("/URI", ""))
+            str(annotation.get_object().get("/A", {}).get("/URI", ""))
             for page in reader.pages
-            for one in page.get("/Annots") or ()
+            for annotation in page.get("/Annots") or ()
         ]
-        faults.expect(any(f"example.com/{name}" in one for one in links), f"the links are {links}")
-        faults.expect(
+        failures.expect(any(f"example.com/{name}" in link for link in links), f"the links are {links}")
+        failures.expect(
             any(
-                f"Equations of {name}" in str(one.get("/Title", ""))
-                for one in reader.outline
-                if not isinstance(one, list)
+                f"Equations of {name}" in str(bookmark.get("/Title", ""))
+                for bookmark in reader.outline
+                if not isinstance(bookmark, list)
             ),
             "no bookmark",
         )
-        return faults.found
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"equations-{name}",
         family="make",
         instruction=f'Make equations.pdf (tagged, as typst does): a heading "Equations of {name}" with a bookmark, a link to '
@@ -216,7 +220,7 @@ def make_form(path: Path, names: Sequence[str]) -> None:
     writer = pypdf.PdfWriter()
     page, references = writer.add_blank_page(400, 300), []
     for at, name in enumerate(names):
-        box = [generic.FloatObject(one) for one in (40, 240 - 40 * at, 300, 264 - 40 * at)]
+        box = [generic.FloatObject(edge) for edge in (40, 240 - 40 * at, 300, 264 - 40 * at)]
         field = {
             name_of("/Type"): name_of("/Annot"),
             name_of("/Subtype"): name_of("/Widget"),
@@ -232,7 +236,7 @@ def make_form(path: Path, names: Sequence[str]) -> None:
     writer.write(str(path))
 
 
-def _form(number: int) -> Case:
+def _form(number: int) -> OfficeCase:
     name, town = _PEOPLE[number]
     first, _, last = name.partition(" ")
     fields = ("given_name", "family_name", "town", "office_use")
@@ -241,16 +245,16 @@ def _form(number: int) -> Case:
         make_form(folder / "form.pdf", fields)
         (folder / "person.txt").write_text(f"{last}, {first} lives in {town}.\n", "utf-8")
 
-    def act(folder: Path, given: str, family: str) -> None:
-        values = {"given_name": given, "family_name": family, "town": town}
+    def act(folder: Path, given_name: str, family: str) -> None:
+        values = {"given_name": given_name, "family_name": family, "town": town}
         fill_form(folder / "form.pdf", values, folder / "filled.pdf")
 
     def check(folder: Path, answer: str) -> list[str]:
-        found = {one.name: one.value for one in read_form(folder / "filled.pdf")}
+        values = {field.name: field.value for field in read_form(folder / "filled.pdf")}
         wanted = {"given_name": first, "family_name": last, "town": town, "office_use": ""}
-        return [] if found == wanted else [f"the fields are {found}"]
+        return [] if values == wanted else [f"the fields are {values}"]
 
-    return Case(
+    return OfficeCase(
         name=f"form-{last.lower()}",
         family="edit",
         instruction="Fill form.pdf with what person.txt says and save it as filled.pdf. Leave office_use empty.",
@@ -261,7 +265,7 @@ def _form(number: int) -> Case:
     )
 
 
-def _merge(count: int) -> Case:
+def _merge(count: int) -> OfficeCase:
     names = [f"part-{number}" for number in range(1, count + 1)]
 
     def prepare(folder: Path) -> None:
@@ -272,20 +276,20 @@ def _merge(count: int) -> Case:
                 contents=False,
             )
 
-    def act(folder: Path, order: Sequence[str]) -> None:
-        merge_pdfs([folder / f"{name}.pdf" for name in order], folder / "whole.pdf")
+    def act(folder: Path, names: Sequence[str]) -> None:
+        merge_pdfs([folder / f"{name}.pdf" for name in names], folder / "whole.pdf")
 
     def check(folder: Path, answer: str) -> list[str]:
-        reader, faults = require("pypdf", "office").PdfReader(str(folder / "whole.pdf")), Faults()
+        reader, failures = require("pypdf", "office").PdfReader(str(folder / "whole.pdf")), Failures()
         texts = [page.extract_text() for page in reader.pages]
-        faults.expect(len(texts) == count, f"{len(texts)} pages, expected {count}")
+        failures.expect(len(texts) == count, f"{len(texts)} pages, expected {count}")
         in_order = all(f"Body of {name}" in text for name, text in zip(names, texts, strict=False))
-        faults.expect(in_order, "the parts are not in order")
-        marks = [str(one.get("/Title")) for one in reader.outline if not isinstance(one, list)]
-        faults.expect(marks == names, f"the bookmarks are {marks}")
-        return faults.found
+        failures.expect(in_order, "the parts are not in order")
+        marks = [str(bookmark.get("/Title")) for bookmark in reader.outline if not isinstance(bookmark, list)]
+        failures.expect(marks == names, f"the bookmarks are {marks}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"merge-{count}",
         family="convert",
         instruction=f"Merge {', '.join(f'{name}.pdf' for name in names)} in this order into whole.pdf, with a bookmark on the "
@@ -297,7 +301,7 @@ def _merge(count: int) -> Case:
     )
 
 
-def _invoice(seed: int) -> Case:
+def _invoice(seed: int) -> OfficeCase:
     draw = random.Random(seed)
     lines = [(item, draw.randint(1, 9), draw.randint(100, 9900) / 100) for item in ("Desk", "Lamp", "Chair", "Shelf")]
     net = round(sum(count * price for _, count, price in lines), 2)
@@ -309,10 +313,14 @@ def _invoice(seed: int) -> Case:
         write_pdf(Manuscript(text=text, folder=folder), folder / "invoice.pdf", contents=False)
 
     def check(folder: Path, answer: str) -> list[str]:
-        found = re.findall(r"\d[\d,]{0,30}\.\d\d", answer)
-        return [] if [one.replace(",", "") for one in found] == [f"{gross:.2f}"] else [f"the answer says {found}"]
+        amounts = re.findall(r"\d[\d,]{0,30}\.\d\d", answer)
+        return (
+            []
+            if [amount.replace(",", "") for amount in amounts] == [f"{gross:.2f}"]
+            else [f"the answer says {amounts}"]
+        )
 
-    return Case(
+    return OfficeCase(
         name=f"invoice-{seed}",
         family="extract",
         instruction="What is the total of invoice.pdf with VAT? Answer with the amount only, with two decimals.",
@@ -323,46 +331,46 @@ def _invoice(seed: int) -> Case:
     )
 
 
-def _layouts() -> Case:
+def _layouts() -> OfficeCase:
     def names(folder: Path) -> list[str]:
-        return [one.name for one in _presentation(folder / "default.pptx").slide_layouts]
+        return [slide_layout.name for slide_layout in _presentation(folder / "default.pptx").slide_layouts]
 
-    def act(folder: Path, order: int) -> None:
-        (folder / "layouts.txt").write_text("\n".join(sorted(names(folder))[::order]) + "\n", "utf-8")
+    def act(folder: Path, step: int) -> None:
+        (folder / "layouts.txt").write_text("\n".join(sorted(names(folder))[::step]) + "\n", "utf-8")
 
     def check(folder: Path, answer: str) -> list[str]:
-        found = [line.strip() for line in (folder / "layouts.txt").read_text("utf-8").splitlines() if line.strip()]
-        return [] if found == sorted(names(folder)) else [f"the lines are {found}"]
+        lines = [line.strip() for line in (folder / "layouts.txt").read_text("utf-8").splitlines() if line.strip()]
+        return [] if lines == sorted(names(folder)) else [f"the lines are {lines}"]
 
-    return Case(
+    return OfficeCase(
         name="layouts-of-a-template",
         family="extract",
         instruction="List the names of the slide layouts of default.pptx in layouts.txt, one a line, in alphabetical order.",
-        prepare=nothing,
+        prepare=prepare_nothing,
         check=check,
         solve=lambda folder: act(folder, 1),
         miss=lambda folder: act(folder, -1),
     )
 
 
-def _styles() -> Case:
+def _styles() -> OfficeCase:
     def names(folder: Path, kind: int) -> list[str]:
         document = require("docx", "office").Document(str(folder / "default.docx"))
-        return sorted(one.name for one in document.styles if one.type == kind)
+        return sorted(style.name for style in document.styles if style.type == kind)
 
     def act(folder: Path, kind: int) -> None:
         (folder / "styles.txt").write_text("\n".join(names(folder, kind)) + "\n", "utf-8")
 
     def check(folder: Path, answer: str) -> list[str]:
-        found = [line.strip() for line in (folder / "styles.txt").read_text("utf-8").splitlines() if line.strip()]
-        return [] if found == names(folder, 1) else [f"there are {len(found)} lines"]
+        lines = [line.strip() for line in (folder / "styles.txt").read_text("utf-8").splitlines() if line.strip()]
+        return [] if lines == names(folder, 1) else [f"there are {len(lines)} lines"]
 
-    return Case(
+    return OfficeCase(
         name="styles-of-a-template",
         family="extract",
         instruction="List the names of the paragraph styles of default.docx in styles.txt, one a line, in alphabetical order "
         "(capitals first, as Python sorts).",
-        prepare=nothing,
+        prepare=prepare_nothing,
         check=check,
         solve=lambda folder: act(folder, 1),
         miss=lambda folder: act(folder, 2),

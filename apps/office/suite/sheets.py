@@ -8,13 +8,13 @@ from typing import Any
 from apps.office.package import open_package
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.pivots import check_pivot, read_pivots
-from apps.office.suite.case import Case, Faults, opened
+from apps.office.suite.case import Failures, OfficeCase, open_checked
 from envs.errors import require
 
 SHOPS, GOODS = ("North", "South", "East"), ("Pen", "Ink", "Paper", "Clip")
 
 
-def sheet_cases() -> Iterator[Case]:
+def sheet_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     for seed in range(1, 5):
         yield _totals(seed)
@@ -48,10 +48,10 @@ def write_sales(seed: int, folder: Path) -> None:
 
 def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -> Any:
     """Load a workbook of a folder after opening it safely."""
-    return load_openpyxl().load_workbook(opened(folder / name), data_only=values)
+    return load_openpyxl().load_workbook(open_checked(folder / name), data_only=values)
 
 
-def _totals(seed: int) -> Case:
+def _totals(seed: int) -> OfficeCase:
     def act(folder: Path, *, as_values: bool) -> None:
         workbook = load_book(folder)
         sheet = workbook["Sales"]
@@ -66,17 +66,21 @@ def _totals(seed: int) -> Case:
         workbook.save(folder / "sales.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        sheet, faults = load_book(folder)["Sales"], Faults()
+        sheet, failures = load_book(folder)["Sales"], Failures()
         last = sheet.max_row
-        faults.expect(last == 42 and sheet.cell(42, 1).value == "Total", "row 42 is no row of totals")
-        faults.expect(sheet["E1"].value == "Revenue", "column E is not called Revenue")
+        failures.expect(last == 42 and sheet.cell(42, 1).value == "Total", "row 42 is no row of totals")
+        failures.expect(sheet["E1"].value == "Revenue", "column E is not called Revenue")
         formulas = [str(sheet.cell(row, 5).value).replace("$", "").replace(" ", "") for row in range(2, 42)]
         wanted = [{f"=C{row}*D{row}", f"=D{row}*C{row}", f"=PRODUCT(C{row},D{row})"} for row in range(2, 42)]
-        faults.expect(all(one in them for one, them in zip(formulas, wanted, strict=True)), "column E has no formulas")
-        faults.expect(str(sheet.cell(42, 5).value).replace("$", "") == "=SUM(E2:E41)", "the total is no sum of E2:E41")
-        return faults.found
+        failures.expect(
+            all(formula in them for formula, them in zip(formulas, wanted, strict=True)), "column E has no formulas"
+        )
+        failures.expect(
+            str(sheet.cell(42, 5).value).replace("$", "") == "=SUM(E2:E41)", "the total is no sum of E2:E41"
+        )
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"totals-{seed}",
         family="edit",
         instruction="In sales.xlsx, add a column E Revenue with the product of units and price as formulas, and below the "
@@ -97,19 +101,21 @@ _PIVOTS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
 )
 
 
-def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any) -> Case:
+def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any) -> OfficeCase:
     def check(folder: Path, answer: str) -> list[str]:
-        package, faults = open_package(folder / "sales.xlsx"), Faults()
-        found = read_pivots(package)
-        faults.expect(len(found) == 1, f"{len(found)} pivot tables, expected 1")
+        package, failures = open_package(folder / "sales.xlsx"), Failures()
+        pivots = read_pivots(package)
+        failures.expect(len(pivots) == 1, f"{len(pivots)} pivot tables, expected 1")
         values = load_book(folder, values=True)
-        for one in found[:1]:
-            faults.expect((one.rows, one.columns) == (rows, columns), f"its fields are {one.rows} and {one.columns}")
-            faults.expect(one.values == (("Units", how),), f"its values are {one.values}")
-            faults.expect(one.sheet == "Pivot", f"it stands on {one.sheet!r}")
-            source = one.source.rpartition("!")[0].strip("'")
-            faults.found += check_pivot(one, values[source], values[one.sheet])
-        return faults.found
+        for pivot in pivots[:1]:
+            failures.expect(
+                (pivot.rows, pivot.columns) == (rows, columns), f"its fields are {pivot.rows} and {pivot.columns}"
+            )
+            failures.expect(pivot.values == (("Units", how),), f"its values are {pivot.values}")
+            failures.expect(pivot.sheet == "Pivot", f"it stands on {pivot.sheet!r}")
+            source = pivot.source.rpartition("!")[0].strip("'")
+            failures.messages += check_pivot(pivot, values[source], values[pivot.sheet])
+        return failures.messages
 
     def solve(folder: Path) -> None:
         workbook = load_book(folder)
@@ -124,7 +130,7 @@ def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any)
         workbook.save(folder / "sales.xlsx")
 
     across = f" and {columns[0]} in the columns" if columns else ""
-    return Case(
+    return OfficeCase(
         name=f"pivot-{seed}",
         family="make",
         instruction=f"Add to sales.xlsx a sheet Pivot with a real pivot table of the sheet Sales: {' and then '.join(rows)} "
@@ -136,7 +142,7 @@ def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any)
     )
 
 
-def _chart(seed: int) -> Case:
+def _chart(seed: int) -> OfficeCase:
     def act(folder: Path, last: int) -> None:
         charts = require("openpyxl.chart", "office")
         workbook = load_book(folder)
@@ -157,19 +163,19 @@ def _chart(seed: int) -> Case:
         workbook.save(folder / "sales.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        package, faults = open_package(opened(folder / "sales.xlsx")), Faults()
+        package, failures = open_package(open_checked(folder / "sales.xlsx")), Failures()
         charts = [name for name in package.parts if "/charts/chart" in name and name.endswith(".xml")]
-        faults.expect(len(charts) == 1, f"{len(charts)} charts, expected 1")
+        failures.expect(len(charts) == 1, f"{len(charts)} charts, expected 1")
         for name in charts[:1]:
             root = package.xml(name)
-            texts = [(one.text or "").replace("$", "").replace("'", "") for one in root.iter("{*}f")]
-            faults.expect("Shops!B2:B4" in texts, f"its values are {texts}")
-            faults.expect("Shops!A2:A4" in texts, f"its categories are {texts}")
-            faults.expect("Units by shop" in "".join(root.itertext()), "it has no title Units by shop")
-            faults.expect(any(True for _ in root.iter("{*}barChart")), "it is no bar or column chart")
-        return faults.found
+            texts = [(reference.text or "").replace("$", "").replace("'", "") for reference in root.iter("{*}f")]
+            failures.expect("Shops!B2:B4" in texts, f"its values are {texts}")
+            failures.expect("Shops!A2:A4" in texts, f"its categories are {texts}")
+            failures.expect("Units by shop" in "".join(root.itertext()), "it has no title Units by shop")
+            failures.expect(any(True for _ in root.iter("{*}barChart")), "it is no bar or column chart")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"chart-{seed}",
         family="make",
         instruction="Add to the sheet Shops of sales.xlsx a column chart of the units (B2:B4) by shop (A2:A4) with the title "
@@ -181,7 +187,7 @@ def _chart(seed: int) -> Case:
     )
 
 
-def _rules(seed: int) -> Case:
+def _rules(seed: int) -> OfficeCase:
     limit = 40 + seed
 
     def act(folder: Path, shown: int) -> None:
@@ -200,19 +206,22 @@ def _rules(seed: int) -> Case:
         workbook.save(folder / "sales.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        sheet, faults = load_book(folder)["Sales"], Faults()
-        found = [
-            (str(one.sqref), rule.operator, list(rule.formula))
-            for one in sheet.conditional_formatting
-            for rule in one.rules
+        sheet, failures = load_book(folder)["Sales"], Failures()
+        rules = [
+            (str(formatting.sqref), rule.operator, list(rule.formula))
+            for formatting in sheet.conditional_formatting
+            for rule in formatting.rules
         ]
-        faults.expect(found == [("C2:C41", "greaterThan", [str(limit)])], f"the conditional formats are {found}")
-        lists = [(str(one.sqref), one.type, one.formula1) for one in sheet.data_validations.dataValidation]
+        failures.expect(rules == [("C2:C41", "greaterThan", [str(limit)])], f"the conditional formats are {rules}")
+        lists = [
+            (str(validation.sqref), validation.type, validation.formula1)
+            for validation in sheet.data_validations.dataValidation
+        ]
         wanted = [("A2:A41", "list", f'"{",".join(SHOPS)}"')]
-        faults.expect(lists == wanted, f"the validations are {lists}")
-        return faults.found
+        failures.expect(lists == wanted, f"the validations are {lists}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"rules-{seed}",
         family="edit",
         instruction=f"In the sheet Sales of sales.xlsx, have units above {limit} (C2:C41) filled by a conditional format, and "

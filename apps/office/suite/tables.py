@@ -7,13 +7,13 @@ from pathlib import Path
 
 from apps.office.sheets.recalculate import ERRORS
 from apps.office.sheets.workbook import write_text
-from apps.office.suite.case import Case, Faults, opened
+from apps.office.suite.case import Failures, OfficeCase, open_checked
 from apps.office.suite.sheets import GOODS, SHOPS, load_book, load_openpyxl, write_sales
 from apps.office.word.fields import headings
 from envs.errors import require
 
 
-def table_cases() -> Iterator[Case]:
+def table_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     for number, rows in enumerate(_TABLES, 1):
         yield _table(number, rows)
@@ -45,7 +45,7 @@ def _ledgers(seed: int) -> tuple[dict[str, float], dict[str, float], list[tuple[
     return ours, theirs, wanted
 
 
-def _reconcile(seed: int) -> Case:
+def _reconcile(seed: int) -> OfficeCase:
     ours, theirs, wanted = _ledgers(seed)
 
     def prepare(folder: Path) -> None:
@@ -62,8 +62,8 @@ def _reconcile(seed: int) -> Case:
     def act(folder: Path, rows: Sequence[tuple[str, str, str]]) -> None:
         workbook = load_openpyxl().Workbook()
         workbook.active.append(["Reference", "What", "Amount"])
-        for key, what, amount in sorted(rows):
-            workbook.active.append([key, what, float(amount)])
+        for key, problem, amount in sorted(rows):
+            workbook.active.append([key, problem, float(amount)])
         workbook.save(folder / "differences.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
@@ -71,14 +71,14 @@ def _reconcile(seed: int) -> Case:
             [cell.value for cell in line]
             for line in load_book(folder, "differences.xlsx", values=True).active.iter_rows()
         ]
-        found = {(str(row[0]).strip().upper(), str(row[1]).strip(), f"{float(row[2]):.2f}") for row in rows[1:]}
-        faults = Faults()
-        faults.expect(rows[0][:3] == ["Reference", "What", "Amount"], f"the first row is {rows[0]}")
-        faults.expect(found == set(wanted), f"wrong or missing: {sorted(found ^ set(wanted))[:4]}")
-        faults.expect(len(rows) == len(wanted) + 1, f"{len(rows) - 1} rows, expected {len(wanted)}")
-        return faults.found
+        differences = {(str(row[0]).strip().upper(), str(row[1]).strip(), f"{float(row[2]):.2f}") for row in rows[1:]}
+        failures = Failures()
+        failures.expect(rows[0][:3] == ["Reference", "What", "Amount"], f"the first row is {rows[0]}")
+        failures.expect(differences == set(wanted), f"wrong or missing: {sorted(differences ^ set(wanted))[:4]}")
+        failures.expect(len(rows) == len(wanted) + 1, f"{len(rows) - 1} rows, expected {len(wanted)}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"reconcile-{seed}",
         family="reconcile",
         instruction="Reconcile books.xlsx with bank.xlsx by reference; case and spaces around references do not matter. Make "
@@ -87,7 +87,9 @@ def _reconcile(seed: int) -> Case:
         prepare=prepare,
         check=check,
         solve=lambda folder: act(folder, wanted),
-        miss=lambda folder: act(folder, [one for one in wanted if one[1] != "missing in the books"]),
+        miss=lambda folder: act(
+            folder, [difference for difference in wanted if difference[1] != "missing in the books"]
+        ),
     )
 
 
@@ -99,7 +101,7 @@ _BROKEN: tuple[Mapping[str, str], ...] = (
 )
 
 
-def _repair(number: int, fault: Mapping[str, str]) -> Case:
+def _repair(number: int, fault: Mapping[str, str]) -> OfficeCase:
     def prepare(folder: Path) -> None:
         workbook = load_openpyxl().Workbook()
         sheet = workbook.active
@@ -115,16 +117,18 @@ def _repair(number: int, fault: Mapping[str, str]) -> Case:
         workbook.save(folder / "hours.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        sheet, faults = load_book(folder, "hours.xlsx").active, Faults()
+        sheet, failures = load_book(folder, "hours.xlsx").active, Failures()
         formulas = {cell: str(sheet[cell].value).replace("$", "").replace(" ", "").upper() for cell in ("B7", "B8")}
         totals = {"=SUM(B2:B6)", "=B2+B3+B4+B5+B6"}
         means = {"=AVERAGE(B2:B6)", "=B7/5", "=SUM(B2:B6)/5", "=B7/COUNT(B2:B6)", "=SUM(B2:B6)/COUNT(B2:B6)"}
-        faults.expect(formulas["B7"] in totals, f"the total is {formulas['B7']}")
-        faults.expect(formulas["B8"] in means, f"the mean is {formulas['B8']}")
-        faults.expect(not any(error in one for one in formulas.values() for error in ERRORS), "an error is left")
-        return faults.found
+        failures.expect(formulas["B7"] in totals, f"the total is {formulas['B7']}")
+        failures.expect(formulas["B8"] in means, f"the mean is {formulas['B8']}")
+        failures.expect(
+            not any(error in formula for formula in formulas.values() for error in ERRORS), "an error is left"
+        )
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"repair-{number}",
         family="edit",
         instruction="In hours.xlsx, the formula for the total or for the mean of the five months is wrong. Find out which, and "
@@ -142,7 +146,7 @@ _ROWS = {
 }
 
 
-def _from_csv(number: int) -> Case:
+def _from_csv(number: int) -> OfficeCase:
     def prepare(folder: Path) -> None:
         with (folder / "people.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("code", "note", "amount"), *_ROWS[number]])
@@ -160,15 +164,15 @@ def _from_csv(number: int) -> Case:
         workbook.save(folder / "people.xlsx")
 
     def check(folder: Path, answer: str) -> list[str]:
-        rows, faults = list(load_book(folder, "people.xlsx").active.iter_rows(min_row=2)), Faults()
-        faults.expect(not any(cell.data_type == "f" for row in rows for cell in row), "a text became a formula")
-        found = [(row[0].value, row[1].value) for row in rows]
-        faults.expect(found == [one[:2] for one in _ROWS[number]], f"the texts are {found}")
+        rows, failures = list(load_book(folder, "people.xlsx").active.iter_rows(min_row=2)), Failures()
+        failures.expect(not any(cell.data_type == "f" for row in rows for cell in row), "a text became a formula")
+        pairs = [(row[0].value, row[1].value) for row in rows]
+        failures.expect(pairs == [row[:2] for row in _ROWS[number]], f"the texts are {pairs}")
         amounts = [row[2].value for row in rows]
-        faults.expect(amounts == [float(one[2]) for one in _ROWS[number]], f"the amounts are {amounts}")
-        return faults.found
+        failures.expect(amounts == [float(row[2]) for row in _ROWS[number]], f"the amounts are {amounts}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"from-csv-{number}",
         family="convert",
         instruction="Convert people.csv to people.xlsx (one sheet, header in row 1). Codes and notes stay the texts that they "
@@ -180,7 +184,7 @@ def _from_csv(number: int) -> Case:
     )
 
 
-def _to_csv(number: int) -> Case:
+def _to_csv(number: int) -> OfficeCase:
     names = ("Ann; Bo", 'Chris "C"', "Dana, E.") if number == 1 else ("Zoë", "line\nbreak", "plain")
 
     def prepare(folder: Path) -> None:
@@ -203,12 +207,12 @@ def _to_csv(number: int) -> Case:
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "points.csv").open(newline="", encoding="utf-8-sig") as file:
             rows = [tuple(row) for row in csv.reader(file) if row]
-        faults = Faults()
+        failures = Failures()
         wanted = [("name", "points"), *((name, str(points)) for points, name in enumerate(names, 3))]
-        faults.expect(rows == wanted, f"the rows are {rows}")
-        return faults.found
+        failures.expect(rows == wanted, f"the rows are {rows}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"to-csv-{number}",
         family="convert",
         instruction="Convert points.xlsx to points.csv: UTF-8, commas, quotes where they are needed, header first.",
@@ -219,24 +223,24 @@ def _to_csv(number: int) -> Case:
     )
 
 
-def _largest(seed: int) -> Case:
+def _largest(seed: int) -> OfficeCase:
     sums: dict[str, float] = {}
     for line in _rows_of(seed):
         sums[line[1]] = sums.get(line[1], 0) + line[2] * line[3]
-    best = max(sums, key=lambda one: sums[one])
-    second = sorted(sums, key=lambda one: -sums[one])[1]
+    best = max(sums, key=lambda name: sums[name])
+    second = sorted(sums, key=lambda name: -sums[name])[1]
 
     def check(folder: Path, answer: str) -> list[str]:
-        faults = Faults()
+        failures = Failures()
         number = answer.replace(",", "").replace(" ", "")
-        faults.expect(best.lower() in answer.lower(), f"the answer does not name {best}")
-        faults.expect(f"{sums[best]:.2f}" in number, f"the answer does not say {sums[best]:.2f}")
-        faults.expect(
-            not any(one.lower() in answer.lower() for one in sums if one != best), "it names another item, too"
+        failures.expect(best.lower() in answer.lower(), f"the answer does not name {best}")
+        failures.expect(f"{sums[best]:.2f}" in number, f"the answer does not say {sums[best]:.2f}")
+        failures.expect(
+            not any(name.lower() in answer.lower() for name in sums if name != best), "it names another item, too"
         )
-        return faults.found
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"largest-{seed}",
         family="extract",
         instruction="Which item of sales.xlsx has the largest revenue (units times price, all rows), and how much is it? Answer "
@@ -262,7 +266,7 @@ _TABLES: tuple[tuple[tuple[str, float], ...], ...] = (
 )
 
 
-def _table(number: int, rows: Sequence[tuple[str, float]]) -> Case:
+def _table(number: int, rows: Sequence[tuple[str, float]]) -> OfficeCase:
     total = sum(value for _, value in rows)
 
     def prepare(folder: Path) -> None:
@@ -279,15 +283,15 @@ def _table(number: int, rows: Sequence[tuple[str, float]]) -> Case:
         document.save(str(folder / "table.docx"))
 
     def check(folder: Path, answer: str) -> list[str]:
-        document, faults = require("docx", "office").Document(str(opened(folder / "table.docx"))), Faults()
-        faults.expect(len(document.tables) == 1, f"{len(document.tables)} tables, expected 1")
+        document, failures = require("docx", "office").Document(str(open_checked(folder / "table.docx"))), Failures()
+        failures.expect(len(document.tables) == 1, f"{len(document.tables)} tables, expected 1")
         cells = [[cell.text.strip() for cell in row.cells] for row in document.tables[0].rows]
         wanted = [[name, f"{value:.2f}"] for name, value in rows] + [["Total", f"{total:.2f}"]]
-        faults.expect(cells[1:] == wanted, f"the table has {cells}")
-        faults.expect([text for _, text, _ in headings(document)] == ["Amounts"], "there is no heading Amounts")
-        return faults.found
+        failures.expect(cells[1:] == wanted, f"the table has {cells}")
+        failures.expect([text for _, text, _ in headings(document)] == ["Amounts"], "there is no heading Amounts")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"table-{number}",
         family="make",
         instruction="Make table.docx: a heading (level 1) Amounts and one table of data.csv with its header row, amounts "

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from apps.office.libraries import Document
-from apps.office.suite.case import Case, Faults, opened
+from apps.office.libraries import DocxDocument
+from apps.office.suite.case import Failures, OfficeCase, open_checked
 from apps.office.word.comments import add_comment, read_comments, reply_to, resolve
 from apps.office.word.fields import add_contents, add_footnote, contents_paragraphs, headings
 from apps.office.word.ranges import text_of
@@ -56,7 +56,7 @@ _CHANGES = {
 }
 
 
-def word_cases() -> Iterator[Case]:
+def word_cases() -> Iterator[OfficeCase]:
     """Yield all cases."""
     for name in _TEXTS:
         yield _comment(name)
@@ -87,30 +87,30 @@ def _write(folder: Path, name: str) -> None:
     document.save(str(folder / f"{name}.docx"))
 
 
-def _texts(document: Document) -> list[str]:
-    return [text_of(one._p) for one in document.paragraphs if text_of(one._p).strip()]
+def _texts(document: DocxDocument) -> list[str]:
+    return [text_of(paragraph._p) for paragraph in document.paragraphs if text_of(paragraph._p).strip()]
 
 
-def _comment(name: str) -> Case:
+def _comment(name: str) -> OfficeCase:
     on, says = _ON[name]
 
     def check(folder: Path, answer: str) -> list[str]:
-        document, faults = _load(opened(folder / f"{name}.docx")), Faults()
-        found = read_comments(document)
-        faults.expect(len(found) == 1, f"{len(found)} comments, expected 1")
-        for one in found[:1]:
-            faults.expect(one.anchor == on, f"the comment stands on {one.anchor!r}, expected {on!r}")
-            faults.expect(one.text.strip() == says, f"the comment says {one.text!r}, expected {says!r}")
-            faults.expect(one.author == "Reviewer", f"the comment is by {one.author!r}, expected Reviewer")
-        faults.expect(_texts(document)[1:] == list(_TEXTS[name]), "the text was changed")
-        return faults.found
+        document, failures = _load(open_checked(folder / f"{name}.docx")), Failures()
+        comments = read_comments(document)
+        failures.expect(len(comments) == 1, f"{len(comments)} comments, expected 1")
+        for comment in comments[:1]:
+            failures.expect(comment.anchor == on, f"the comment stands on {comment.anchor!r}, expected {on!r}")
+            failures.expect(comment.text.strip() == says, f"the comment says {comment.text!r}, expected {says!r}")
+            failures.expect(comment.author == "Reviewer", f"the comment is by {comment.author!r}, expected Reviewer")
+        failures.expect(_texts(document)[1:] == list(_TEXTS[name]), "the text was changed")
+        return failures.messages
 
     def act(folder: Path, words: str) -> None:
         document = _load(folder / f"{name}.docx")
         add_comment(document, words, says, author="Reviewer")
         document.save(str(folder / f"{name}.docx"))
 
-    return Case(
+    return OfficeCase(
         name=f"comment-{name}",
         family="annotate",
         instruction=f'In {name}.docx, put a comment by the author "Reviewer" on exactly the words "{on}". It says: {says} '
@@ -122,19 +122,21 @@ def _comment(name: str) -> Case:
     )
 
 
-def _change(name: str) -> Case:
+def _change(name: str) -> OfficeCase:
     old, new = _CHANGES[name]
     before = [name.title(), *_TEXTS[name]]
     after = [text.replace(old, new) for text in before]
 
     def check(folder: Path, answer: str) -> list[str]:
-        path, faults = opened(folder / f"{name}.docx"), Faults()
+        path, failures = open_checked(folder / f"{name}.docx"), Failures()
         document = _load(path)
-        faults.expect(_texts(document) == after, f"with all changes accepted it reads {_texts(document)}")
-        faults.expect(all(one.author == "Editor" for one in read_revisions(document)), "a change is not by Editor")
+        failures.expect(_texts(document) == after, f"with all changes accepted it reads {_texts(document)}")
+        failures.expect(
+            all(revision.author == "Editor" for revision in read_revisions(document)), "a change is not by Editor"
+        )
         reject_revisions(document)
-        faults.expect(_texts(document) == before, "with all changes rejected it is not the text from before")
-        return faults.found
+        failures.expect(_texts(document) == before, "with all changes rejected it is not the text from before")
+        return failures.messages
 
     def solve(folder: Path) -> None:
         document = _load(folder / f"{name}.docx")
@@ -147,7 +149,7 @@ def _change(name: str) -> Case:
         accept_revisions(document)
         document.save(str(folder / f"{name}.docx"))
 
-    return Case(
+    return OfficeCase(
         name=f"track-{name}",
         family="annotate",
         instruction=f'In {name}.docx, change "{old}" to "{new}" as a tracked change by the author "Editor".',
@@ -158,7 +160,7 @@ def _change(name: str) -> Case:
     )
 
 
-def _settle(author: str, *, accepts: bool) -> Case:
+def _settle(author: str, *, accepts: bool) -> OfficeCase:
     verb = "accept" if accepts else "reject"
     settle = accept_revisions if accepts else reject_revisions
 
@@ -179,18 +181,18 @@ def _settle(author: str, *, accepts: bool) -> Case:
     def check(folder: Path, answer: str) -> list[str]:
         import tempfile
 
-        faults, document = Faults(), _load(opened(folder / "contract.docx"))
+        failures, document = Failures(), _load(open_checked(folder / "contract.docx"))
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
             act(Path(scratch), author)
             wanted = _load(Path(scratch) / "contract.docx")
-        faults.expect(_texts(document) == _texts(wanted), f"it reads {_texts(document)}")
-        left = [(one.kind, one.text, one.author) for one in read_revisions(document)]
-        expected = [(one.kind, one.text, one.author) for one in read_revisions(wanted)]
-        faults.expect(left == expected, f"these changes are left: {left}")
-        return faults.found
+        failures.expect(_texts(document) == _texts(wanted), f"it reads {_texts(document)}")
+        left = [(revision.kind, revision.text, revision.author) for revision in read_revisions(document)]
+        expected = [(revision.kind, revision.text, revision.author) for revision in read_revisions(wanted)]
+        failures.expect(left == expected, f"these changes are left: {left}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"{verb}-{author.lower()}",
         family="edit",
         instruction=f"In contract.docx, {verb} the tracked changes of {author} and leave those of others as they are.",
@@ -201,7 +203,7 @@ def _settle(author: str, *, accepts: bool) -> Case:
     )
 
 
-def _collect(name: str) -> Case:
+def _collect(name: str) -> OfficeCase:
     on, says = _ON[name]
 
     def prepare(folder: Path) -> None:
@@ -214,13 +216,15 @@ def _collect(name: str) -> Case:
         document.save(str(folder / f"{name}.docx"))
 
     def act(folder: Path, *, with_replies: bool) -> None:
-        found = read_comments(_load(folder / f"{name}.docx"))
+        comments = read_comments(_load(folder / f"{name}.docx"))
         with (folder / "comments.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["author", "anchor", "text", "resolved"])
-            for one in found:
-                if with_replies or one.parent is None:
-                    writer.writerow([one.author, one.anchor, one.text, "yes" if one.is_resolved else "no"])
+            for comment in comments:
+                if with_replies or comment.parent is None:
+                    writer.writerow(
+                        [comment.author, comment.anchor, comment.text, "yes" if comment.is_resolved else "no"]
+                    )
 
     def check(folder: Path, answer: str) -> list[str]:
         with (folder / "comments.csv").open(newline="", encoding="utf-8") as file:
@@ -230,12 +234,12 @@ def _collect(name: str) -> Case:
             ("Bo", on, "I shall ask.", "no"),
             ("Bo", name.title(), "A good title.", "yes"),
         }
-        faults = Faults()
-        faults.expect(rows[0] == ("author", "anchor", "text", "resolved"), f"the first row is {rows[0]}")
-        faults.expect(set(rows[1:]) == wanted and len(rows) == 4, f"the rows are {rows[1:]}")
-        return faults.found
+        failures = Failures()
+        failures.expect(rows[0] == ("author", "anchor", "text", "resolved"), f"the first row is {rows[0]}")
+        failures.expect(set(rows[1:]) == wanted and len(rows) == 4, f"the rows are {rows[1:]}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"list-comments-{name}",
         family="extract",
         instruction=f"List all comments of {name}.docx, answers to comments included, in comments.csv with the columns "
@@ -247,7 +251,7 @@ def _collect(name: str) -> Case:
     )
 
 
-def _structure(name: str) -> Case:
+def _structure(name: str) -> OfficeCase:
     titles = ["1 Purpose", "1.1 Scope", "2 Details", "2.1 Dates", "2.2 Sums"]
 
     def prepare(folder: Path) -> None:
@@ -270,15 +274,15 @@ def _structure(name: str) -> Case:
         document.save(str(folder / f"{name}.docx"))
 
     def check(folder: Path, answer: str) -> list[str]:
-        document, faults = _load(opened(folder / f"{name}.docx")), Faults()
+        document, failures = _load(open_checked(folder / f"{name}.docx")), Failures()
         wanted = [(2 if "." in title.split()[0] else 1, title) for title in titles]
-        found = [(level, text) for level, text, _ in headings(document)]
-        faults.expect(found == wanted, f"the headings are {found}")
-        listed = [text_of(one) for one in contents_paragraphs(document)]
-        faults.expect(len(listed) >= len(titles), f"the contents list {listed}")
-        return faults.found
+        found_headings = [(level, text) for level, text, _ in headings(document)]
+        failures.expect(found_headings == wanted, f"the headings are {found_headings}")
+        listed = [text_of(paragraph) for paragraph in contents_paragraphs(document)]
+        failures.expect(len(listed) >= len(titles), f"the contents list {listed}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"structure-{name}",
         family="edit",
         instruction=f"{name}.docx has bold lines such as '1 Purpose' and '1.1 Scope' in the place of headings. Give them "
@@ -290,25 +294,25 @@ def _structure(name: str) -> Case:
     )
 
 
-def _footnote(name: str, after: str, note: str) -> Case:
+def _footnote(name: str, after: str, note: str) -> OfficeCase:
     def act(folder: Path, words: str) -> None:
         document = _load(folder / f"{name}.docx")
         add_footnote(document, words, note)
         document.save(str(folder / f"{name}.docx"))
 
     def check(folder: Path, answer: str) -> list[str]:
-        package = require("zipfile", "office").ZipFile(opened(folder / f"{name}.docx"))
-        names, faults = package.namelist(), Faults()
-        faults.expect("word/footnotes.xml" in names, "there is no footnote")
-        faults.expect(note in package.read("word/footnotes.xml").decode(), f"no footnote says {note!r}")
+        package = require("zipfile", "office").ZipFile(open_checked(folder / f"{name}.docx"))
+        names, failures = package.namelist(), Failures()
+        failures.expect("word/footnotes.xml" in names, "there is no footnote")
+        failures.expect(note in package.read("word/footnotes.xml").decode(), f"no footnote says {note!r}")
         body = package.read("word/document.xml").decode()
         before = body.partition("<w:footnoteReference")[0]
         plain = require("re", "office").sub(r"<[^>]+>", "", before)
-        faults.expect(plain.endswith(after), f"the footnote stands behind {plain[-30:]!r}")
-        faults.expect(_texts(_load(folder / f"{name}.docx"))[1:] == list(_TEXTS[name]), "the text was changed")
-        return faults.found
+        failures.expect(plain.endswith(after), f"the footnote stands behind {plain[-30:]!r}")
+        failures.expect(_texts(_load(folder / f"{name}.docx"))[1:] == list(_TEXTS[name]), "the text was changed")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"footnote-{name}",
         family="edit",
         instruction=f'In {name}.docx, put a footnote right behind "{after}" that says: {note}',
@@ -319,7 +323,7 @@ def _footnote(name: str, after: str, note: str) -> Case:
     )
 
 
-def _to_markdown(name: str) -> Case:
+def _to_markdown(name: str) -> OfficeCase:
     def prepare(folder: Path) -> None:
         _write(folder, name)
         document = _load(folder / f"{name}.docx")
@@ -335,14 +339,14 @@ def _to_markdown(name: str) -> Case:
 
     def check(folder: Path, answer: str) -> list[str]:
         lines = [line.strip() for line in (folder / f"{name}.md").read_text("utf-8").splitlines() if line.strip()]
-        plain, faults = [line.replace("*", "").replace("_", "").strip() for line in lines], Faults()
-        faults.expect(f"# {name.title()}" in lines and "## Points" in lines, "headings are missing")
-        faults.expect(all(text in plain for text in _TEXTS[name]), "paragraphs are missing")
+        plain, failures = [line.replace("*", "").replace("_", "").strip() for line in lines], Failures()
+        failures.expect(f"# {name.title()}" in lines and "## Points" in lines, "headings are missing")
+        failures.expect(all(text in plain for text in _TEXTS[name]), "paragraphs are missing")
         items = [line[1:].strip() for line in lines if line[:2] in ("- ", "* ", "+ ")]
-        faults.expect(items == ["First point", "Second point"], f"the list has {items}")
-        return faults.found
+        failures.expect(items == ["First point", "Second point"], f"the list has {items}")
+        return failures.messages
 
-    return Case(
+    return OfficeCase(
         name=f"markdown-{name}",
         family="convert",
         instruction=f"Convert {name}.docx to Markdown as {name}.md: headings with #, one line a paragraph, list items as "

@@ -4,10 +4,10 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from apps.office.libraries import Document, Element
+from apps.office.libraries import DocxDocument, XmlElement
 from apps.office.safe_xml import OfficeError
 from apps.office.word.fields import ensure_style
-from apps.office.word.ranges import find_text, isolate, make, paragraph_of, run_text, text_of, w
+from apps.office.word.ranges import find_text, isolate_runs, make_element, paragraph_of, run_text, text_of, w
 from envs.errors import require
 
 _W14 = "http://schemas.microsoft.com/office/word/2010/wordml"
@@ -38,7 +38,9 @@ class Comment:
     is_resolved: bool = False
 
 
-def add_comment(document: Document, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1) -> int:
+def add_comment(
+    document: DocxDocument, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1
+) -> int:
     """Add a comment to words of the document.
 
     Args:
@@ -56,7 +58,7 @@ def add_comment(document: Document, on: str, text: str, *, author: str, initials
         OfficeError: If the words are not found.
     """
     text_module = require("docx.text.run", "office")
-    runs = isolate(find_text(document, on, occurrence))
+    runs = isolate_runs(find_text(document, on, occurrence))
     parent = document.paragraphs[0] if document.paragraphs else document
     wrapped = [text_module.Run(run, parent) for run in (runs[0], runs[-1])]
     initials = initials or "".join(word[0] for word in author.split())[:3].upper()
@@ -64,7 +66,7 @@ def add_comment(document: Document, on: str, text: str, *, author: str, initials
     return int(document.add_comment(wrapped, text=text, author=author, initials=initials).comment_id)
 
 
-def reply_to(document: Document, comment: int, text: str, *, author: str) -> int:
+def reply_to(document: DocxDocument, comment: int, text: str, *, author: str) -> int:
     """Reply to a comment on the same words, and return the reply's number.
 
     Raises:
@@ -76,18 +78,18 @@ def reply_to(document: Document, comment: int, text: str, *, author: str) -> int
     for name in ("commentRangeStart", "commentRangeEnd"):
         for mark in document.element.body.iter(w(name)):
             if mark.get(w("id")) == str(comment):
-                mark.addnext(make(mark, name, id=str(answer.comment_id)))
+                mark.addnext(make_element(mark, name, id=str(answer.comment_id)))
     for mark in list(document.element.body.iter(w("commentReference"))):
         if mark.get(w("id")) == str(comment):
             run = mark.getparent()
-            run.addnext(make(run, "r", make(run, "commentReference", id=str(answer.comment_id))))
+            run.addnext(make_element(run, "r", make_element(run, "commentReference", id=str(answer.comment_id))))
     entry = _entry(document, answer.paragraphs[-1]._p)
     entry.set(f"{{{_W15}}}paraIdParent", _entry(document, first).get(f"{{{_W15}}}paraId", ""))
     _save_extended(document)
     return int(answer.comment_id)
 
 
-def resolve(document: Document, comment: int, *, is_done: bool = True) -> None:
+def resolve(document: DocxDocument, comment: int, *, is_done: bool = True) -> None:
     """Mark a comment's thread as done.
 
     Raises:
@@ -97,53 +99,55 @@ def resolve(document: Document, comment: int, *, is_done: bool = True) -> None:
     _save_extended(document)
 
 
-def read_comments(document: Document) -> list[Comment]:
+def read_comments(document: DocxDocument) -> list[Comment]:
     """Return all comments in the file's order."""
     anchors, extended = _anchors(document), _read_extended(document)
     by_para = {
-        paragraph._p.get(_PARA_ID): one.comment_id
-        for one in document.comments
-        for paragraph in one.paragraphs
+        paragraph._p.get(_PARA_ID): comment.comment_id
+        for comment in document.comments
+        for paragraph in comment.paragraphs
         if paragraph._p.get(_PARA_ID)
     }
-    found = []
-    for one in document.comments:
-        marks = [extended.get(paragraph._p.get(_PARA_ID)) for paragraph in one.paragraphs]
-        mark = next((one for one in marks if one is not None), None)
+    comments = []
+    for comment in document.comments:
+        marks = [extended.get(paragraph._p.get(_PARA_ID)) for paragraph in comment.paragraphs]
+        mark = next((mark for mark in marks if mark is not None), None)
         parent = by_para.get(mark.get(f"{{{_W15}}}paraIdParent")) if mark is not None else None
         is_done = mark is not None and mark.get(f"{{{_W15}}}done") in ("1", "true")
-        found.append(
+        comments.append(
             Comment(
-                id=int(one.comment_id),
-                author=one.author or "",
-                text=one.text,
-                anchor=anchors.get(str(one.comment_id), ""),
+                id=int(comment.comment_id),
+                author=comment.author or "",
+                text=comment.text,
+                anchor=anchors.get(str(comment.comment_id), ""),
                 parent=parent,
                 is_resolved=is_done,
             )
         )
-    return found
+    return comments
 
 
-def _find(document: Document, comment: int) -> Any:
-    found = document.comments.get(comment)
-    if found is None:
-        raise OfficeError(f"there is no comment {comment}; there are: {[one.comment_id for one in document.comments]}")
-    return found
+def _find(document: DocxDocument, comment: int) -> Any:
+    existing = document.comments.get(comment)
+    if existing is None:
+        raise OfficeError(
+            f"there is no comment {comment}; its comments are: {[comment.comment_id for comment in document.comments]}"
+        )
+    return existing
 
 
-def _anchors(document: Document) -> dict[str, str]:
+def _anchors(document: DocxDocument) -> dict[str, str]:
     """Return the words between the marks of each comment."""
     open_ids: dict[str, list[str]] = {}
     done: dict[str, str] = {}
-    last: Element | None = None
+    last: XmlElement | None = None
     for element in document.element.body.iter(w("commentRangeStart"), w("commentRangeEnd"), w("r")):
         number = element.get(w("id"), "")
         if element.tag == w("commentRangeStart"):
             open_ids[number] = []
         elif element.tag == w("commentRangeEnd"):
             done[number] = "".join(open_ids.pop(number, []))
-        elif open_ids and not any(one.tag == w("del") for one in element.iterancestors()):
+        elif open_ids and not any(ancestor.tag == w("del") for ancestor in element.iterancestors()):
             paragraph = paragraph_of(element)
             for pieces in open_ids.values():
                 if pieces and paragraph is not last:
@@ -157,21 +161,21 @@ def _anchors(document: Document) -> dict[str, str]:
     return done
 
 
-def _ensure_style(document: Document) -> None:
+def _ensure_style(document: DocxDocument) -> None:
     """Add the style of comment marks, which the default template lacks."""
     style = ensure_style(document, "annotation reference", "CommentReference", is_character=True)
     if style is not None:
         style.font.size = require("docx.shared", "office").Pt(8)
 
 
-def _extended_part(document: Document) -> Any:
+def _extended_part(document: DocxDocument) -> Any:
     for relation in document.part.rels.values():
         if relation.reltype == _EXTENDED_RELATION:
             return relation.target_part
     return None
 
 
-def _tree(document: Document) -> Element:
+def _tree(document: DocxDocument) -> XmlElement:
     """Return the root of the part of replies, which stays on the document until it is saved."""
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
@@ -183,34 +187,34 @@ def _tree(document: Document) -> Element:
         document.part.relate_to(part, _EXTENDED_RELATION)
     if not hasattr(part, "k25_root"):
         part.k25_root = etree.fromstring(part.blob)
-    root: Element = part.k25_root
+    root: XmlElement = part.k25_root
     return root
 
 
-def _read_extended(document: Document) -> dict[str | None, Element]:
+def _read_extended(document: DocxDocument) -> dict[str | None, XmlElement]:
     if _extended_part(document) is None:
         return {}
-    return {one.get(f"{{{_W15}}}paraId"): one for one in _tree(document)}
+    return {entry.get(f"{{{_W15}}}paraId"): entry for entry in _tree(document)}
 
 
-def _entry(document: Document, paragraph: Element) -> Element:
+def _entry(document: DocxDocument, paragraph: XmlElement) -> XmlElement:
     """Return the entry for a comment's last paragraph in the part of replies, created if missing."""
     root = _tree(document)
     number = paragraph.get(_PARA_ID)
     if number is None:
-        taken = {one.get(f"{{{_W15}}}paraId") for one in root}
-        taken |= {one.get(_PARA_ID) for one in paragraph.getroottree().getroot().iter(w("p"))}
+        taken = {entry.get(f"{{{_W15}}}paraId") for entry in root}
+        taken |= {other.get(_PARA_ID) for other in paragraph.getroottree().getroot().iter(w("p"))}
         number = next(text for n in itertools.count(1) if (text := f"{0x0C250000 + n:08X}") not in taken)
         paragraph.set(_PARA_ID, number)
-    for one in root:
-        if one.get(f"{{{_W15}}}paraId") == number:
-            return one
-    made = root.makeelement(f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
-    root.append(made)
-    return made
+    for entry in root:
+        if entry.get(f"{{{_W15}}}paraId") == number:
+            return entry
+    new_entry = root.makeelement(f"{{{_W15}}}commentEx", {f"{{{_W15}}}paraId": number, f"{{{_W15}}}done": "0"})
+    root.append(new_entry)
+    return new_entry
 
 
-def _save_extended(document: Document) -> None:
+def _save_extended(document: DocxDocument) -> None:
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
     part._blob = etree.tostring(part.k25_root, xml_declaration=True, encoding="UTF-8", standalone=True)

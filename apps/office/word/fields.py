@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from apps.office.libraries import Document, Element, Paragraph
+from apps.office.libraries import DocxDocument, Paragraph, XmlElement
 from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError
-from apps.office.word.ranges import find_text, isolate, make, run_text, text_of, w
+from apps.office.word.ranges import find_text, isolate_runs, make_element, run_text, text_of, w
 from envs.errors import require
 
 _FOOTNOTES = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
@@ -17,18 +17,18 @@ _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingm
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
-def headings(document: Document) -> list[tuple[int, str, Element]]:
+def headings(document: DocxDocument) -> list[tuple[int, str, XmlElement]]:
     """Return level, text and `w:p` of each heading in order."""
-    found = []
+    found_headings = []
     for paragraph in document.paragraphs:
         match = _HEADING.match(paragraph.style.name or "") if paragraph.style is not None else None
         if match and text_of(paragraph._p).strip():
-            found.append((int(match[1]), text_of(paragraph._p).strip(), paragraph._p))
-    return found
+            found_headings.append((int(match[1]), text_of(paragraph._p).strip(), paragraph._p))
+    return found_headings
 
 
 def add_contents(
-    document: Document, *, levels: int = 3, before: Paragraph | None = None, title: str = "Contents"
+    document: DocxDocument, *, levels: int = 3, before: Paragraph | None = None, title: str = "Contents"
 ) -> None:
     """Add a table of contents before a paragraph (the first heading by default).
 
@@ -40,18 +40,18 @@ def add_contents(
         before: Paragraph of the document.
         title: Title above it; "" for none.
     """
-    found = [one for one in headings(document) if one[0] <= levels]
-    anchor = before._p if before is not None else found[0][2] if found else None
+    listed = [heading for heading in headings(document) if heading[0] <= levels]
+    anchor = before._p if before is not None else listed[0][2] if listed else None
     if anchor is None:
-        raise OfficeError("the document has no headings, so there are no contents to list")
+        raise OfficeError("the document has no headings, so there is nothing to list")
     _ensure_contents_styles(document, levels)
     if title:
-        anchor.addprevious(make(anchor, "p", _with_style(anchor, "TOCHeading"), _text_run(anchor, title)))
-    for paragraph in _contents(document, found, levels, {}):
+        anchor.addprevious(make_element(anchor, "p", _with_style(anchor, "TOCHeading"), _text_run(anchor, title)))
+    for paragraph in _contents(document, listed, levels, {}):
         anchor.addprevious(paragraph)
 
 
-def fill_contents(document: Document, pages: Sequence[int]) -> int:
+def fill_contents(document: DocxDocument, pages: Sequence[int]) -> int:
     """Rewrite the table of contents with page numbers.
 
     Args:
@@ -69,13 +69,13 @@ def fill_contents(document: Document, pages: Sequence[int]) -> int:
         raise OfficeError(f"the document has {len(all_headings)} headings, {len(pages)} pages were given")
     old = contents_paragraphs(document)
     if not old:
-        raise OfficeError("the document has no table of contents; make one by add_contents")
-    instruction = "".join(one.text or "" for one in old[0].iter(w("instrText")))
+        raise OfficeError("the document has no table of contents; create one with add_contents")
+    instruction = "".join(instruction.text or "" for instruction in old[0].iter(w("instrText")))
     match = re.search(r'\\o\s+"1-(\d)"', instruction)
     levels = int(match[1]) if match else 3
-    page_of = {id(one[2]): page for one, page in zip(all_headings, pages, strict=True)}
+    page_of = {id(heading[2]): page for heading, page in zip(all_headings, pages, strict=True)}
     _ensure_contents_styles(document, levels)
-    listed = [one for one in all_headings if one[0] <= levels]
+    listed = [heading for heading in all_headings if heading[0] <= levels]
     for paragraph in _contents(document, listed, levels, page_of):
         old[0].addprevious(paragraph)
     for paragraph in old:
@@ -83,12 +83,14 @@ def fill_contents(document: Document, pages: Sequence[int]) -> int:
     return len(listed)
 
 
-def contents_paragraphs(document: Document) -> list[Element]:
+def contents_paragraphs(document: DocxDocument) -> list[XmlElement]:
     """Return the `w:p` elements of the first table of contents; [] if there is none."""
-    inside: list[Element] = []
+    inside: list[XmlElement] = []
     depth = 0
     for paragraph in document.element.body.iter(w("p")):
-        if not depth and not any((one.text or "").strip().startswith("TOC ") for one in paragraph.iter(w("instrText"))):
+        if not depth and not any(
+            (instruction.text or "").strip().startswith("TOC ") for instruction in paragraph.iter(w("instrText"))
+        ):
             continue
         inside.append(paragraph)
         for mark in paragraph.iter(w("fldChar")):
@@ -111,15 +113,15 @@ def add_caption(
     """
     root = paragraph._p.getroottree().getroot()
     number = 1 + sum(1 for _ in sequence_fields(root, label))
-    for child in [one for one in paragraph._p if one.tag != w("pPr")]:
+    for child in [child for child in paragraph._p if child.tag != w("pPr")]:
         paragraph._p.remove(child)
-    start = make(paragraph._p, "bookmarkStart", id=_free_bookmark(root), name=bookmark) if bookmark else None
+    start = make_element(paragraph._p, "bookmarkStart", id=_free_bookmark(root), name=bookmark) if bookmark else None
     if start is not None:
         paragraph._p.append(start)
     paragraph._p.append(_text_run(paragraph._p, f"{label} "))
     append_field(paragraph._p, f"SEQ {label} \\* ARABIC", str(number))
     if start is not None:
-        paragraph._p.append(make(paragraph._p, "bookmarkEnd", id=start.get(w("id"), "")))
+        paragraph._p.append(make_element(paragraph._p, "bookmarkEnd", id=start.get(w("id"), "")))
     paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
 
 
@@ -136,9 +138,9 @@ def add_reference(paragraph: Paragraph, bookmark: str) -> None:
     append_field(paragraph._p, f"REF {bookmark} \\h", shown)
 
 
-def bookmarked_text(root: Element, name: str) -> str | None:
+def bookmarked_text(root: XmlElement, name: str) -> str | None:
     """Return the text within a bookmark; None if there is no such bookmark."""
-    start = next((one for one in root.iter(w("bookmarkStart")) if one.get(w("name")) == name), None)
+    start = next((start for start in root.iter(w("bookmarkStart")) if start.get(w("name")) == name), None)
     if start is None:
         return None
     pieces = []
@@ -149,102 +151,107 @@ def bookmarked_text(root: Element, name: str) -> str | None:
     return "".join(pieces)
 
 
-def sequence_fields(root: Element, label: str) -> list[Element]:
+def sequence_fields(root: XmlElement, label: str) -> list[XmlElement]:
     """Return the fields that number captions of a label, in order."""
     pattern = re.compile(rf"^\s*SEQ\s+{re.escape(label)}\b")
-    complex_ones = [one for one in root.iter(w("instrText")) if pattern.match(one.text or "")]
-    return complex_ones + [one for one in root.iter(w("fldSimple")) if pattern.match(one.get(w("instr"), ""))]
+    complex_ones = [instruction for instruction in root.iter(w("instrText")) if pattern.match(instruction.text or "")]
+    return complex_ones + [field for field in root.iter(w("fldSimple")) if pattern.match(field.get(w("instr"), ""))]
 
 
-def add_footnote(document: Document, after: str, text: str, *, occurrence: int = 1) -> int:
+def add_footnote(document: DocxDocument, after: str, text: str, *, occurrence: int = 1) -> int:
     """Add a footnote after words of the document, and return its number.
 
     Raises:
         OfficeError: If the words are not found.
     """
     etree = require("lxml.etree", "office")
-    place = find_text(document, after, occurrence)
+    text_range = find_text(document, after, occurrence)
     part, root = _footnotes(document)
-    taken = {int(one.get(w("id"), "0")) for one in root}
+    taken = {int(note.get(w("id"), "0")) for note in root}
     number = next(n for n in itertools.count(1) if n not in taken)
     _ensure_note_styles(document)
-    run = isolate(place)[-1]
-    mark = make(run, "r", _reference_style(run), make(run, "footnoteReference", id=str(number)))
+    run = isolate_runs(text_range)[-1]
+    mark = make_element(run, "r", _reference_style(run), make_element(run, "footnoteReference", id=str(number)))
     (run.getparent() if run.getparent().tag == w("ins") else run).addnext(mark)
-    first = make(root, "r", _reference_style(root), make(root, "footnoteRef"))
-    paragraph = make(root, "p", _with_style(root, "FootnoteText"), first, _text_run(root, f" {text}"))
-    root.append(make(root, "footnote", paragraph, id=str(number)))
+    first = make_element(root, "r", _reference_style(root), make_element(root, "footnoteRef"))
+    paragraph = make_element(root, "p", _with_style(root, "FootnoteText"), first, _text_run(root, f" {text}"))
+    root.append(make_element(root, "footnote", paragraph, id=str(number)))
     part._blob = etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True)
     return number
 
 
 def _contents(
-    document: Document, found: Sequence[tuple[int, str, Element]], levels: int, pages: Mapping[int, int]
-) -> list[Element]:
+    document: DocxDocument, all_headings: Sequence[tuple[int, str, XmlElement]], levels: int, pages: Mapping[int, int]
+) -> list[XmlElement]:
     """Build the paragraphs of a table of contents; the first and the last one hold the ends of its field."""
     root = document.element.body
-    made: list[Element] = []
-    for level, text, heading in found:
+    paragraphs: list[XmlElement] = []
+    for level, text, heading in all_headings:
         name = _bookmark_of(heading)
-        paragraph = make(root, "p", _with_style(root, f"TOC{level}"))
-        if not made:
+        paragraph = make_element(root, "p", _with_style(root, f"TOC{level}"))
+        if not paragraphs:
             _open_field(paragraph, f'TOC \\o "1-{levels}" \\h \\z \\u')
-        tab = make(root, "r", make(root, "tab"))
-        link = make(root, "hyperlink", _text_run(root, text), tab, anchor=name, history="1")
+        tab = make_element(root, "r", make_element(root, "tab"))
+        link = make_element(root, "hyperlink", _text_run(root, text), tab, anchor=name, history="1")
         append_field(link, f"PAGEREF {name} \\h", str(pages.get(id(heading), 0)))
         paragraph.append(link)
-        made.append(paragraph)
-    _append_mark(made[-1], "end")
-    return made
+        paragraphs.append(paragraph)
+    _append_mark(paragraphs[-1], "end")
+    return paragraphs
 
 
-def _bookmark_of(heading: Element) -> str:
-    for one in heading.iter(w("bookmarkStart")):
-        if one.get(w("name"), "").startswith("_Toc"):
-            return str(one.get(w("name")))
+def _bookmark_of(heading: XmlElement) -> str:
+    for bookmark in heading.iter(w("bookmarkStart")):
+        if bookmark.get(w("name"), "").startswith("_Toc"):
+            return str(bookmark.get(w("name")))
     number = _free_bookmark(heading.getroottree().getroot())
     name = f"_Toc{100000 + int(number)}"
-    start, end = make(heading, "bookmarkStart", id=number, name=name), make(heading, "bookmarkEnd", id=number)
+    start, end = (
+        make_element(heading, "bookmarkStart", id=number, name=name),
+        make_element(heading, "bookmarkEnd", id=number),
+    )
     heading.insert(1 if heading.find(w("pPr")) is not None else 0, start)
     heading.append(end)
     return name
 
 
-def _free_bookmark(root: Element) -> str:
-    taken = [int(one.get(w("id"), "0")) for one in root.iter(w("bookmarkStart")) if one.get(w("id"), "").isdigit()]
+def _free_bookmark(root: XmlElement) -> str:
+    taken = [
+        int(start.get(w("id"), "0")) for start in root.iter(w("bookmarkStart")) if start.get(w("id"), "").isdigit()
+    ]
     return str(max(taken, default=0) + 1)
 
 
-def _with_style(near: Element, style: str) -> Element:
-    return make(near, "pPr", make(near, "pStyle", val=style))
+def _with_style(near: XmlElement, style: str) -> XmlElement:
+    return make_element(near, "pPr", make_element(near, "pStyle", val=style))
 
 
-def _reference_style(near: Element) -> Element:
-    return make(near, "rPr", make(near, "rStyle", val="FootnoteReference"))
+def _reference_style(near: XmlElement) -> XmlElement:
+    return make_element(near, "rPr", make_element(near, "rStyle", val="FootnoteReference"))
 
 
-def _text_run(near: Element, text: str) -> Element:
-    return make(near, "r", make(near, "t", text=text))
+def _text_run(near: XmlElement, text: str) -> XmlElement:
+    return make_element(near, "r", make_element(near, "t", text=text))
 
 
-def _append_mark(paragraph: Element, kind: str) -> None:
-    paragraph.append(make(paragraph, "r", make(paragraph, "fldChar", fldCharType=kind)))
+def _append_mark(paragraph: XmlElement, kind: str) -> None:
+    paragraph.append(make_element(paragraph, "r", make_element(paragraph, "fldChar", fldCharType=kind)))
 
 
-def _open_field(paragraph: Element, instruction: str) -> None:
+def _open_field(paragraph: XmlElement, instruction: str) -> None:
     _append_mark(paragraph, "begin")
-    paragraph.append(make(paragraph, "r", make(paragraph, "instrText", text=f" {instruction} ")))
+    paragraph.append(make_element(paragraph, "r", make_element(paragraph, "instrText", text=f" {instruction} ")))
     _append_mark(paragraph, "separate")
 
 
-def append_field(paragraph: Element, instruction: str, shown: str) -> None:
+def append_field(paragraph: XmlElement, instruction: str, shown: str) -> None:
     """Append a field to a `w:p` or `w:hyperlink` element, with the text shown until it is updated."""
     _open_field(paragraph, instruction)
     paragraph.append(_text_run(paragraph, shown))
     _append_mark(paragraph, "end")
 
 
-def _footnotes(document: Document) -> tuple[Any, Element]:
+def _footnotes(document: DocxDocument) -> tuple[Any, XmlElement]:
     """Return the footnotes part and its root; a missing part is created with the two required separators."""
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
@@ -262,7 +269,7 @@ def _footnotes(document: Document) -> tuple[Any, Element]:
     return part, root
 
 
-def ensure_style(document: Document, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
+def ensure_style(document: DocxDocument, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
     """Add a style and return it for formatting; None if the document already has it."""
     if any(style.style_id == style_id or style.name == name for style in document.styles):
         return None
@@ -274,7 +281,7 @@ def ensure_style(document: Document, name: str, style_id: str, *, is_character: 
     return style
 
 
-def _ensure_contents_styles(document: Document, levels: int) -> None:
+def _ensure_contents_styles(document: DocxDocument, levels: int) -> None:
     shared, text = require("docx.shared", "office"), require("docx.enum.text", "office")
     section = document.sections[0]
     margins = (section.left_margin or shared.Cm(2.5)) + (section.right_margin or shared.Cm(2.5))
@@ -290,7 +297,7 @@ def _ensure_contents_styles(document: Document, levels: int) -> None:
         style.font.size, style.font.bold = shared.Pt(16), True
 
 
-def _ensure_note_styles(document: Document) -> None:
+def _ensure_note_styles(document: DocxDocument) -> None:
     shared = require("docx.shared", "office")
     style = ensure_style(document, "footnote text", "FootnoteText")
     if style is not None:
@@ -308,8 +315,8 @@ def number_contents(path: Path, render: Path) -> int:
         render: PDF rendering made after `add_contents`, so that the contents have their final length.
     """
     document = require("docx", "office").Document(str(path))
-    found = headings(document)
-    count = fill_contents(document, find_pages(render, [text for _, text, _ in found]))
+    all_headings = headings(document)
+    count = fill_contents(document, find_pages(render, [text for _, text, _ in all_headings]))
     document.save(str(path))
     return count
 
@@ -320,17 +327,17 @@ def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
     Raises:
         OfficeError: If the headings of the rendering differ.
     """
-    found = [(_squeezed(title), page) for _, title, page in read_bookmarks(pdf)]
+    bookmarks = [(_without_spaces(title), page) for _, title, page in read_bookmarks(pdf)]
     pages, at = [], 0
     for text in texts:
-        wanted = _squeezed(text)
-        at = next((n for n in range(at, len(found)) if found[n][0].endswith(wanted)), -1)
+        wanted = _without_spaces(text)
+        at = next((n for n in range(at, len(bookmarks)) if bookmarks[n][0].endswith(wanted)), -1)
         if at < 0:
             raise OfficeError(f"the rendering has no bookmark for the heading {text!r}; is it of this document?")
-        pages.append(found[at][1])
+        pages.append(bookmarks[at][1])
         at += 1
     return pages
 
 
-def _squeezed(text: str) -> str:
+def _without_spaces(text: str) -> str:
     return re.sub(r"\s+", "", text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from apps.office.libraries import Document, Element
+from apps.office.libraries import DocxDocument, XmlElement
 from apps.office.safe_xml import OfficeError
 from envs.errors import nearest
 
@@ -19,7 +19,7 @@ def w(name: str) -> str:
     return f"{{{W}}}{name}"
 
 
-def make(near: Element, tag: str, /, *children: Element, text: str = "", **attributes: str) -> Element:
+def make_element(near: XmlElement, tag: str, /, *children: XmlElement, text: str = "", **attributes: str) -> XmlElement:
     """Make an element of WordprocessingML for the document of another element.
 
     Args:
@@ -29,17 +29,17 @@ def make(near: Element, tag: str, /, *children: Element, text: str = "", **attri
         text: Text, including spaces at both ends.
         attributes: Attributes by name; empty ones are omitted.
     """
-    made = near.makeelement(w(tag), {w(key): value for key, value in attributes.items() if value})
+    element = near.makeelement(w(tag), {w(key): value for key, value in attributes.items() if value})
     for child in children:
-        made.append(child)
+        element.append(child)
     if text:
-        made.text = text
-        made.set(SPACE, "preserve")
-    return made
+        element.text = text
+        element.set(SPACE, "preserve")
+    return element
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TextRange:
     """Position of a text.
 
     Attributes:
@@ -48,21 +48,21 @@ class Place:
         end: Position after the last character.
     """
 
-    paragraph: Element
+    paragraph: XmlElement
     start: int
     end: int
 
 
-def body_paragraphs(document: Document) -> Iterator[Element]:
+def body_paragraphs(document: DocxDocument) -> Iterator[XmlElement]:
     """Yield all `w:p` elements of the body in order, including those in tables."""
     yield from document.element.body.iter(w("p"))
 
 
-def live_runs(paragraph: Element, *, with_deleted: bool = False) -> list[Element]:
+def live_runs(paragraph: XmlElement, *, with_deleted: bool = False) -> list[XmlElement]:
     """Return the runs of a paragraph in order, including those in links and insertions."""
     runs = []
     for run in paragraph.iter(w("r")):
-        above = [one.tag for one in run.iterancestors()]
+        above = [ancestor.tag for ancestor in run.iterancestors()]
         if paragraph_of(run) is not paragraph or w("txbxContent") in above[: above.index(paragraph.tag)]:
             continue
         if with_deleted or w("del") not in above:
@@ -70,12 +70,12 @@ def live_runs(paragraph: Element, *, with_deleted: bool = False) -> list[Element
     return runs
 
 
-def paragraph_of(element: Element) -> Element:
+def paragraph_of(element: XmlElement) -> XmlElement:
     """Return the nearest `w:p` ancestor."""
-    return next(one for one in element.iterancestors() if one.tag == w("p"))
+    return next(ancestor for ancestor in element.iterancestors() if ancestor.tag == w("p"))
 
 
-def run_text(run: Element) -> str:
+def run_text(run: XmlElement) -> str:
     """Return the text of a run; tabs and breaks count one character each."""
     pieces = []
     for child in run:
@@ -86,19 +86,19 @@ def run_text(run: Element) -> str:
     return "".join(pieces)
 
 
-def text_of(paragraph: Element, *, with_deleted: bool = False) -> str:
+def text_of(paragraph: XmlElement, *, with_deleted: bool = False) -> str:
     """Return the current text of a paragraph, without tracked deletions."""
     return "".join(run_text(run) for run in live_runs(paragraph, with_deleted=with_deleted))
 
 
-def find_text(document: Document, text: str, occurrence: int = 1) -> Place:
+def find_text(document: DocxDocument, text: str, occurrence: int = 1) -> TextRange:
     """Find the n-th occurrence of a text in the body.
 
     Raises:
         OfficeError: If there is none; the message quotes the nearest paragraph.
     """
     if not text.strip():
-        raise OfficeError("the text to look for is empty; expected words that stand in the document")
+        raise OfficeError("the text to look for is empty; expected words of the document")
     seen, texts = 0, []
     for paragraph in body_paragraphs(document):
         whole = text_of(paragraph)
@@ -107,40 +107,40 @@ def find_text(document: Document, text: str, occurrence: int = 1) -> Place:
         while start >= 0:
             seen += 1
             if seen == occurrence:
-                return Place(paragraph=paragraph, start=start, end=start + len(text))
+                return TextRange(paragraph=paragraph, start=start, end=start + len(text))
             start = whole.find(text, start + len(text))
     if seen:
-        raise OfficeError(f"{text!r} stands {seen} times in the document, not {occurrence} times")
-    near = nearest(text, [one[:200] for one in texts if one.strip()])
+        raise OfficeError(f"{text!r} occurs {seen} times in the document; there is no occurrence {occurrence}")
+    near = nearest(text, [text[:200] for text in texts if text.strip()])
     hint = f"; the nearest paragraph is {near[0]!r}" if near else ""
-    raise OfficeError(f"{text[:80]!r} does not stand in one paragraph of the document{hint}")
+    raise OfficeError(f"{text[:80]!r} does not occur within one paragraph of the document{hint}")
 
 
-def isolate(place: Place) -> list[Element]:
+def isolate_runs(text_range: TextRange) -> list[XmlElement]:
     """Split runs at both ends of a place and return the runs that hold exactly its text."""
     chosen, at = [], 0
-    for run in live_runs(place.paragraph):
+    for run in live_runs(text_range.paragraph):
         length = len(run_text(run))
-        start, end = max(place.start - at, 0), min(place.end - at, length)
+        start, end = max(text_range.start - at, 0), min(text_range.end - at, length)
         if length and start < end:
-            middle = _cut(run, start)[1] if start else run
-            chosen.append(_cut(middle, end - start)[0] if end < length else middle)
+            middle = _split_run(run, start)[1] if start else run
+            chosen.append(_split_run(middle, end - start)[0] if end < length else middle)
         at += length
     if not chosen:
-        raise OfficeError("there is no text at that place")
+        raise OfficeError("there is no text in that range")
     return chosen
 
 
-def _cut(run: Element, at: int) -> tuple[Element, Element]:
+def _split_run(run: XmlElement, at: int) -> tuple[XmlElement, XmlElement]:
     """Split a run in two with equal properties; the first keeps non-text elements before the cut."""
     second = deepcopy(run)
     run.addnext(second)
-    _keep(run, 0, at)
-    _keep(second, at, len(run_text(second)))
+    _trim_run(run, 0, at)
+    _trim_run(second, at, len(run_text(second)))
     return run, second
 
 
-def _keep(run: Element, start: int, end: int) -> None:
+def _trim_run(run: XmlElement, start: int, end: int) -> None:
     """Keep only the given characters of a run; its properties are unchanged."""
     at = 0
     for child in list(run):

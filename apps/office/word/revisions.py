@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from apps.office.libraries import Document, Element
+from apps.office.libraries import DocxDocument, XmlElement
 from apps.office.safe_xml import OfficeError
-from apps.office.word.ranges import find_text, isolate, live_runs, make, paragraph_of, run_text, w
+from apps.office.word.ranges import find_text, isolate_runs, live_runs, make_element, paragraph_of, run_text, w
 
 ChangeKind = Literal["inserted", "deleted", "moved", "formatted"]
 _KINDS: dict[str, ChangeKind] = {
@@ -49,37 +49,37 @@ class Revision:
     paragraph: str
 
 
-def replace_tracked(document: Document, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
+def replace_tracked(document: DocxDocument, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
     """Replace words by a tracked deletion and insertion; the new words have the format of the old ones.
 
     Raises:
         OfficeError: If the old words are not found.
     """
-    runs = isolate(find_text(document, old, occurrence))
+    runs = isolate_runs(find_text(document, old, occurrence))
     deleted = _mark_deleted(document, runs, author)
     if new:
         deleted.addnext(_inserted(document, new, runs[0], author))
 
 
-def delete_tracked(document: Document, text: str, *, author: str, occurrence: int = 1) -> None:
+def delete_tracked(document: DocxDocument, text: str, *, author: str, occurrence: int = 1) -> None:
     """Delete words by a tracked change; raises like `replace_tracked`."""
-    _mark_deleted(document, isolate(find_text(document, text, occurrence)), author)
+    _mark_deleted(document, isolate_runs(find_text(document, text, occurrence)), author)
 
 
-def insert_tracked(document: Document, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
+def insert_tracked(document: DocxDocument, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
     """Insert words after others by a tracked change; raises like `replace_tracked`."""
-    place = find_text(document, after, occurrence)
-    runs = isolate(place)
+    text_range = find_text(document, after, occurrence)
+    runs = isolate_runs(text_range)
     inside = runs[-1].getparent()
     anchor = inside if inside.tag in _NEW else runs[-1]
     anchor.addnext(_inserted(document, text, runs[-1], author))
 
 
-def read_revisions(document: Document) -> list[Revision]:
+def read_revisions(document: DocxDocument) -> list[Revision]:
     """Return all tracked changes of the body in order."""
-    found = []
+    revisions = []
     for element in document.element.body.iter(*_KINDS):
-        above = next((one for one in element.iterancestors() if one.tag == w("p")), None)
+        above = next((ancestor for ancestor in element.iterancestors() if ancestor.tag == w("p")), None)
         if above is None:
             continue
         kind = _KINDS[element.tag]
@@ -90,7 +90,7 @@ def read_revisions(document: Document) -> list[Revision]:
         text = "".join(run_text(run) for run in runs)
         if not text and element.getparent().tag == w("rPr"):
             text = "¶"
-        found.append(
+        revisions.append(
             Revision(
                 id=element.get(w("id"), ""),
                 kind=kind,
@@ -100,21 +100,26 @@ def read_revisions(document: Document) -> list[Revision]:
                 paragraph="".join(run_text(run) for run in live_runs(above)),
             )
         )
-    return found
+    return revisions
 
 
-def accept_revisions(document: Document, *, author: str | None = None) -> int:
+def accept_revisions(document: DocxDocument, *, author: str | None = None) -> int:
     """Accept tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_NEW, drop=_OLD, settle_format=_drop)
 
 
-def reject_revisions(document: Document, *, author: str | None = None) -> int:
+def reject_revisions(document: DocxDocument, *, author: str | None = None) -> int:
     """Reject tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_OLD, drop=_NEW, settle_format=_restore)
 
 
 def _settle(
-    document: Document, author: str | None, *, keep: set[str], drop: set[str], settle_format: Callable[[Element], None]
+    document: DocxDocument,
+    author: str | None,
+    *,
+    keep: set[str],
+    drop: set[str],
+    settle_format: Callable[[XmlElement], None],
 ) -> int:
     count = 0
     for element in list(document.element.body.iter(*_KINDS)):
@@ -134,7 +139,7 @@ def _settle(
     return count
 
 
-def _settle_mark(element: Element, *, is_dropped: bool) -> None:
+def _settle_mark(element: XmlElement, *, is_dropped: bool) -> None:
     """Accept or reject the insertion or deletion of a paragraph end or a table row."""
     holder = element.getparent()
     holder.remove(element)
@@ -147,14 +152,14 @@ def _settle_mark(element: Element, *, is_dropped: bool) -> None:
     paragraph = paragraph_of(holder)
     following = paragraph.getnext()
     if following is not None and following.tag == w("p"):
-        for child in [one for one in following if one.tag != w("pPr")]:
+        for child in [element for element in following if element.tag != w("pPr")]:
             paragraph.append(child)
         following.getparent().remove(following)
     elif not any(run_text(run) for run in live_runs(paragraph)):
         paragraph.getparent().remove(paragraph)
 
 
-def _unwrap(element: Element) -> None:
+def _unwrap(element: XmlElement) -> None:
     parent, at = element.getparent(), element.getparent().index(element)
     for child in reversed(list(element)):
         for text in child.iter(w("delText")):
@@ -163,11 +168,11 @@ def _unwrap(element: Element) -> None:
     parent.remove(element)
 
 
-def _drop(element: Element) -> None:
+def _drop(element: XmlElement) -> None:
     element.getparent().remove(element)
 
 
-def _restore(element: Element) -> None:
+def _restore(element: XmlElement) -> None:
     """Restore the earlier format."""
     holder = element.getparent()
     earlier = element[0] if len(element) else None
@@ -177,7 +182,7 @@ def _restore(element: Element) -> None:
     holder.getparent().replace(holder, deepcopy(earlier))
 
 
-def _mark_deleted(document: Document, runs: list[Element], author: str) -> Element:
+def _mark_deleted(document: DocxDocument, runs: list[XmlElement], author: str) -> XmlElement:
     """Wrap each run in a tracked deletion, and return the last wrapper."""
     last = runs[-1]
     for run in runs:
@@ -194,7 +199,7 @@ def _mark_deleted(document: Document, runs: list[Element], author: str) -> Eleme
     return last
 
 
-def _split_before_and_after(inserted: Element, run: Element) -> None:
+def _split_before_and_after(inserted: XmlElement, run: XmlElement) -> None:
     """Move one run of an insertion into its own insertion."""
     own = inserted.makeelement(inserted.tag, dict(inserted.attrib))
     rest = inserted.makeelement(inserted.tag, dict(inserted.attrib))
@@ -208,30 +213,30 @@ def _split_before_and_after(inserted: Element, run: Element) -> None:
         inserted.getparent().remove(inserted)
 
 
-def _inserted(document: Document, text: str, like: Element, author: str) -> Element:
+def _inserted(document: DocxDocument, text: str, like: XmlElement, author: str) -> XmlElement:
     """Return an insertion whose run has the format of another run."""
     wrapped = _change(document, "ins", author, like)
-    run = make(like, "r")
+    run = make_element(like, "r")
     properties = like.find(w("rPr"))
     if properties is not None:
         run.append(deepcopy(properties))
     for number, line in enumerate(text.split("\n")):
         if number:
-            run.append(make(run, "br"))
-        run.append(make(run, "t", text=line))
+            run.append(make_element(run, "br"))
+        run.append(make_element(run, "t", text=line))
     wrapped.append(run)
     return wrapped
 
 
-def _change(document: Document, name: str, author: str, near: Element) -> Element:
+def _change(document: DocxDocument, name: str, author: str, near: XmlElement) -> XmlElement:
     if not author.strip():
         raise OfficeError("a tracked change needs an author; expected a name")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     number = str(next(_free_ids(document)))
-    return make(near, name, id=number, author=author, date=stamp)
+    return make_element(near, name, id=number, author=author, date=stamp)
 
 
-def _free_ids(document: Document) -> Iterator[int]:
+def _free_ids(document: DocxDocument) -> Iterator[int]:
     """Yield ids that no change and no bookmark uses."""
     taken = {
         int(value)

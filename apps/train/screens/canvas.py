@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apps.train.screens.fonts import Face
+from apps.train.screens.fonts import SizedFont
 
 Color = tuple[int, int, int]
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
-class Letter(NamedTuple):
+class DrawnLetter(NamedTuple):
     """A drawn letter; a page has hundreds, so the class is cheap to construct.
 
     Attributes:
@@ -31,7 +31,7 @@ class Letter(NamedTuple):
     from_end: int = 0
 
 
-class Canvas:
+class PixelCanvas:
     """An image to draw on.
 
     Args:
@@ -44,7 +44,7 @@ class Canvas:
         self.pixels = np.empty((height, width, 3), np.uint8)
         self._rows = self.pixels.reshape(height, -1)  # the same memory: whole rows are copied faster than triples
         self.fill((0, 0, width, height), color)
-        self.letters: list[Letter] = []
+        self.letters: list[DrawnLetter] = []
 
     @property
     def width(self) -> int:
@@ -56,9 +56,9 @@ class Canvas:
         """Height in pixels."""
         return self.pixels.shape[0]
 
-    def copy(self) -> "Canvas":
+    def copy(self) -> "PixelCanvas":
         """Return a copy that can be drawn on."""
-        new = Canvas.__new__(Canvas)
+        new = PixelCanvas.__new__(PixelCanvas)
         new.pixels = self.pixels.copy()
         new._rows = new.pixels.reshape(self.height, -1)
         new.letters = list(self.letters)
@@ -99,7 +99,7 @@ class Canvas:
         """Draw a filled circle around a point."""
         self._round_box((x - radius, y - radius, x + radius, y + radius), color, radius)
 
-    def text(self, x: int, middle: int, text: str, face: Face, color: Color) -> tuple[float, float]:
+    def text(self, x: int, middle: int, text: str, face: SizedFont, color: Color) -> tuple[float, float]:
         """Draw a text that starts at a point; letters whose centre is outside the image are not recorded.
 
         Returns:
@@ -117,7 +117,7 @@ class Canvas:
                 inked.append((left, top, left + width, top + height, glyph.alpha))
                 across, down = left + width / 2, top + height / 2
                 if 0 <= across < right and 0 <= down < bottom:
-                    self.letters.append(Letter(text[place], across, down, read_at, len(text) - 1 - place))
+                    self.letters.append(DrawnLetter(text[place], across, down, read_at, len(text) - 1 - place))
             pen += glyph.advance
         self._blend_together(inked, color)
         return read_at
@@ -186,11 +186,11 @@ def make_pointer() -> tuple[np.ndarray, np.ndarray]:
     return edge, inside
 
 
-def find_cells(letters: list[Letter], width_px: int, height_px: int) -> Iterator[tuple[int, int, Letter]]:
+def find_cells(letters: list[DrawnLetter], width_px: int, height_px: int) -> Iterator[tuple[int, int, DrawnLetter]]:
     """Yield row, column and letter of each grid cell with a letter: the one whose centre is horizontally nearest to the
     cell's.
     """
-    nearest: dict[tuple[int, int], tuple[float, Letter]] = {}
+    nearest: dict[tuple[int, int], tuple[float, DrawnLetter]] = {}
     for letter in letters:
         place = (int(letter.y // height_px), int(letter.x // width_px))
         distance = abs(letter.x - (place[1] + 0.5) * width_px)

@@ -39,7 +39,7 @@ class Glyph:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class SizedFont:
     """A font in one size.
 
     Attributes:
@@ -90,8 +90,8 @@ def find_fonts(*, held_out: bool = False) -> tuple[Path, ...]:
     Raises:
         FileNotFoundError: If there are none.
     """
-    found = sorted(path for folder in FONT_DIRS for ending in ("ttf", "otf") for path in folder.rglob(f"*.{ending}"))
-    usable = [path for path in found if _has_letters(path)]
+    paths = sorted(path for folder in FONT_DIRS for ending in ("ttf", "otf") for path in folder.rglob(f"*.{ending}"))
+    usable = [path for path in paths if _has_letters(path)]
     chosen = tuple(path for path in usable if is_held_out(path) is held_out)
     if not chosen:
         kind = "held-out fonts" if held_out else "fonts"
@@ -112,7 +112,7 @@ def _has_letters(path: Path) -> bool:
     if not path.name.lower().startswith(FAMILIES) or "math" in path.name.lower():
         return False
     try:
-        face = Face(path, 16)
+        face = SizedFont(path, 16)
         shapes = {glyph.alpha.tobytes() for glyph in face.glyphs(LETTERS)}
     except OSError:
         return False

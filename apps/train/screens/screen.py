@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apps.train.screens.canvas import Box, Canvas, Letter, make_pointer
+from apps.train.screens.canvas import Box, DrawnLetter, PixelCanvas, make_pointer
 from apps.train.screens.theme import Theme, draw_theme
 from apps.train.screens.widgets import (
     ICONS,
     Draw,
     Pen,
-    Target,
+    ScreenElement,
     draw_bare_field,
     draw_button,
     draw_checkbox,
@@ -28,7 +28,7 @@ from apps.train.screens.widgets import (
     mark_chosen,
     tick,
 )
-from apps.train.screens.words import Words
+from apps.train.screens.words import DrawnTexts
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
 FORM_PX = 150
@@ -66,7 +66,7 @@ class ScreenOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
+class DrawnScreen:
     """An image and its description.
 
     Attributes:
@@ -76,7 +76,7 @@ class Screen:
     """
 
     family: str
-    targets: tuple[Target, ...]
+    targets: tuple[ScreenElement, ...]
     pen: Pen = field(repr=False)
 
     @property
@@ -85,12 +85,12 @@ class Screen:
         return self.pen.canvas.pixels
 
     @property
-    def letters(self) -> tuple[Letter, ...]:
+    def letters(self) -> tuple[DrawnLetter, ...]:
         """Visible letters with their positions."""
         return tuple(self.pen.canvas.letters)
 
 
-class Builder:
+class ScreenBuilder:
     """Builder of a screen.
 
     Args:
@@ -102,10 +102,10 @@ class Builder:
         width, height = rng.choice(options.sizes_px)
         largest = min(options.text_px[1], max(options.text_px[0], height // 10))
         self.rng, self.options, self._sizes_px = rng, options, (options.text_px[0], largest)
-        self.words = Words(rng, held_out=options.held_out_names, near_share=options.near_share)
+        self.words = DrawnTexts(rng, held_out=options.held_out_names, near_share=options.near_share)
         theme = self._draw_theme(self._sizes_px)
-        self.pen = Pen(canvas=Canvas(width, height, theme.ground), theme=theme, rng=rng)
-        self.targets: list[Target] = []
+        self.pen = Pen(canvas=PixelCanvas(width, height, theme.ground), theme=theme, rng=rng)
+        self.targets: list[ScreenElement] = []
 
     def _draw_theme(self, sizes_px: tuple[int, int]) -> Theme:
         fonts, theme = self.options.held_out_fonts, self.options.held_out_theme
@@ -119,7 +119,7 @@ class Builder:
         return self.pen.theme
 
     @property
-    def canvas(self) -> Canvas:
+    def canvas(self) -> PixelCanvas:
         """Canvas of the pen."""
         return self.pen.canvas
 
@@ -145,7 +145,7 @@ class Builder:
             words.pop()
         return " ".join(words)
 
-    def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> Target:
+    def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> ScreenElement:
         """Draw an element and record it."""
         target = draw(self.pen, self.find_name(width - 40) if name is None else name, x, y, width)
         if target.kind == "field" and self.rng.random() < 0.3:
@@ -153,7 +153,7 @@ class Builder:
         self.targets.append(target)
         return target
 
-    def finish(self, family: str) -> Screen:
+    def finish(self, family: str) -> DrawnScreen:
         """Return the screen, with the pointer drawn at a random position most of the time."""
         if self.rng.random() < 0.7:
             x, y = self.rng.randrange(self.canvas.width), self.rng.randrange(self.canvas.height)
@@ -161,16 +161,16 @@ class Builder:
             self.canvas.stamp(x, y, edge, (0, 0, 0))
             self.canvas.stamp(x, y, inside, (255, 255, 255))
         whole = [target for target in self.targets if is_inside(target.box, self.canvas)]
-        return Screen(family=family, targets=tuple(whole), pen=self.pen)
+        return DrawnScreen(family=family, targets=tuple(whole), pen=self.pen)
 
 
-def is_inside(box: Box, canvas: Canvas) -> bool:
+def is_inside(box: Box, canvas: PixelCanvas) -> bool:
     """Return True if a box lies in the image and has an area."""
     left, top, right, bottom = box
     return 0 <= left < right <= canvas.width and 0 <= top < bottom <= canvas.height
 
 
-def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
+def make_screen(rng: random.Random, options: ScreenOptions) -> DrawnScreen:
     """Return a screen with at least one element.
 
     Args:
@@ -182,19 +182,19 @@ def make_screen(rng: random.Random, options: ScreenOptions) -> Screen:
     """
     while True:
         family = rng.choice(options.families)
-        builder = Builder(rng, options)
+        builder = ScreenBuilder(rng, options)
         FAMILIES[family](builder)
         screen = builder.finish(family)
         if screen.targets:
             return screen
 
 
-def _scatter(builder: Builder) -> None:
+def _scatter(builder: ScreenBuilder) -> None:
     """Draw buttons and links at random positions without overlap."""
-    taken: list[Box] = []
+    occupied: list[Box] = []
     line = builder.pen.line_px
     for _ in range(60):
-        if builder.is_full or len(taken) > 12:
+        if builder.is_full or len(occupied) > 12:
             return
         x, y = (
             builder.rng.randrange(2, builder.canvas.width - 30),
@@ -204,13 +204,15 @@ def _scatter(builder: Builder) -> None:
         box = (x - 4, y - 4, x + room + 4, y + line + 20)
         if y + line + 16 > builder.canvas.height or room < 2 * line:
             continue
-        if any(box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken):
+        if any(
+            box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in occupied
+        ):
             continue
         drawn = builder.add(builder.rng.choice((draw_button, draw_button, draw_link)), x, y, room)
-        taken.append((drawn.box[0] - 4, drawn.box[1] - 4, drawn.box[2] + 4, drawn.box[3] + 4))
+        occupied.append((drawn.box[0] - 4, drawn.box[1] - 4, drawn.box[2] + 4, drawn.box[3] + 4))
 
 
-def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...]) -> int:
+def _column(builder: ScreenBuilder, x: int, y: int, width: int, kinds: tuple[Draw, ...]) -> int:
     """Draw elements below each other while they fit; return the bottom of the last one."""
     while not builder.is_full:
         draw = builder.rng.choice(kinds)
@@ -222,7 +224,7 @@ def _column(builder: Builder, x: int, y: int, width: int, kinds: tuple[Draw, ...
     return y
 
 
-def _form(builder: Builder) -> None:
+def _form(builder: ScreenBuilder) -> None:
     """Draw a heading, fields and choices, and buttons side by side."""
     x, y = builder.rng.randint(6, 30), builder.rng.randint(4, 20)
     if builder.options.inset_share and builder.rng.random() < builder.options.inset_share:
@@ -235,7 +237,7 @@ def _form(builder: Builder) -> None:
     _row(builder, x, y, (draw_button,))
 
 
-def _row(builder: Builder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
+def _row(builder: ScreenBuilder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
     """Draw elements side by side while they fit."""
     tall = builder.pen.line_px + 16
     for _ in range(builder.rng.randint(2, 7)):
@@ -246,7 +248,7 @@ def _row(builder: Builder, x: int, y: int, kinds: tuple[Draw, ...]) -> None:
         x += builder.rng.randint(4, 16)
 
 
-def _list(builder: Builder) -> None:
+def _list(builder: ScreenBuilder) -> None:
     """Draw rows of a list next to or below other elements."""
     x, y = builder.rng.randint(2, 30), builder.rng.randint(2, 30)
     width = min(builder.canvas.width - x - 4, builder.rng.randint(100, 400))
@@ -256,7 +258,7 @@ def _list(builder: Builder) -> None:
         _column(builder, x + width + 12, 20, builder.canvas.width - x - width - 18, (draw_button, draw_link))
 
 
-def _toolbar(builder: Builder) -> None:
+def _toolbar(builder: ScreenBuilder) -> None:
     """Draw a menu bar, icons, tabs, and a page of choices below."""
     tall = builder.pen.line_px + 8
     builder.canvas.fill((0, 0, builder.canvas.width, tall), builder.theme.panel)
@@ -269,7 +271,7 @@ def _toolbar(builder: Builder) -> None:
     _column(builder, 12, y + 2 * tall + 24, builder.canvas.width - 24, (draw_checkbox, draw_link, draw_radio))
 
 
-def _dialog(builder: Builder) -> None:
+def _dialog(builder: ScreenBuilder) -> None:
     """Draw a dialog over a page that cannot be reached: only elements in the dialog are targets."""
     _column(builder, 8, 8, builder.canvas.width - 16, (draw_button, draw_link, draw_checkbox))
     builder.targets.clear()
@@ -290,7 +292,7 @@ def _dialog(builder: Builder) -> None:
             y = builder.add(draw, x, y, wide - 20).box[3] + 6
 
 
-def _grid(builder: Builder) -> None:
+def _grid(builder: ScreenBuilder) -> None:
     """Draw a grid of named boxes of one size, as in keypads and galleries."""
     columns, line = builder.rng.randint(2, 4), builder.pen.line_px
     wide, tall = (builder.canvas.width - 8) // columns, line * builder.rng.randint(2, 3)
@@ -301,7 +303,7 @@ def _grid(builder: Builder) -> None:
         builder.add(draw_button, x + 2, y + 2, wide - 6)
 
 
-def _settings(builder: Builder) -> None:
+def _settings(builder: ScreenBuilder) -> None:
     """Draw two columns: names of sections on the left, choices and sliders on the right."""
     left = max(builder.canvas.width // 3, 6 * builder.pen.line_px)
     builder.canvas.fill((0, 0, left, builder.canvas.height), builder.theme.panel)
@@ -312,7 +314,7 @@ def _settings(builder: Builder) -> None:
         _column(builder, left + 12, 10, builder.canvas.width - left - 20, (draw_checkbox, draw_slider, draw_field))
 
 
-def _prompt(builder: Builder) -> None:
+def _prompt(builder: ScreenBuilder) -> None:
     """Draw a question on a coloured background, an unlabelled field or choices to answer it, and buttons below."""
     rng, pen, canvas = builder.rng, builder.pen, builder.canvas
     width = round(canvas.width * rng.choice((1.0, rng.uniform(0.5, 1.0))))
@@ -333,7 +335,7 @@ def _prompt(builder: Builder) -> None:
         builder.add(draw_button, x, y + rng.randint(2, 10), width - x)
 
 
-def _article(builder: Builder) -> None:
+def _article(builder: ScreenBuilder) -> None:
     """Draw running text with links."""
     rng, pen = builder.rng, builder.pen
     left, y = rng.randint(2, 20), rng.randint(2, 40)
@@ -354,7 +356,7 @@ def _article(builder: Builder) -> None:
         y += tall
 
 
-def _page(builder: Builder) -> None:
+def _page(builder: ScreenBuilder) -> None:
     """Draw a page of words in rows of several sizes and fonts, some on a coloured background, for training to read."""
     y = builder.rng.randint(0, 8)
     while not builder.is_full:
@@ -371,12 +373,12 @@ def _page(builder: Builder) -> None:
             name = builder.find_name(canvas.width - x)
             read_at = builder.pen.write(x, y + tall // 2, name, ink)
             right = x + builder.pen.width_px(name)
-            builder.targets.append(Target(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
+            builder.targets.append(ScreenElement(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
             x = right + builder.rng.randint(builder.pen.line_px // 3, builder.pen.line_px)
         y += tall
 
 
-FAMILIES: dict[str, Callable[[Builder], None]] = {
+FAMILIES: dict[str, Callable[[ScreenBuilder], None]] = {
     "scatter": _scatter,
     "form": _form,
     "list": _list,
@@ -396,7 +398,7 @@ TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAM
 """Layouts that training and exams have in common."""
 
 
-def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
+def show_done(screen: DrawnScreen, target: ScreenElement, typed: str = "") -> DrawnScreen:
     """Return the screen after an action on an element: a typed text, a tick, a chosen row.
 
     Args:
@@ -414,5 +416,5 @@ def show_done(screen: Screen, target: Target, typed: str = "") -> Screen:
             after = mark_chosen(pen, target)
         case _:
             return screen
-    targets = tuple(after if one is target else one for one in screen.targets)
-    return Screen(family=screen.family, targets=targets, pen=pen)
+    targets = tuple(after if other is target else other for other in screen.targets)
+    return DrawnScreen(family=screen.family, targets=targets, pen=pen)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from apps.train.screens.canvas import Color
-from apps.train.screens.fonts import Face, find_fonts
+from apps.train.screens.fonts import SizedFont, find_fonts
 
 MIN_CONTRAST = 4.5
 """Minimum contrast of text, as WCAG 2.2 requires for text of any size (success criterion 1.4.3, level AA)."""
@@ -33,7 +33,7 @@ class Theme:
         relief_px: Width of the light and dark edges that raise or sink a box; 0 for flat boxes.
     """
 
-    face: Face
+    face: SizedFont
     ground: Color
     panel: Color
     ink: Color
@@ -56,7 +56,7 @@ def draw_theme(
         held_out_theme: True for boxes in relief, as on desktops of the nineties; training has flat ones.
     """
     path: Path = rng.choice(find_fonts(held_out=held_out_fonts))
-    face = Face(path, rng.randint(*sizes_px))
+    face = SizedFont(path, rng.randint(*sizes_px))
     is_wild, is_dark, hue = rng.random() < 0.25, rng.random() < 0.3, rng.random()
     if is_wild:
         ground, panel = _any_color(rng), _any_color(rng)

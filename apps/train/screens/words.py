@@ -24,7 +24,7 @@ SIGNS = ".-_@/,!"
 """Characters of texts in addition to letters and digits. Quotation marks would end them."""
 
 
-class Words:
+class DrawnTexts:
     """Strings of one screen, distinct when case is ignored.
 
     Args:
@@ -46,7 +46,7 @@ class Words:
                 self._taken.append(text)
                 self._lowered.add(text.lower())
                 return text
-        raise RuntimeError(f"no name of at most {max_length} letters is left beside {len(self._taken)} others")
+        raise RuntimeError(f"no name of at most {max_length} letters is left in addition to {len(self._taken)} others")
 
     def filler(self, count: int) -> str:
         """Return words that are never asked for."""

@@ -78,7 +78,7 @@ class Problem(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ReplySummary:
     """End of the reply.
 
     Attributes:
@@ -106,10 +106,10 @@ class ParsedReply:
     reasoning: str | None = None
     content: str | None = None
     tool_calls: tuple[ParsedCall, ...] = ()
-    summary: Summary = Summary()
+    summary: ReplySummary = ReplySummary()
 
 
-def collect_reply(events: Iterable[Event], summary: Summary) -> ParsedReply:
+def collect_reply(events: Iterable[Event], summary: ReplySummary) -> ParsedReply:
     """Return the message of a stream of events."""
     reasoning: list[str] = []
     content: list[str] = []
@@ -140,7 +140,7 @@ def collect_reply(events: Iterable[Event], summary: Summary) -> ParsedReply:
     )
 
 
-class Marker(Enum):
+class MarkerKind(Enum):
     """Meaning of a marker."""
 
     THINK_BEGIN = auto()
@@ -154,31 +154,31 @@ class Marker(Enum):
     SINGULAR_SECTION_BEGIN = auto()
 
 
-MARKER_OF_TOKEN: Mapping[str, Marker] = {
-    "<think>": Marker.THINK_BEGIN,
-    "</think>": Marker.THINK_END,
-    "<|tool_calls_section_begin|>": Marker.SECTION_BEGIN,
-    "<|tool_calls_section_end|>": Marker.SECTION_END,
-    "<|tool_call_begin|>": Marker.CALL_BEGIN,
-    "<|tool_call_argument_begin|>": Marker.ARGUMENT_BEGIN,
-    "<|tool_call_end|>": Marker.CALL_END,
-    "<|im_end|>": Marker.MESSAGE_END,
+MARKER_OF_TOKEN: Mapping[str, MarkerKind] = {
+    "<think>": MarkerKind.THINK_BEGIN,
+    "</think>": MarkerKind.THINK_END,
+    "<|tool_calls_section_begin|>": MarkerKind.SECTION_BEGIN,
+    "<|tool_calls_section_end|>": MarkerKind.SECTION_END,
+    "<|tool_call_begin|>": MarkerKind.CALL_BEGIN,
+    "<|tool_call_argument_begin|>": MarkerKind.ARGUMENT_BEGIN,
+    "<|tool_call_end|>": MarkerKind.CALL_END,
+    "<|im_end|>": MarkerKind.MESSAGE_END,
 }
 SINGULAR = {
-    "<|tool_call_section_begin|>": Marker.SINGULAR_SECTION_BEGIN,
-    "<|tool_call_section_end|>": Marker.SECTION_END,
+    "<|tool_call_section_begin|>": MarkerKind.SINGULAR_SECTION_BEGIN,
+    "<|tool_call_section_end|>": MarkerKind.SECTION_END,
 }
-TEXT_MARKERS: Mapping[str, Marker] = {
+TEXT_MARKERS: Mapping[str, MarkerKind] = {
     **MARKER_OF_TOKEN,
     **SINGULAR,
-    "<|tool_call_section_begin|>": Marker.SECTION_BEGIN,
+    "<|tool_call_section_begin|>": MarkerKind.SECTION_BEGIN,
 }
 """Markers in a stream that has only text, no control tokens."""
-TEXT_BESIDE_TOKENS: Mapping[str, Marker] = {"<|tool_call_section_begin|>": Marker.SINGULAR_SECTION_BEGIN}
+TEXT_BESIDE_TOKENS: Mapping[str, MarkerKind] = {"<|tool_call_section_begin|>": MarkerKind.SINGULAR_SECTION_BEGIN}
 """Text markers in a stream that has control tokens, which take precedence."""
 
 
-def markers_by_id(special: SpecialTokens) -> dict[int, Marker]:
+def markers_by_id(special: SpecialTokens) -> dict[int, MarkerKind]:
     """Return markers by the ids of their control tokens."""
     return {special.id_of(text): marker for text, marker in MARKER_OF_TOKEN.items()}
 
@@ -196,7 +196,7 @@ class MarkerScanner:
     after the last `<` can be one.
     """
 
-    def __init__(self, markers: Mapping[str, Marker]) -> None:
+    def __init__(self, markers: Mapping[str, MarkerKind]) -> None:
         """Create a scanner for `markers`, by their text; each starts with `<` and has no other."""
         self._markers = markers
         self._pattern = re.compile("|".join(map(re.escape, markers)))
@@ -204,11 +204,11 @@ class MarkerScanner:
         self._max_length = max(map(len, markers))
         self._held = ""
 
-    def feed(self, text: str) -> Iterable[tuple[str, Marker | None]]:
+    def feed(self, text: str) -> Iterable[tuple[str, MarkerKind | None]]:
         """Return the text and markers (with their text) that are certain now, in order."""
         return self._scan(text) if self._held or "<" in text else ((text, None),)
 
-    def _scan(self, text: str) -> Iterator[tuple[str, Marker | None]]:
+    def _scan(self, text: str) -> Iterator[tuple[str, MarkerKind | None]]:
         text, self._held = self._held + text, ""
         done = 0
         for match in self._pattern.finditer(text):

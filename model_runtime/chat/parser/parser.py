@@ -38,12 +38,12 @@ from model_runtime.chat.parser.events import (
     TEXT_MARKERS,
     ContentText,
     Event,
-    Marker,
+    MarkerKind,
     MarkerScanner,
     ParsedReply,
     Problem,
     ReasoningText,
-    Summary,
+    ReplySummary,
     ToolCallArguments,
     ToolCallEnd,
     ToolCallStart,
@@ -132,11 +132,11 @@ class ToolNames:
         """Return the only tool that accepts these arguments, or None."""
         if len(self._keys) == 1:
             return next(iter(self._keys))
-        given = _keys_of(arguments)
-        if given is None:
+        argument_names = _keys_of(arguments)
+        if argument_names is None:
             return None
-        taking = [name for name, keys in self._keys.items() if _takes(keys, given)]
-        exact = [name for name in taking if self._keys[name].known == given]
+        taking = [name for name, keys in self._keys.items() if _takes(keys, argument_names)]
+        exact = [name for name in taking if self._keys[name].known == argument_names]
         return next((names[0] for names in (taking, exact) if len(names) == 1), None)
 
 
@@ -149,8 +149,8 @@ def _compact(text: str) -> str:
     return _NOT_ALNUM.sub("", text)
 
 
-def _takes(keys: ToolKeys, given: Collection[str]) -> bool:
-    return keys.required.issubset(given) and (keys.is_open or keys.known.issuperset(given))
+def _takes(keys: ToolKeys, keys_used: Collection[str]) -> bool:
+    return keys.required.issubset(keys_used) and (keys.is_open or keys.known.issuperset(keys_used))
 
 
 def _keys_of(arguments: str) -> frozenset[str] | None:
@@ -277,14 +277,14 @@ class StringTracker:
         position = 1 if self._is_escaped and text else 0
         self._is_escaped = self._is_escaped and not text
         while True:
-            found = (_IN_STRING if self.in_string else _OUT_OF_STRING).search(text, position)
-            if found is None:
+            match = (_IN_STRING if self.in_string else _OUT_OF_STRING).search(text, position)
+            if match is None:
                 return
-            if found[0] == '"':
+            if match[0] == '"':
                 self.in_string = not self.in_string
-                position = found.end()
+                position = match.end()
             else:
-                position = found.end() + 1
+                position = match.end() + 1
                 self._is_escaped = position > len(text)
 
 
@@ -302,7 +302,7 @@ class _State(Enum):
 
 
 _SPOKEN = (_State.REASONING, _State.CONTENT)
-_THINK = (Marker.THINK_BEGIN, Marker.THINK_END)
+_THINK = (MarkerKind.THINK_BEGIN, MarkerKind.THINK_END)
 _TEXT_OF = {marker: text for text, marker in MARKER_OF_TOKEN.items()}
 
 
@@ -358,7 +358,7 @@ class ReplyParser:
                 self._mark(marker)
         return self._pop_events()
 
-    def finish(self) -> tuple[list[Event], Summary]:
+    def finish(self) -> tuple[list[Event], ReplySummary]:
         """Return the last events and a summary; the parser accepts no further input."""
         self._take(self._scanner.flush(), None)
         if self._singular:
@@ -370,7 +370,7 @@ class ReplyParser:
             self._finish_call(self._call, is_cut=True)
         if self._state in (_State.SECTION, _State.HEAD, _State.ARGUMENTS):
             self._note(Problem.MISSING_SECTION_END)
-        return self._pop_events(), Summary(is_truncated=is_truncated, problems=tuple(self._problems))
+        return self._pop_events(), ReplySummary(is_truncated=is_truncated, problems=tuple(self._problems))
 
     def _pop_events(self) -> list[Event]:
         events, self._events = self._events, []
@@ -379,24 +379,24 @@ class ReplyParser:
     def _note(self, problem: Problem) -> None:
         self._problems[problem] = None
 
-    def _take(self, text: str, marker: Marker | None) -> None:
+    def _take(self, text: str, marker: MarkerKind | None) -> None:
         """Process text, or a marker that arrived as text."""
         if marker is None:
             self._say(text)
-        elif marker is Marker.SINGULAR_SECTION_BEGIN:
+        elif marker is MarkerKind.SINGULAR_SECTION_BEGIN:
             self._say_singular(text)
         elif self._is_literal(marker):
             self._say(text)
         else:
             self._mark(marker)
 
-    def _is_literal(self, marker: Marker) -> bool:
+    def _is_literal(self, marker: MarkerKind) -> bool:
         """Return True if a marker that arrived as text is only text."""
         if self._call is not None:
             return marker in _THINK or self._call.strings.in_string
-        if marker is Marker.THINK_END:
+        if marker is MarkerKind.THINK_END:
             return self._state is _State.CONTENT and self._has_spoken
-        return marker is Marker.THINK_BEGIN and self._state in _SPOKEN and self._has_spoken
+        return marker is MarkerKind.THINK_BEGIN and self._state in _SPOKEN and self._has_spoken
 
     def _say(self, text: str) -> None:
         if self._singular:
@@ -446,38 +446,38 @@ class ReplyParser:
             self._call.strings.feed(text)
             self._events += self._call.add(text)
 
-    def _mark(self, marker: Marker) -> None:
+    def _mark(self, marker: MarkerKind) -> None:
         if self._singular:
-            if marker in (Marker.CALL_BEGIN, Marker.SECTION_BEGIN):
+            if marker in (MarkerKind.CALL_BEGIN, MarkerKind.SECTION_BEGIN):
                 self._singular = ""
                 self._note(Problem.SINGULAR_SECTION)
                 self._enter_section()
             else:
                 self._release_singular()
         match marker:
-            case Marker.THINK_BEGIN | Marker.THINK_END:
+            case MarkerKind.THINK_BEGIN | MarkerKind.THINK_END:
                 self._think(marker)
-            case Marker.SECTION_BEGIN:
+            case MarkerKind.SECTION_BEGIN:
                 self._enter_section()
-            case Marker.CALL_BEGIN:
+            case MarkerKind.CALL_BEGIN:
                 if self._state in (*_SPOKEN, _State.AFTER):
                     self._note(Problem.MISSING_SECTION_BEGIN)
                 self._enter_section()
                 self._state = _State.HEAD
-            case Marker.ARGUMENT_BEGIN:
+            case MarkerKind.ARGUMENT_BEGIN:
                 self._begin_arguments()
-            case Marker.CALL_END:
+            case MarkerKind.CALL_END:
                 self._end_call()
-            case Marker.SECTION_END:
+            case MarkerKind.SECTION_END:
                 self._end_section()
             case _:
                 self._note(Problem.STRAY_MARKER)
 
-    def _think(self, marker: Marker) -> None:
+    def _think(self, marker: MarkerKind) -> None:
         if self._call is not None and self._call.strings.is_in_value:
             self._say_in_arguments(_TEXT_OF[marker])
             return
-        begins = marker is Marker.THINK_BEGIN
+        begins = marker is MarkerKind.THINK_BEGIN
         if self._state not in _SPOKEN or begins is (self._state is _State.REASONING):
             self._note(Problem.STRAY_MARKER)
             return

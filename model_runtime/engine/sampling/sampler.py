@@ -25,7 +25,7 @@ from model_runtime.engine.grammar import apply_grammars
 from model_runtime.engine.sampling.state import SamplingState, apply_penalties, find_banned_ids
 from model_runtime.tokenizer.special import SpecialTokens
 
-HEAD_SIZES = (512, 8192)
+HEAD_SIZES = (512, 8192)  # most rows need few candidates; the others try a larger head, then all
 BLOCK = 256
 
 
@@ -46,7 +46,7 @@ class DrawOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class SampledTokens:
     """Token drawn in each row, and the distribution that it was drawn from.
 
     The filters keep the most likely tokens of a row, ordered by id if equal, so their number and total weight describe
@@ -63,18 +63,18 @@ class Drawn:
     num_kept: Tensor
     mass: Tensor
 
-    def put(self, index: Tensor, rows: "Drawn") -> None:
+    def put(self, index: Tensor, rows: "SampledTokens") -> None:
         """Overwrite some rows."""
         self.token_ids[index], self.num_kept[index], self.mass[index] = rows.token_ids, rows.num_kept, rows.mass
 
 
-def make_drawn(token_ids: Tensor) -> Drawn:
+def make_drawn(token_ids: Tensor) -> SampledTokens:
     """Return a result for tokens without alternatives."""
     mass = torch.ones(len(token_ids), dtype=torch.float64, device=token_ids.device)
-    return Drawn(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
+    return SampledTokens(token_ids=token_ids, num_kept=torch.ones_like(token_ids), mass=mass)
 
 
-def draw(logits: Tensor, options: DrawOptions) -> Drawn:
+def draw(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw one token of each row of (R, V) float32 logits, of which at least one is finite; -inf bans a token."""
     is_headed = (options.top_k < logits.shape[-1]) | (options.top_p < 1)
     if not bool(is_headed.any()):
@@ -86,7 +86,7 @@ def draw(logits: Tensor, options: DrawOptions) -> Drawn:
     return drawn
 
 
-def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
+def _draw_whole(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw from rows without top-k and top-p, which need no sorting."""
     weights = _to_weights(logits, logits.amax(-1), options)
     num_kept = torch.full(logits.shape[:1], logits.shape[-1], dtype=torch.int64, device=logits.device)
@@ -95,10 +95,10 @@ def _draw_whole(logits: Tensor, options: DrawOptions) -> Drawn:
         num_kept = is_kept.sum(-1)
         weights.mul_(is_kept)
     token_ids, mass = _pick(weights, options.uniform)
-    return Drawn(token_ids=token_ids, num_kept=num_kept, mass=mass)
+    return SampledTokens(token_ids=token_ids, num_kept=num_kept, mass=mass)
 
 
-def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
+def _draw_headed(logits: Tensor, options: DrawOptions) -> SampledTokens:
     """Draw from rows with top-k or top-p: sort the few hundred most likely tokens first, all if these are not
     enough.
     """
@@ -117,8 +117,8 @@ def _draw_headed(logits: Tensor, options: DrawOptions) -> Drawn:
         is_done = (values.gather(1, last)[:, 0] > values[:, -1]) & is_known | (size == vocab_size)
         mass = cumulative.gather(1, last)
         token_ids = ids.gather(1, _search(cumulative, some.uniform[:, None] * mass, last))
-        found = Drawn(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
-        drawn.put(left[is_done], found)
+        finished = SampledTokens(token_ids=token_ids[is_done, 0], num_kept=last[is_done, 0] + 1, mass=mass[is_done, 0])
+        drawn.put(left[is_done], finished)
         left = left[~is_done]
         if not len(left):
             break
@@ -211,7 +211,7 @@ def make_raw_logprobs(logits: Tensor, token_ids: Sequence[int], tops: Sequence[i
 
 
 def make_processed_logprobs(
-    logits: Tensor, drawn: Drawn, temperature: Sequence[float], tops: Sequence[int]
+    logits: Tensor, drawn: SampledTokens, temperature: Sequence[float], tops: Sequence[int]
 ) -> list[TokenLogprob]:
     """Return log-probabilities of the drawn tokens and of the alternatives, in the distribution that was drawn from.
 
@@ -224,7 +224,7 @@ def make_processed_logprobs(
     if not len(logits):
         return []
     peak, log_mass = logits.amax(-1, keepdim=True).double(), drawn.mass.log()[:, None]
-    scale = torch.tensor([one or 1.0 for one in temperature], dtype=torch.float64, device=logits.device)[:, None]
+    scale = torch.tensor([value or 1.0 for value in temperature], dtype=torch.float64, device=logits.device)[:, None]
     most = torch.minimum(drawn.num_kept, (logits > float("-inf")).sum(-1))
     kept = [min(top, num) for top, num in zip(tops, most.tolist(), strict=True)]
     return _list_logprobs(
@@ -234,21 +234,21 @@ def make_processed_logprobs(
 
 def make_prompt_logprobs(logits: Tensor, token_ids: Sequence[int], top: int) -> list[TokenLogprob]:
     """Return log-probabilities of prompt tokens: row i of `logits`, (N, V) float32, is the prediction of token i."""
-    found = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
-    return [replace(one, sampled=False) for one in found]
+    logprobs = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
+    return [replace(logprob, sampled=False) for logprob in logprobs]
 
 
 def _list_logprobs(
     logits: Tensor, token_ids: Sequence[int], tops: Sequence[int], normalize: Callable[[Tensor], Tensor]
 ) -> list[TokenLogprob]:
     """List log-probabilities of each row. `normalize` converts (N, K) logits to log-probabilities."""
-    taken = normalize(logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None]))[:, 0]
+    chosen = normalize(logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None]))[:, 0]
     values, ids = _find_top(logits, max(tops))
     best = normalize(values).tolist()
     return [
         TokenLogprob(token_id=token_id, logprob=logprob, top=tuple(zip(row_ids[:top], row[:top], strict=True)))
         for token_id, logprob, row_ids, row, top in zip(
-            token_ids, taken.tolist(), ids.tolist(), best, tops, strict=True
+            token_ids, chosen.tolist(), ids.tolist(), best, tops, strict=True
         )
     ]
 
@@ -300,8 +300,10 @@ class Sampler:
         if not states:
             return []
         faults = _find_faults(logits)
-        asked = [row for row, state in enumerate(states) if state.params.logprobs is not None and row not in faults]
-        raw_rows = [row for row in asked if states[row].params.logprobs_mode == "raw_logprobs"]
+        logprob_rows = [
+            row for row, state in enumerate(states) if state.params.logprobs is not None and row not in faults
+        ]
+        raw_rows = [row for row in logprob_rows if states[row].params.logprobs_mode == "raw_logprobs"]
         raw = logits[raw_rows] if raw_rows else logits[:0]
         faults |= self._constrain(logits, states, faults)
         for row in faults:
@@ -309,10 +311,10 @@ class Sampler:
         drawn = _draw_batch(logits, states)
         token_ids: list[int] = drawn.token_ids.tolist()
         tops = [states[row].params.logprobs or 0 for row in raw_rows]
-        found = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
-        logprobs = dict(zip(raw_rows, found, strict=True))
-        logprobs |= _list_processed(logits, drawn, states, [row for row in asked if row not in logprobs])
-        for row in _find_unsampled(logits, states, asked):
+        listed = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
+        logprobs = dict(zip(raw_rows, listed, strict=True))
+        logprobs |= _list_processed(logits, drawn, states, [row for row in logprob_rows if row not in logprobs])
+        for row in _find_unsampled(logits, states, logprob_rows):
             logprobs[row] = replace(logprobs[row], sampled=False)
         return [
             Sampled(token_id=-1, fault=faults[row])
@@ -331,7 +333,7 @@ class Sampler:
             for row, state in enumerate(states)
             if row not in faults and state.forced_id is None and (matcher := state.active_matcher)
         }
-        found = apply_grammars(logits, matchers)
+        faults_found = apply_grammars(logits, matchers)
         if len(self._banned):
             self._banned = self._banned.to(logits.device)
             logits.index_fill_(1, self._banned, float("-inf"))
@@ -340,8 +342,8 @@ class Sampler:
                 logits[row, list(banned)] = float("-inf")
         for row, peak in enumerate(logits.amax(-1).tolist()):
             if peak == float("-inf") and row not in faults and states[row].forced_id is None:
-                found.setdefault(row, "no token is left: grammar, bans and min_tokens contradict each other")
-        return found
+                faults_found.setdefault(row, "no token is left: grammar, bans and min_tokens contradict each other")
+        return faults_found
 
 
 def _find_faults(logits: Tensor) -> dict[int, str]:
@@ -359,22 +361,25 @@ def _find_faults(logits: Tensor) -> dict[int, str]:
 
 
 def _list_processed(
-    logits: Tensor, drawn: Drawn, states: Sequence[SamplingState], rows: Sequence[int]
+    logits: Tensor, drawn: SampledTokens, states: Sequence[SamplingState], rows: Sequence[int]
 ) -> dict[int, TokenLogprob]:
     """Return log-probabilities of some rows' draws. A forced token is the only one in its row, with probability 1."""
     forced = {row: forced_id for row in rows if (forced_id := states[row].forced_id) is not None}
     free = [row for row in rows if row not in forced]
     index = torch.tensor(free, dtype=torch.int64, device=logits.device)
-    of_free = Drawn(token_ids=drawn.token_ids[index], num_kept=drawn.num_kept[index], mass=drawn.mass[index])
-    asked = [states[row].params for row in free]
-    found = make_processed_logprobs(
-        logits[index], of_free, [one.temperature for one in asked], [one.logprobs or 0 for one in asked]
+    of_free = SampledTokens(token_ids=drawn.token_ids[index], num_kept=drawn.num_kept[index], mass=drawn.mass[index])
+    params = [states[row].params for row in free]
+    listed = make_processed_logprobs(
+        logits[index],
+        of_free,
+        [row_params.temperature for row_params in params],
+        [row_params.logprobs or 0 for row_params in params],
     )
     alone = {
         row: TokenLogprob(token_id=token_id, logprob=0.0, top=((token_id, 0.0),) if states[row].params.logprobs else ())
         for row, token_id in forced.items()
     }
-    return alone | dict(zip(free, found, strict=True))
+    return alone | dict(zip(free, listed, strict=True))
 
 
 def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> list[int]:
@@ -387,7 +392,7 @@ def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Seque
     return forced + [row for row, num in zip(ruled, num_left, strict=True) if num == 1]
 
 
-def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> Drawn:
+def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> SampledTokens:
     """Draw one token per row: the largest entry, of equal ones the lowest id, in greedy rows; the forced token in
     forced ones.
     """
@@ -403,7 +408,7 @@ def _draw_batch(logits: Tensor, states: Sequence[SamplingState]) -> Drawn:
     return drawn
 
 
-def _draw_rows(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> Drawn:
+def _draw_rows(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> SampledTokens:
     options = []
     for row in rows:
         params = states[row].params

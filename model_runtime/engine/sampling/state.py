@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from model_runtime.tokenizer import SpecialTokens, Tokenizer
 
 
-class TokenCounts:
+class OutputTokenCounts:
     """Distinct tokens of a sequence with their count in the output; a token only in the prompt has 0."""
 
     def __init__(self, prompt_ids: Sequence[int] = ()) -> None:
@@ -42,14 +42,14 @@ class TokenCounts:
         return ids.to(device), counts.to(device)
 
 
-def make_counts(prompt_ids: Sequence[int], params: SamplingParams) -> TokenCounts | None:
+def make_counts(prompt_ids: Sequence[int], params: SamplingParams) -> OutputTokenCounts | None:
     """Return the counts that the penalties of `params` need; None without penalties."""
     if params.repetition_penalty != 1.0:
-        return TokenCounts(prompt_ids)
-    return TokenCounts() if params.presence_penalty or params.frequency_penalty else None
+        return OutputTokenCounts(prompt_ids)
+    return OutputTokenCounts() if params.presence_penalty or params.frequency_penalty else None
 
 
-def apply_penalties(row: Tensor, counts: TokenCounts, params: SamplingParams) -> None:
+def apply_penalties(row: Tensor, counts: OutputTokenCounts, params: SamplingParams) -> None:
     """Apply penalties to one row of logits, (V,) float32, in place.
 
     The repetition penalty comes first and scales; the other two are subtracted.
@@ -109,7 +109,7 @@ class SamplingState:
     params: SamplingParams
     special: "SpecialTokens"
     end_ids: frozenset[int] = frozenset()
-    counts: TokenCounts | None = None
+    counts: OutputTokenCounts | None = None
     matcher: "Matcher | None" = None
     in_reasoning: bool = False
     num_output_tokens: int = 0

@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_is_over_and_resume_runs_exactly_the_rest(tmp_path: Pa
     gate.unlink()
     other = cua(tmp_path, *words, "--resume", str(out), "--repeats", "2")
     assert (other.code, other.stdout) == (2, "")
-    assert "is another evaluation: repeats is 1 there and 2 here" in other.stderr
+    assert "is another evaluation: repeats was 1, and is now 2" in other.stderr
     second = cua(tmp_path, *words, "--resume", str(out))
     assert second.code == 0, second.stderr
     assert "[5/6]" in second.stderr
@@ -128,11 +128,11 @@ def test_what_differs_is_told_and_nothing_is_run(tmp_path: Path, script: str) ->
     assert cua(tmp_path, "eval", SUITE, "-m", script, "--limit", "1", "--out", str(out)).code == 0
     before = (out / "results.json").read_bytes()
     for more, text in (
-        (["--model", "baseline:null"], "model is 'scripted:"),
-        (["--max-steps", "3"], "max_steps is 5 there and 3 here"),
-        (["--tasks", "click-1"], "it has 1 task there and 1 here, for one task 'canvas/click-1'"),
-        (["--set", "max_images=2"], "the setting max_images is 3 there and 2 here"),
-        (["--suite-option", "tasks=2"], "suite_options is {} there and {'tasks': 2} here"),
+        (["--model", "baseline:null"], "model was 'scripted:"),
+        (["--max-steps", "3"], "max_steps was 5, and is now 3"),
+        (["--tasks", "click-1"], "it had 1 task, and now has 1, for one task 'canvas/click-1'"),
+        (["--set", "max_images=2"], "the setting max_images was 3, and is now 2"),
+        (["--suite-option", "tasks=2"], "suite_options was {}, and is now {'tasks': 2}"),
     ):
         refused = cua(tmp_path, "eval", SUITE, "--resume", str(out), *more)
         assert (refused.code, refused.stdout) == (2, "")
@@ -140,7 +140,7 @@ def test_what_differs_is_told_and_nothing_is_run(tmp_path: Path, script: str) ->
         assert text in refused.stderr
     nameless = cua(tmp_path, "eval", "--resume", str(out))
     assert nameless.code == 2
-    assert "name the file again" in nameless.stderr
+    assert "pass it again" in nameless.stderr
     assert (out / "results.json").read_bytes() == before
 
 

@@ -62,7 +62,7 @@ def test_one_agent_with_tools_is_interrupted_and_gone_on_with(tmp_path: Path) ->
     lines[1]["after_s"] = 0
     script.write_text("".join(json.dumps(line) + "\n" for line in lines))
     other = cua(tmp_path, *words, "--resume", str(out), "--agent", "swarm")
-    assert (other.code, "agent is 'tools' there and 'swarm' here" in other.stderr) == (2, True), other.stderr
+    assert (other.code, "agent was 'tools', and is now 'swarm'" in other.stderr) == (2, True), other.stderr
     again = cua(tmp_path, *words, "--resume", str(out))
     assert again.code == 0, again.stderr
     assert set(ended_keys(out).values()) == {1}

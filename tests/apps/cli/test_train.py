@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from apps.cli.main import app
 from apps.train import course as course_module
-from apps.train.course import SMOKE_LOSSES, Course, Stage, make_smoke_course
+from apps.train.course import SMOKE_LOSSES, Course, CourseStage, make_smoke_course
 from apps.train.run import LOG, read_losses
 from apps.train.screens.screen import ScreenOptions
 from cua.errors import ConfigError
@@ -16,7 +16,7 @@ from model_runtime.training.loss_weights import LossWeights
 
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
 SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, seek=0.0, part=0.0, target=0.0)
-SHORT: Course = (Stage(name="see", steps=2, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),)
+SHORT: Course = (CourseStage(name="see", steps=2, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),)
 
 
 @pytest.mark.long

@@ -57,7 +57,7 @@ FAULTS = [
     ("video_dropped", {"video": "failed"}, "frames do not reach the model"),
     ("wrong_total", {"chat": "failed", "usage": "failed"}, "usage does not add up"),
     ("no_cache_details", {"usage": "warning"}, "--enable-prompt-tokens-details"),
-    ("no_cache", {"usage": "warning"}, "nothing of a repeated prompt is cached"),
+    ("no_cache", {"usage": "warning"}, "no part of a repeated prompt is cached"),
     ("no_done", {"stream": "failed", "reasoning": "failed", "parallel-calls": "failed"}, "without [DONE]"),
     ("no_finish", {"stream": "failed", "reasoning": "failed", "parallel-calls": "failed"}, "finish_reason is None"),
     ("no_stream_usage", {"stream": "warning"}, "no usage in the stream"),

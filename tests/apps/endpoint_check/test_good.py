@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from apps.endpoint_check import Outcome, Report, SelfTestOptions, run_self_test, show_report
+from apps.endpoint_check import EndpointReport, Outcome, SelfTestOptions, run_self_test, show_report
 from apps.endpoint_check.probes import PROBES
 from model_runtime.errors import RuntimeFault
 from tests.apps.endpoint_check.fake import KEY, FakeK25
@@ -83,13 +83,13 @@ def test_no_server_at_all_is_told_once() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-        with pytest.raises(RuntimeFault, match="nothing answers at"):
+        with pytest.raises(RuntimeFault, match="no response from"):
             run_self_test(SelfTestOptions(url=url))
 
 
 def test_a_report_is_a_table_and_json() -> None:
     good, bad = Outcome(status="ok", text="fine"), Outcome(status="not supported", text="HTTP 400")
-    report = Report(url="http://x/v1", model="k", outcomes=(("chat", good), ("video", bad), ("models", good)))
+    report = EndpointReport(url="http://x/v1", model="k", outcomes=(("chat", good), ("video", bad), ("models", good)))
     assert show_report(report).splitlines() == [
         "k at http://x/v1",
         "",

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from apps.endpoint_check.answer import Answer, Call, Usage, find_marker, join_stream, parse_answer, read_events
+from apps.endpoint_check.answer import (
+    ParsedAnswer,
+    ReceivedCall,
+    TokenUsage,
+    find_marker,
+    join_stream,
+    parse_answer,
+    read_events,
+)
 from apps.endpoint_check.probes.media import COLOURS, make_avi, make_png
 
 
@@ -37,13 +45,13 @@ def test_a_streamed_answer_is_put_together() -> None:
         json.dumps({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}),
         "[DONE]",
     ]
-    assert join_stream(events) == Answer(
+    assert join_stream(events) == ParsedAnswer(
         content="yes",
         reasoning="hmm",
         reasoning_field="reasoning_content",
-        calls=(Call(id="functions.f:0", type="function", name="f", arguments='{"a": 1}'),),
+        calls=(ReceivedCall(id="functions.f:0", type="function", name="f", arguments='{"a": 1}'),),
         finish="tool_calls",
-        usage=Usage(prompt=3, completion=4, total=7),
+        usage=TokenUsage(prompt=3, completion=4, total=7),
     )
 
 

@@ -121,7 +121,7 @@ def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (line(score=1.5), "line 2, is no line of a batch's journal: score"),
+        (line(score=1.5), "line 2, is not a line of a batch's journal: score"),
         (line(score=float("nan")), "score"),
         (line(kind="timeout"), "kind 'timeout' with score 1.0"),
         (line(kind="won"), "kind"),
@@ -176,7 +176,7 @@ def test_a_plan_that_counts_to_the_moon_is_refused(tmp_path: Path) -> None:
         load_evaluation(tmp_path / "e")
     content["plan"] |= {"repeats": 1, "seeds": [1, 1]}
     path.write_text(json.dumps(content), "utf-8")
-    with pytest.raises(TrajectoryError, match="it plans one seed twice"):
+    with pytest.raises(TrajectoryError, match="it lists a seed twice"):
         load_evaluation(tmp_path / "e")
 
 

@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 from apps.evals.compare import compare, mcnemar_p, permutation_p
 from apps.evals.statistics import (
     Interval,
-    Tries,
+    TryStatistics,
     count_tries,
     difference_interval,
     is_success,
@@ -228,11 +228,11 @@ def test_by_family() -> None:
 def test_tries_over_repeats_else_over_seeds() -> None:
     repeats = [result("a", 1.0, 7), result("a", None, 7, 1), result("b", 1.0, 7), result("b", 1.0, 7, 1)]
     assert count_tries(repeats) == (
-        Tries(k=1, at_least_one=0.75, all_of_them=0.75, num_groups=2),
-        Tries(k=2, at_least_one=1.0, all_of_them=0.5, num_groups=2),
+        TryStatistics(k=1, at_least_one=0.75, all_of_them=0.75, num_groups=2),
+        TryStatistics(k=2, at_least_one=1.0, all_of_them=0.5, num_groups=2),
     )
     seeds = [result("a", 1.0, 1), result("a", 0.9, 2), result("b", 1.0, 1)]
-    assert count_tries(seeds)[-1] == Tries(k=2, at_least_one=1.0, all_of_them=0.0, num_groups=1)
+    assert count_tries(seeds)[-1] == TryStatistics(k=2, at_least_one=1.0, all_of_them=0.0, num_groups=1)
     assert count_tries(results_of([1.0, 0.0])) == ()
 
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from apps.nano.model import FOLDER_VARIABLE, NanoModel, find_weights
-from apps.train.episodes import Moment, make_episode
+from apps.train.episodes import EpisodeStep, make_episode
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions
@@ -56,7 +56,7 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Prompt]]:
     yield seen
 
 
-def make_messages(moments: tuple[Moment, ...]) -> list[Message]:
+def make_messages(moments: tuple[EpisodeStep, ...]) -> list[Message]:
     """What the agent sends at the last of these moments."""
     seen = []
     for moment in moments:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from apps.nano.model import FOLDER_VARIABLE, WEIGHTS, find_weights
-from apps.train.episodes import Moment
-from apps.train.exam import Marks, Sheet, examine
+from apps.train.episodes import EpisodeStep
+from apps.train.exam import ExamResult, ExamSheet, examine
 from apps.train.lessons import LessonMaker
-from apps.train.screens.screen import Screen, make_screen
-from apps.train.skills import Question
-from apps.train.suite import PAPERS
+from apps.train.screens.screen import DrawnScreen, make_screen
+from apps.train.skills import ScreenQuestion
+from apps.train.suite import TASK_KINDS
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.model import load_model
@@ -26,16 +26,16 @@ MAX_SIZE_BYTES = 12_000_000
 TENSORS = "model-00001-of-00001.safetensors"
 
 
-def draw_sheet(name: str, count: int) -> Sheet:
+def draw_sheet(name: str, count: int) -> ExamSheet:
     """Questions of the suite `screens`, from a seed of this test's own."""
-    paper, rng = PAPERS[name], random.Random(f"shipped {name}")
-    items: list[tuple[Screen, tuple[Question, ...]]] = []
+    paper, rng = TASK_KINDS[name], random.Random(f"shipped {name}")
+    items: list[tuple[DrawnScreen, tuple[ScreenQuestion, ...]]] = []
     while len(items) < count:
         screen = make_screen(rng, paper.options)
         asked = paper.ask(rng, screen)
         if asked:
             items.append((screen, (asked[0],)))
-    return Sheet(name=name, items=tuple(items))
+    return ExamSheet(name=name, items=tuple(items))
 
 
 def test_they_are_small_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_transformers_reads_the_same() -> None:
 
     config, maker = load_config(WEIGHTS), LessonMaker(load_tokenizer(WEIGHTS))
     ((screen, (question,)),) = draw_sheet("button", 1).items
-    prompt = maker.make_prompt([Moment(screen=screen, question=question)])
+    prompt = maker.make_prompt([EpisodeStep(screen=screen, question=question)])
     images = tuple(media.item for media in prompt.media)
     batch = make_batch([Example(trunk=tuple(prompt.token_ids), images=images)], config.media_placeholder_token_id)
     model = load_model(WEIGHTS, dtype="float32")
@@ -68,14 +68,14 @@ def test_transformers_reads_the_same() -> None:
 
 
 @pytest.fixture(scope="module")
-def marks() -> dict[str, Marks]:
+def marks() -> dict[str, ExamResult]:
     sheets = [draw_sheet(name, 40) for name in ("button", "item", "type", "absent")]
     return {each.name: each for each in examine(WEIGHTS, sheets)}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "least"), [("button", 0.75), ("item", 0.7), ("type", 0.6), ("absent", 0.5)])
-def test_they_were_trained(marks: dict[str, Marks], name: str, least: float) -> None:
+def test_they_were_trained(marks: dict[str, ExamResult], name: str, least: float) -> None:
     """Far above what guessing comes to, below what the model card says, since 40 questions are few."""
     verdicts = [verdict for of_kind in marks[name].of_kind.values() for verdict in of_kind]
     assert len(verdicts) == 40 and verdicts.count("right") >= 40 * least, verdicts

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from apps.cli.main import app
-from apps.office.agent import MAX_ROUNDS, OfficeOrder, OfficeResult, make_documents
-from apps.office.chapters import Chapter, chapter_faults, lay_out
+from apps.office.agent import MAX_ROUNDS, OfficeRequest, OfficeResult, make_documents
+from apps.office.chapters import WrittenChapter, find_chapter_errors, write_chapters
 from apps.office.long_report import title_of
 from apps.office.safe_xml import OfficeError
-from apps.office.verify import copy_in
+from apps.office.verify import copy_into_sandbox
 from cua.errors import ConfigError
 from cua.messages import Reply, TextPart, ToolCall
 from cua.models.scripted import ScriptedModel
@@ -38,7 +38,7 @@ def cell(code: str) -> Reply:
 
 async def make(tmp_path: Path, replies: Iterator[Reply | str], **more: object) -> tuple[OfficeResult, ScriptedModel]:
     model = ScriptedModel(replies)
-    order = OfficeOrder(instruction="Make a.docx", output=tmp_path / "made", **more)  # type: ignore[arg-type]
+    order = OfficeRequest(instruction="Make a.docx", output=tmp_path / "made", **more)  # type: ignore[arg-type]
     return await make_documents(order, model=model, runs_dir=tmp_path / "runs"), model
 
 
@@ -77,29 +77,29 @@ async def test_an_order_that_cannot_be_carried_out(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").write_text("mine")
     with pytest.raises(ConfigError, match="instruction is empty"):
-        await make_documents(OfficeOrder(instruction=" ", output=tmp_path / "new"))
-    with pytest.raises(ConfigError, match="is there already"):
-        await make_documents(OfficeOrder(instruction="x", output=tmp_path / "full"))
+        await make_documents(OfficeRequest(instruction=" ", output=tmp_path / "new"))
+    with pytest.raises(ConfigError, match="exists and is not an empty folder"):
+        await make_documents(OfficeRequest(instruction="x", output=tmp_path / "full"))
     with pytest.raises(OfficeError, match="Did you mean 'words'"):
-        await make_documents(OfficeOrder(instruction="x", output=tmp_path / "new", expect=("wrods>=1",)))
+        await make_documents(OfficeRequest(instruction="x", output=tmp_path / "new", expect=("wrods>=1",)))
     assert (tmp_path / "full" / "a").read_text() == "mine"
     assert MAX_ROUNDS == 3
 
 
 def test_expectations_of_one_file_and_of_all(tmp_path: Path) -> None:
-    order = OfficeOrder(instruction="x", output=tmp_path, expect=("a.docx:words>=5", "pages=1"))
+    order = OfficeRequest(instruction="x", output=tmp_path, expect=("a.docx:words>=5", "pages=1"))
     assert (order.expectations("a.docx"), order.expectations("b.pdf")) == (["words>=5", "pages=1"], ["pages=1"])
 
 
 def test_faults_of_a_chapter(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
     text = "# One\n\n![A](a.png){#fig:a} ![B](b.png) @fig:a @fig:z [@doe; @roe]"
-    assert chapter_faults(text, "@book{doe, title={X}}", tmp_path) == [
+    assert find_chapter_errors(text, "@book{doe, title={X}}", tmp_path) == [
         "the image 'b.png' is not in the working folder",
         "works.bib has no entry for roe",
         "the text refers to 'fig:z', which nothing is labelled with",
     ]
-    assert "does not begin" in chapter_faults("Text", "", tmp_path)[0]
+    assert "does not begin" in find_chapter_errors("Text", "", tmp_path)[0]
 
 
 def test_a_chapter_takes_no_files_from_elsewhere(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_chapter_takes_no_files_from_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(b"secret")
     (tmp_path / "chapter" / "link.png").symlink_to(tmp_path / "secret.png")
     for name in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
-        assert "is not in the working folder" in chapter_faults(f"# A\n![x]({name})", "", tmp_path / "chapter")[0]
+        assert "is not in the working folder" in find_chapter_errors(f"# A\n![x]({name})", "", tmp_path / "chapter")[0]
 
 
 def test_images_of_chapters_keep_apart(tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_images_of_chapters_keep_apart(tmp_path: Path) -> None:
         (folder / "fig 1.png").write_bytes(bytes([number]))
         (folder / "fig.png").write_bytes(bytes([number]))
         text = f"# C{number}\n![a](fig.png){{#fig:a}}"
-        chapters.append(Chapter(number=number, title="", text=text, works="", folder=folder, task=f"t{number}"))
+        chapters.append(WrittenChapter(number=number, title="", text=text, works="", folder=folder, task=f"t{number}"))
     (tmp_path / "all").mkdir()
-    lay_out(chapters, tmp_path / "all")
+    write_chapters(chapters, tmp_path / "all")
     assert "](chapter-2/fig.png)" in (tmp_path / "all" / "chapter-2" / "chapter.md").read_text()
     assert (tmp_path / "all" / "chapter-2" / "fig.png").read_bytes() == b"\2"
 
@@ -167,5 +167,5 @@ def test_an_error_names_the_file_as_its_owner_does(tmp_path: Path) -> None:
 def test_a_name_hides_nothing_of_the_kernel(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     (tmp_path / "kernel").mkdir()
-    assert copy_in(tmp_path / name, tmp_path / "kernel" / "given") == f"given/{name}"
+    assert copy_into_sandbox(tmp_path / name, tmp_path / "kernel" / "given") == f"given/{name}"
     assert [path.name for path in (tmp_path / "kernel").iterdir()] == ["given"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from apps.office.safe_xml import OfficeError
-from apps.office.suite.case import Case, nothing
-from apps.office.suite.package_files import PackageFile, given_file
+from apps.office.suite.case import OfficeCase, prepare_nothing
+from apps.office.suite.package_files import PackageFile, with_package_file
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -46,10 +46,16 @@ def test_what_is_not_installed_is_left_out_with_the_reason(
     monkeypatch.setenv("PATH", str(tmp_path))
     file = PackageFile(kind=kind, package="no-such-thing", path="x.pdf")  # type: ignore[arg-type]
     reason = f"x.pdf of the {kind.title()} package no-such-thing is not installed"
-    case = Case(
-        name="x", family="edit", instruction="", prepare=nothing, check=lambda *_: [], solve=nothing, miss=nothing
+    case = OfficeCase(
+        name="x",
+        family="edit",
+        instruction="",
+        prepare=prepare_nothing,
+        check=lambda *_: [],
+        solve=prepare_nothing,
+        miss=prepare_nothing,
     )
-    given = given_file(file, "x.pdf", case)
+    given = with_package_file(file, "x.pdf", case)
     assert given.lacks() == reason and case.lacks() == ""
     with pytest.raises(OfficeError, match="no-such-thing is not installed"):
         given.prepare(tmp_path)

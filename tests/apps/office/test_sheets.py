@@ -107,9 +107,9 @@ def test_changed_source_is_found(tmp_path: Path) -> None:
     [
         ({"rows": ["Regoin"], "values": {"Amount": "sum"}}, "Did you mean 'Region'"),
         ({"rows": ["Region"], "values": {"Product": "sum"}}, "sum needs numbers"),
-        ({"rows": ["Region"], "values": {"Amount": "median"}}, "no aggregation"),
+        ({"rows": ["Region"], "values": {"Amount": "median"}}, "not an aggregation"),
         ({"rows": [], "values": {"Amount": "sum"}}, "at least one field of rows"),
-        ({"rows": ["Region"], "columns": ["Region"], "values": {"Amount": "sum"}}, "at most once"),
+        ({"rows": ["Region"], "columns": ["Region"], "values": {"Amount": "sum"}}, "more than once"),
     ],
 )
 def test_impossible_pivots_are_refused(request_: dict[str, object], said: str) -> None:

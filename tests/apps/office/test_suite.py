@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from apps.office.suite import all_cases, make_suite
-from apps.office.suite.case import Case, OfficeTask, judge
+from apps.office.suite.case import OfficeCase, OfficeTask, evaluate_case
 from cua import ToolSession
 from cua.messages import Reply, ToolCall
 from cua.models.scripted import ScriptedModel
@@ -27,15 +27,15 @@ def test_the_suite_is_whole() -> None:
     "name", [pytest.param(name, marks=() if at % 4 == 0 else pytest.mark.slow) for at, name in enumerate(CASES)]
 )
 def test_solution_one_nothing_zero_near_miss_zero(name: str, tmp_path: Path) -> None:
-    case: Case = CASES[name]
+    case: OfficeCase = CASES[name]
     if lacks := case.lacks():
         pytest.skip(lacks)
     for what in ("solved", "untouched", "missed"):
         (tmp_path / what).mkdir()
         case.prepare(tmp_path / what)
-    assert judge(case, tmp_path / "solved", case.solve(tmp_path / "solved")) == []
-    assert judge(case, tmp_path / "untouched", "") != []
-    assert judge(case, tmp_path / "missed", case.miss(tmp_path / "missed")) != []
+    assert evaluate_case(case, tmp_path / "solved", case.solve(tmp_path / "solved")) == []
+    assert evaluate_case(case, tmp_path / "untouched", "") != []
+    assert evaluate_case(case, tmp_path / "missed", case.miss(tmp_path / "missed")) != []
 
 
 @pytest.mark.slow

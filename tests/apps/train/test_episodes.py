@@ -11,7 +11,7 @@ from apps.train.episodes import MAX_PARTS, draw_request_ways, join_parts, make_e
 from apps.train.labels import find_images, find_within
 from apps.train.lessons import MAX_IMAGES, LessonMaker
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
-from apps.train.screens.words import Words, is_held_out
+from apps.train.screens.words import DrawnTexts, is_held_out
 from apps.train.skills import ask_for
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import make_batch
@@ -222,7 +222,7 @@ def test_a_reading_asks_nothing(maker: LessonMaker) -> None:
 def test_texts_to_be_typed_have_all_cases_and_stand_in_the_request_as_in_the_code(maker: LessonMaker) -> None:
     rng, cases = random.Random(2), Counter[str]()
     for _ in range(300):
-        text = Words(rng, held_out=False, near_share=0.0).text()
+        text = DrawnTexts(rng, held_out=False, near_share=0.0).text()
         cases["upper"] += text.isupper()
         cases["lower"] += text.islower()
         cases["both"] += text not in (text.upper(), text.lower())

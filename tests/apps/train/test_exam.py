@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from apps.train.exam import Marks, examine, judge, make_sheet
+from apps.train.exam import ExamResult, examine, grade_answer, make_sheet
 from apps.train.labels import Coordinates
 from apps.train.lessons import answer_text
 from apps.train.nano import make_config, make_model
-from apps.train.screens.screen import TRAINED_FAMILIES, Screen, ScreenOptions, make_screen
-from apps.train.skills import Question, ask_finish, ask_strange, draw_questions
+from apps.train.screens.screen import TRAINED_FAMILIES, DrawnScreen, ScreenOptions, make_screen
+from apps.train.skills import ScreenQuestion, ask_finish, ask_strange, draw_questions
 from apps.train.vocabulary import make_vocabulary
 
 OPTIONS = ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224), (400, 300)), held_out_names=True)
 
 
-def oracle(question: Question, screen: Screen) -> str:
+def oracle(question: ScreenQuestion, screen: DrawnScreen) -> str:
     """The answer that lessons teach."""
     code = question.code
     if question.target is not None:
@@ -24,7 +24,7 @@ def oracle(question: Question, screen: Screen) -> str:
     return f"{question.thought}</think>{answer_text(question.action, code)}"
 
 
-def draw(seed: int) -> list[tuple[Screen, Question]]:
+def draw(seed: int) -> list[tuple[DrawnScreen, ScreenQuestion]]:
     rng = random.Random(seed)
     screens = [make_screen(rng, OPTIONS) for _ in range(60)]
     return [(screen, question) for screen in screens for question in draw_questions(rng, screen, 3, held_out=True)]
@@ -34,24 +34,24 @@ def test_right_answers_are_right_and_others_are_called_what_they_are() -> None:
     seen = set()
     for screen, question in draw(0):
         right = oracle(question, screen)
-        assert judge(right, question, screen) == "right"
+        assert grade_answer(right, question, screen) == "right"
         give_up = (
             f"No.</think>{answer_text('Give up.', 'computer.terminate(status=' + chr(34) + 'failure' + chr(34) + ')')}"
         )
         done = give_up.replace("failure", "success")
-        assert judge(give_up, question, screen) == ("right" if question.kind == "absent" else "gave up")
-        assert judge(done, question, screen) == ("right" if question.kind == "done" else "claimed done")
+        assert grade_answer(give_up, question, screen) == ("right" if question.kind == "absent" else "gave up")
+        assert grade_answer(done, question, screen) == ("right" if question.kind == "done" else "claimed done")
         corner = f"Yes.</think>{answer_text('Click it.', 'pyautogui.click(x=0.999, y=0.999)')}"
-        assert judge(corner, question, screen) == "wrong click"
-        assert judge("gibberish", question, screen) == "unreadable"
-        assert judge(right.replace("```python", "```python\nimport os"), question, screen) == "unreadable"
+        assert grade_answer(corner, question, screen) == "wrong click"
+        assert grade_answer("gibberish", question, screen) == "unreadable"
+        assert grade_answer(right.replace("```python", "```python\nimport os"), question, screen) == "unreadable"
         if question.typed:
             assert (
-                judge(right.replace(f'write("{question.typed}', f'write("x{question.typed}'), question, screen)
+                grade_answer(right.replace(f'write("{question.typed}', f'write("x{question.typed}'), question, screen)
                 == "wrong text"
             )
             without = replace(question, typed="")
-            assert judge(right, without, screen) == "wrong text"
+            assert grade_answer(right, without, screen) == "wrong text"
         seen.add(question.kind)
     assert {"absent", "done", "type", "button"} <= seen
 
@@ -61,9 +61,9 @@ def test_what_was_never_learnt_is_given_up() -> None:
     assert question.target is not None
     asked = ask_strange(random.Random(0), question.target, ('Knit "{}".',))
     assert asked.instruction == f'Knit "{question.target.name}".'
-    assert judge(oracle(asked, screen), asked, screen) == "right"
-    assert judge(oracle(question, screen), asked, screen) == "wrong click"
-    assert judge(oracle(ask_finish(asked.instruction), screen), asked, screen) == "claimed done"
+    assert grade_answer(oracle(asked, screen), asked, screen) == "right"
+    assert grade_answer(oracle(question, screen), asked, screen) == "wrong click"
+    assert grade_answer(oracle(ask_finish(asked.instruction), screen), asked, screen) == "claimed done"
 
 
 def test_a_sheet_is_its_seed() -> None:
@@ -73,7 +73,7 @@ def test_a_sheet_is_its_seed() -> None:
 
 
 def test_shares_have_intervals() -> None:
-    marks = Marks("buttons")
+    marks = ExamResult("buttons")
     marks.of_kind["button"] += ["right"] * 9 + ["wrong click"]
     marks.of_kind["absent"] += ["wrong click"] * 2
     everything, buttons, nothing = marks.share(), marks.share(kind="button"), marks.share(kind="link")
@@ -99,4 +99,4 @@ def test_a_model_is_examined_through_the_engine_that_serves(tmp_path: Path) -> N
 def test_an_end_behind_a_click_does_not_count_as_the_click(status: str, verdict: str) -> None:
     screen, question = next(pair for pair in draw(1) if pair[1].kind == "button")
     answer = oracle(question, screen).replace("\n```", f'\ncomputer.terminate(status="{status}")\n```')
-    assert judge(answer, question, screen) == verdict
+    assert grade_answer(answer, question, screen) == verdict

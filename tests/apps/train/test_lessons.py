@@ -15,7 +15,7 @@ from apps.train.lessons import LessonMaker, make_image
 from apps.train.nano import make_config, make_model
 from apps.train.screens.screen import TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.screens.widgets import fill_field, mark_chosen, tick
-from apps.train.skills import Question, ask_for, draw_questions, draw_requests
+from apps.train.skills import ScreenQuestion, ask_for, draw_questions, draw_requests
 from apps.train.vocabulary import make_vocabulary
 from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
@@ -68,7 +68,7 @@ def test_answers_are_what_the_agent_reads(tokenizer: Tokenizer) -> None:
     assert {"button", "link", "field", "type", "absent", "done", "item", "icon"} <= kinds
 
 
-def check_actions(question: Question, actions: list[Action]) -> None:
+def check_actions(question: ScreenQuestion, actions: list[Action]) -> None:
     if question.target is None:
         wanted = "success" if question.kind == "done" else "failure"
         assert [action.status for action in actions if isinstance(action, Terminate)] == [wanted]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from apps.train.course import LessonStream, Stage
+from apps.train.course import CourseStage, LessonStream
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
 from apps.train.nano import make_config, make_model
@@ -20,8 +20,8 @@ from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.lessons import Lesson
 
 OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), max_elements=4)
-FIRST = Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
-SECOND = Stage(name="speak", steps=9, options=OPTIONS, batch=2, questions=2, episodes=0.5)
+FIRST = CourseStage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
+SECOND = CourseStage(name="speak", steps=9, options=OPTIONS, batch=2, questions=2, episodes=0.5)
 
 
 def as_bytes(batches: Sequence[list[Lesson]]) -> list[bytes]:
@@ -32,7 +32,7 @@ def as_bytes(batches: Sequence[list[Lesson]]) -> list[bytes]:
 def test_the_same_lessons_in_their_order_by_one_process_or_two(tmp_path: Path) -> None:
     make_model(tmp_path, make_config(make_vocabulary()), seed=0)
 
-    def stage_at(step: int) -> Stage:
+    def stage_at(step: int) -> CourseStage:
         return FIRST if step < 1 else SECOND
 
     stream = LessonStream(LessonMaker(load_tokenizer(tmp_path)), 5)

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from apps.train.course import SIGHT, Stage
+from apps.train.course import SIGHT, CourseStage
 from apps.train.lessons import LessonMaker
-from apps.train.look import COLUMNS, RIGHT, TARGET, WRONG, look
+from apps.train.look import COLUMNS, RIGHT, TARGET, WRONG, mark_predictions
 from apps.train.run import INIT, TrainingRun, read_log, start_trainer, write_page
 from apps.train.screens.screen import ScreenOptions
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.release import release_tensors
 
 OPTIONS = ScreenOptions(families=("scatter",), sizes_px=((160, 210),), max_elements=4)
-SEE = Stage(name="see", steps=1, options=OPTIONS, batch=2, questions=0, is_short=True, weights=SIGHT)
-SPEAK = Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2)
+SEE = CourseStage(name="see", steps=1, options=OPTIONS, batch=2, questions=0, is_short=True, weights=SIGHT)
+SPEAK = CourseStage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2)
 
 
 def has_color(image: Image.Image, color: tuple[int, int, int]) -> bool:
@@ -25,11 +25,11 @@ def has_color(image: Image.Image, color: tuple[int, int, int]) -> bool:
 
 
 @pytest.mark.parametrize("stage", [SEE, SPEAK], ids=["letters", "clicks"])
-def test_a_look_judges_what_it_draws_and_changes_nothing(tmp_path: Path, stage: Stage) -> None:
+def test_a_look_judges_what_it_draws_and_changes_nothing(tmp_path: Path, stage: CourseStage) -> None:
     trainer = start_trainer(TrainingRun(folder=tmp_path, course=(stage,)))
     before = {name: weight.clone() for name, weight in release_tensors(trainer.model).items()}
     maker = LessonMaker(load_tokenizer(tmp_path / INIT))
-    seen, again = (look(trainer.losses, maker, stage, count=COLUMNS + 1) for _ in range(2))
+    seen, again = (mark_predictions(trainer.losses, maker, stage, count=COLUMNS + 1) for _ in range(2))
     assert 0 <= seen.num_right <= seen.count
     assert seen.count == COLUMNS + 1 if stage is SPEAK else seen.count > COLUMNS
     assert has_color(seen.image, WRONG) or seen.num_right == seen.count
@@ -52,8 +52,8 @@ def test_the_page_has_curves_and_images_of_each_stage(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = read_log(tmp_path / "log.jsonl")
     assert [row["losses"]["letter"] for row in read] == [3.0, 1.5, 1.0]
-    write_page(tmp_path, read[:2], "see", look(trainer.losses, maker, SEE, count=2))
-    write_page(tmp_path, read, "speak", look(trainer.losses, maker, SPEAK, count=2))
+    write_page(tmp_path, read[:2], "see", mark_predictions(trainer.losses, maker, SEE, count=2))
+    write_page(tmp_path, read, "speak", mark_predictions(trainer.losses, maker, SPEAK, count=2))
     page = (tmp_path / "index.html").read_text()
     assert page.count("<svg") == 2
     assert page.index("look-speak.png") < page.index("look-see.png")

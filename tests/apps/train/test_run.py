@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from apps.train import run as run_module
-from apps.train.course import NUMBER_WIDTH, LessonStream, Stage, make_course
+from apps.train.course import NUMBER_WIDTH, CourseStage, LessonStream, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.run import LOG, WHOLE, TrainingRun, choose_precision, start_trainer, train
@@ -27,10 +27,10 @@ OPTIONS = ScreenOptions(families=("scatter", "form"), sizes_px=((160, 210),), ma
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
 SIGHT = LossWeights.only("letter", "word", "place")
 COURSE = (
-    Stage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
-    Stage(name="point", steps=1, options=OPTIONS, batch=3, questions=2, is_short=True, pages=1, image_rate=0.5),
-    Stage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2, episodes=0.5),
-    Stage(name="round", steps=1, options=OPTIONS, batch=2, questions=2, rounds_experts=True),
+    CourseStage(name="see", steps=1, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),
+    CourseStage(name="point", steps=1, options=OPTIONS, batch=3, questions=2, is_short=True, pages=1, image_rate=0.5),
+    CourseStage(name="speak", steps=1, options=OPTIONS, batch=2, questions=2, episodes=0.5),
+    CourseStage(name="round", steps=1, options=OPTIONS, batch=2, questions=2, rounds_experts=True),
 )
 
 
@@ -57,20 +57,20 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
         "word",
         "match",
         "order",
-        "aim",
+        "click_point",
         "state",
-        "gather",
-        "reach",
-        "mark",
+        "read_word_attn",
+        "target_attn",
+        "state_attn",
         "place",
         "pointer",
         "attention",
-        "again",
+        "second_attn",
         "code",
         "name",
-        "spell",
-        "seek",
-        "part",
+        "char_position_attn",
+        "name_query_attn",
+        "part_id",
         "target",
     }
     assert "round      4 of 4" in said[-1]
@@ -90,7 +90,7 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
         train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), stop)
     said: list[str] = []
     train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), said.append)
-    assert said[0] == "going on after step 2 of 4"
+    assert said[0] == "resuming after step 2 of 4"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
@@ -109,7 +109,7 @@ def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pyte
     assert choose_precision(replace(order, in_bf16=True)) is True
     said.clear()
     train(order, said.append)
-    assert said == ["going on after step 1 of 1"]
+    assert said == ["resuming after step 1 of 1"]
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -128,14 +128,14 @@ def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_there_are_no_more_processes_than_lessons(tmp_path: Path) -> None:
-    stage = Stage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
+    stage = CourseStage(name="point", steps=1, options=OPTIONS, batch=2, questions=2, is_short=True)
     train(TrainingRun(folder=tmp_path, course=(stage,), processes=3))
     assert (tmp_path / LOG).is_file()
 
 
 @pytest.mark.slow
 def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
+    stage = CourseStage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
     order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2, draws_in_process=False)
     train(order)
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
@@ -149,7 +149,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
         train(replace(order, folder=tmp_path / "cut"), stop)
     said: list[str] = []
     train(replace(order, folder=tmp_path / "cut", draws_in_process=True), said.append)
-    assert said[0] == "going on after step 1 of 3"
+    assert said[0] == "resuming after step 1 of 3"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
@@ -168,7 +168,7 @@ def test_a_whole_run_keeps_to_its_device(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("device", "said"),
-    [("tpu", "no device to train on; name cpu, cuda or cuda:N"), ("cuda:99", r"finds \d+ GPUs here")],
+    [("tpu", "not a device to train on; expected cpu, cuda or cuda:N"), ("cuda:99", r"finds \d+ GPUs here")],
 )
 def test_a_device_that_is_not_here(tmp_path: Path, device: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -205,8 +205,8 @@ def test_the_large_model_sees_large_screens_too() -> None:
 
 
 def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(tmp_path: Path) -> None:
-    see = Stage(name="see", steps=4, options=PAGES, weights=SIGHT, image_rate=1.0, final_image_rate=0.2)
-    speak = Stage(name="speak", steps=6, options=OPTIONS, image_rate=0.5)
+    see = CourseStage(name="see", steps=4, options=PAGES, weights=SIGHT, image_rate=1.0, final_image_rate=0.2)
+    speak = CourseStage(name="speak", steps=6, options=OPTIONS, image_rate=0.5)
     order = TrainingRun(folder=tmp_path, course=(see, speak))
     assert [round(order.image_rate_at(step), 3) for step in (0, 2, 3, 4, 9)] == [1.0, 0.6, 0.4, 0.5, 0.5]
     assert order.decay_share == 0.6
@@ -215,8 +215,8 @@ def test_the_tower_s_rate_falls_while_it_learns_alone_and_the_others_behind_it(t
 
 def test_a_stage_with_a_rate_of_its_own_changes_nothing_before_it(tmp_path: Path) -> None:
     """The schedule of the others ends where it would without that stage, whose rate falls in a line."""
-    see = Stage(name="see", steps=4, options=PAGES, weights=SIGHT)
-    speak = Stage(name="speak", steps=6, options=OPTIONS)
+    see = CourseStage(name="see", steps=4, options=PAGES, weights=SIGHT)
+    speak = CourseStage(name="speak", steps=6, options=OPTIONS)
     plain = TrainingRun(folder=tmp_path / "plain", course=(see, speak))
     more = TrainingRun(folder=tmp_path / "more", course=(see, speak, replace(speak, name="forms", steps=4, rate=0.2)))
     assert (plain.num_steps, more.num_steps) == (10, 14)

@@ -6,28 +6,28 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from apps.train.screens.canvas import Canvas, Letter, find_cells, make_pointer
-from apps.train.screens.fonts import Face, find_fonts, is_held_out
+from apps.train.screens.canvas import DrawnLetter, PixelCanvas, find_cells, make_pointer
+from apps.train.screens.fonts import SizedFont, find_fonts, is_held_out
 from apps.train.screens.screen import (
     FAMILIES,
     HELD_OUT_FAMILIES,
     LATER_FAMILIES,
     READING,
     TRAINED_FAMILIES,
-    Screen,
+    DrawnScreen,
     ScreenOptions,
     make_screen,
     show_done,
 )
 from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
-from apps.train.screens.widgets import ICONS, Target, make_icon
-from apps.train.screens.words import Words, change_letter
+from apps.train.screens.widgets import ICONS, ScreenElement, make_icon
+from apps.train.screens.words import DrawnTexts, change_letter
 from apps.train.screens.words import is_held_out as is_held_out_name
 
 ANY = ScreenOptions(families=TRAINED_FAMILIES)
 
 
-def make(seed: int, options: ScreenOptions = ANY) -> Screen:
+def make(seed: int, options: ScreenOptions = ANY) -> DrawnScreen:
     return make_screen(random.Random(seed), options)
 
 
@@ -99,7 +99,7 @@ def test_held_out_names_fonts_and_layouts_are_never_trained_on() -> None:
 
 def test_some_names_are_one_letter_apart() -> None:
     rng = random.Random(0)
-    words = Words(rng, held_out=False, near_share=1.0)
+    words = DrawnTexts(rng, held_out=False, near_share=1.0)
     names = [words.name() for _ in range(8)]
     near = [sum(a != b for a, b in zip(one, two, strict=True)) for one, two in pairwise(names) if len(one) == len(two)]
     assert near.count(1) >= 2
@@ -150,7 +150,7 @@ def test_forms_begin_elsewhere_where_asked() -> None:
 
 
 def test_drawing_is_cut_at_the_edges() -> None:
-    canvas = Canvas(20, 10, (0, 0, 0))
+    canvas = PixelCanvas(20, 10, (0, 0, 0))
     canvas.fill((-5, -5, 3, 3), (9, 9, 9))
     canvas.fill((15, 8, 99, 99), (7, 7, 7))
     canvas.fill((30, 0, 40, 5), (1, 1, 1))
@@ -163,13 +163,13 @@ def test_drawing_is_cut_at_the_edges() -> None:
     canvas.stamp(18, 8, edge, (255, 0, 0))
     assert (canvas.pixels[8, 18] == (255, 0, 0)).all()
     assert not (edge & inside).any()
-    face = Face(find_fonts()[0], 14)
+    face = SizedFont(find_fonts()[0], 14)
     assert canvas.text(-100, 5, "far away", face, (255, 255, 255))[0] < 0
     assert canvas.letters == []
 
 
 def test_letters_know_where_their_text_is_read_and_how_many_follow() -> None:
-    canvas, face = Canvas(200, 40, (0, 0, 0)), Face(find_fonts()[0], 14)
+    canvas, face = PixelCanvas(200, 40, (0, 0, 0)), SizedFont(find_fonts()[0], 14)
     read_at = canvas.text(10, 20, "ab c", face, (255, 255, 255))
     assert read_at == ((10 + round(10 + face.width_px("ab c"))) / 2, 20.0)
     assert [(letter.text, letter.from_end) for letter in canvas.letters] == [("a", 3), ("b", 2), ("c", 0)]
@@ -177,7 +177,12 @@ def test_letters_know_where_their_text_is_read_and_how_many_follow() -> None:
 
 
 def test_each_cell_shows_the_letter_that_is_nearest_to_its_middle() -> None:
-    letters = [Letter("a", 3.0, 7.0), Letter("b", 9.0, 7.0), Letter("c", 20.0, 7.0), Letter("d", 20.0, 15.0)]
+    letters = [
+        DrawnLetter("a", 3.0, 7.0),
+        DrawnLetter("b", 9.0, 7.0),
+        DrawnLetter("c", 20.0, 7.0),
+        DrawnLetter("d", 20.0, 15.0),
+    ]
     a, b, c, d = letters
     assert set(find_cells(letters, 14, 14)) == {(0, 0, b), (0, 1, c), (1, 1, d)}
     assert set(find_cells(letters, 7, 14)) == {(0, 0, a), (0, 1, b), (0, 2, c), (1, 2, d)}
@@ -241,7 +246,7 @@ def test_what_was_done_shows_and_the_screen_before_stays() -> None:
     assert {kind for kind, shows in seen if not shows} >= {"button", "link", "menu", "icon"}
 
 
-def changed_state(target: Target) -> bool:
+def changed_state(target: ScreenElement) -> bool:
     return target.kind in ("checkbox", "radio", "item", "tab")
 
 
@@ -249,8 +254,8 @@ def test_a_word_has_the_pixels_of_its_letters_one_by_one() -> None:
     """Also where their ink overlaps, as in slanted fonts, and where they leave the image."""
     num_overlaps = 0
     for path in find_fonts():
-        face, text = Face(path, 19), "fjord ffij TATA"
-        whole, single = (Canvas(90, 30, (240, 230, 220)) for _ in range(2))
+        face, text = SizedFont(path, 19), "fjord ffij TATA"
+        whole, single = (PixelCanvas(90, 30, (240, 230, 220)) for _ in range(2))
         whole.text(-4, 15, text, face, (10, 60, 20))
         pen, end = -4.0, -100
         for glyph, letter in zip(face.glyphs(text), text, strict=True):

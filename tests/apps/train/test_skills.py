@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import ScreenOptions, make_screen
-from apps.train.skills import BESIDE_SHARE, SPELLED, Question, add_words, ask_absent, ask_for, draw_questions
+from apps.train.skills import BESIDE_SHARE, SPELLED, ScreenQuestion, add_words, ask_absent, ask_for, draw_questions
 from apps.train.vocabulary import PIECE
 from model_runtime.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ def test_requests_that_end_work_or_fail_have_words_beside_them_as_often() -> Non
     rng, with_words = random.Random(2), {"absent": [0, 0], "there": [0, 0], "done": [0, 0]}
     options = replace(OPTIONS, families=("form",), max_elements=8)
 
-    def is_worded(question: Question) -> bool:
+    def is_worded(question: ScreenQuestion) -> bool:
         assert question.subject is not None
         before, _, after = question.instruction.rpartition(f'"{question.subject.name}"')
         known = ("button", "field", "slider", "link", "checkbox", "box", "option", "on", "into", "of", "the", "middle")

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.train.screens.words import is_held_out
-from apps.train.suite import PAPERS, Deed, DrawnEnv, ScreenTask, make_suite
+from apps.train.suite import TASK_KINDS, DrawnEnv, PerformedAction, ScreenTask, make_suite
 from envs import Click, Terminate, TypeText
 from envs.check_env import check_env
 from envs.check_suite import check_suite
@@ -11,7 +11,7 @@ from envs.check_suite import check_suite
 SEEDS = range(3)
 
 
-async def play(task: ScreenTask, deeds: list[Deed], status: str) -> float | None:
+async def play(task: ScreenTask, deeds: list[PerformedAction], status: str) -> float | None:
     """Do these things, where they are on the screen as it is then, and end."""
     env = DrawnEnv()
     await env.reset(task)
@@ -25,7 +25,7 @@ async def play(task: ScreenTask, deeds: list[Deed], status: str) -> float | None
     return (await task.evaluate(env)).score
 
 
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", TASK_KINDS)
 async def test_a_task_is_solved_by_its_solution_alone(name: str) -> None:
     for seed in SEEDS:
         task = ScreenTask(name, seed)
@@ -39,7 +39,7 @@ async def test_a_task_is_solved_by_its_solution_alone(name: str) -> None:
             if last.kind != "field":
                 assert await play(task, [*task._deeds, last], "success") == 0.0
             if last.typed:
-                assert await play(task, [Deed(last.kind, last.name, last.typed + "x")], "success") == 0.0
+                assert await play(task, [PerformedAction(last.kind, last.name, last.typed + "x")], "success") == 0.0
         assert all(is_held_out(deed.name) for deed in task._deeds if deed.kind != "icon")
         assert ScreenTask(name, seed).instruction == task.instruction
 

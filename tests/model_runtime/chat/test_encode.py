@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from benchmarks.runtime.template import peer_encoding
 from model_runtime.chat import (
     ChatMessage,
+    ControlToken,
     ImagePart,
-    Marker,
     TextPart,
     ToolCall,
     VideoPart,
@@ -57,7 +57,7 @@ def test_media_spans(tokenizer):
 
 def test_pieces_by_hand(tokenizer):
     special, picture = tokenizer.special, item(28, 28)
-    pieces = [Marker("<|im_user|>"), "Cli", "", "ck", picture, Marker("<|im_end|>"), "the", " button"]
+    pieces = [ControlToken("<|im_user|>"), "Cli", "", "ck", picture, ControlToken("<|im_end|>"), "the", " button"]
     click, button = tokenizer.encode("Click"), tokenizer.encode("the button")
     assert encode_chat(pieces, tokenizer) == Prompt(
         token_ids=(special.id_of("<|im_user|>"), *click, special.media_pad, special.im_end, *button),
@@ -101,7 +101,7 @@ def test_control_tokens_come_from_markers_alone(tokenizer, conversation, declare
     found = [
         token_id for token_id in encode_chat(pieces, tokenizer).token_ids if tokenizer.special.is_special(token_id)
     ]
-    assert found == [tokenizer.special.id_of(piece.text) for piece in pieces if isinstance(piece, Marker)]
+    assert found == [tokenizer.special.id_of(piece.text) for piece in pieces if isinstance(piece, ControlToken)]
     calls = [call for message in conversation if message.role == "assistant" for call in message.tool_calls]
     assert found.count(tokenizer.special.im_end) == len(conversation) + bool(declared)
     assert found.count(tokenizer.special.id_of("<|tool_call_begin|>")) == len(calls)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model_runtime.chat.messages import ChatMessage, TextPart, ToolCall
 from model_runtime.chat.tool_ids import IdMap, next_call_id, rewrite_history
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from tests.fuzz.settings import fuzzed
 
 USER = ChatMessage(role="user", parts=(TextPart("go on"),))
@@ -158,7 +158,7 @@ def test_results_with_no_known_id_are_paired_in_order(ids):
     ],
 )
 def test_a_result_of_no_call_is_refused(messages, position, found):
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         rewrite_history(messages)
     assert caught.value.param == f"messages.{position}.tool_call_id"
     assert f"its tool_call_id is {found}: " in str(caught.value)
@@ -200,7 +200,7 @@ MESSAGES = st.lists(
 def test_any_history_is_numbered_or_refused(messages):
     try:
         rewritten, ids = rewrite_history(messages)
-    except RequestError as error:
+    except InvalidRequestError as error:
         position = int(str(error.param).split(".")[1])
         assert messages[position].role == "tool"
         return

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.chat.template import MAX_DEPTH, declare_tools
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from tests.fuzz.settings import bounded_time, fuzzed
 from tests.tables import table
 
@@ -258,7 +258,7 @@ def nested(depth):
 def test_deep_tools():
     assert declare_tools([tool(properties={"p": nested(40)})]).count("a?:") == 40
     for depth in (60, 200, 10_000):
-        with pytest.raises(RequestError) as caught:
+        with pytest.raises(InvalidRequestError) as caught:
             declare_tools([tool(), tool(properties={"p": nested(depth)})])
         assert (str(caught.value), caught.value.param) == (
             f"tools are nested deeper than {MAX_DEPTH} levels",
@@ -277,7 +277,7 @@ def test_deep_tools():
     ],
 )
 def test_what_is_no_json(value, told):
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         declare_tools([tool(properties={"p": value})])
     assert (str(caught.value), caught.value.param) == (told, "tools.0")
 

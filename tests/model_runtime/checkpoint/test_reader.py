@@ -121,7 +121,7 @@ def test_changed_files_are_noticed(broken):
     with pytest.raises(CheckpointError) as caught:
         checkpoint.check_unchanged()
     names = "model-00001-of-00002.safetensors, model-00002-of-00002.safetensors"
-    assert str(caught.value) == f"files in {broken} changed since loading: {names}; start again"
+    assert str(caught.value) == f"files in {broken} changed since loading: {names}; restart"
 
 
 def test_folder_without_a_checkpoint(tmp_path):

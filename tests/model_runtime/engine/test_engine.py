@@ -6,7 +6,7 @@ import torch
 
 from model_runtime.engine.contract import EngineOutput, EngineRequest
 from model_runtime.engine.sampling import GrammarSpec
-from model_runtime.errors import EngineDead, RequestError
+from model_runtime.errors import EngineDead, InvalidRequestError
 from model_runtime.media import MediaItem, MediaSpan
 from model_runtime.tokenizer import Tokenizer
 from tests.model_runtime.engine.counting import make_engine, make_request, run_all
@@ -282,7 +282,7 @@ async def test_the_end_of_a_grammar_is_one_whatever_else_is_asked_for(tokenizer:
 
 def test_a_grammar_that_cannot_be_met_is_refused_before_it_is_queued(tokenizer: Tokenizer) -> None:
     engine, _ = make_engine(tokenizer)
-    with pytest.raises(RequestError, match="unclosed group"):
+    with pytest.raises(InvalidRequestError, match="unclosed group"):
         engine.admission.check(make_request([1], grammar=GrammarSpec(kind="regex", text="((")))
 
 
@@ -291,7 +291,7 @@ def test_media_stand_where_their_placeholders_are(tokenizer: Tokenizer) -> None:
     item = MediaItem(frames=np.zeros((1, 56, 56, 3), np.uint8), content_hash=b"x")
     prompt = [1, *[tokenizer.special.media_pad] * 4, 2]
     engine.admission.check(make_request(prompt, media=(MediaSpan(offset=1, item=item),)))
-    with pytest.raises(RequestError, match=r"4 media placeholders, and media for 4; .* in order"):
+    with pytest.raises(InvalidRequestError, match=r"4 media placeholders, and media for 4; .* in order"):
         engine.admission.check(make_request(prompt, media=(MediaSpan(offset=2, item=item),)))
 
 
@@ -306,7 +306,7 @@ def test_the_longest_prompt_leaves_room_for_one_token(tokenizer: Tokenizer) -> N
 def test_an_id_just_past_the_vocabulary_is_refused(tokenizer: Tokenizer) -> None:
     engine, _ = make_engine(tokenizer)
     engine.admission.check(make_request([tokenizer.vocab_size - 1]))
-    with pytest.raises(RequestError, match="outside the vocabulary"):
+    with pytest.raises(InvalidRequestError, match="outside the vocabulary"):
         engine.admission.check(make_request([tokenizer.vocab_size]))
 
 
@@ -338,7 +338,7 @@ def test_what_cannot_be_run_is_refused(
     tokenizer: Tokenizer, token_ids: list[int], params: dict[str, object], text: str, param: str
 ) -> None:
     engine, _ = make_engine(tokenizer)
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         engine.admission.check(make_request(token_ids, **params))
     assert text in str(caught.value)
     assert caught.value.param == param

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model_runtime.engine.contract import Delta
 from model_runtime.engine.output_text import Detokenizer, StopChecker
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 from tests.fuzz.settings import fuzzed
 
@@ -157,7 +157,7 @@ def test_a_checker_starts_anew_after_a_match() -> None:
 
 
 def test_an_empty_stop_text_is_refused() -> None:
-    with pytest.raises(RequestError, match="empty"):
+    with pytest.raises(InvalidRequestError, match="empty"):
         StopChecker(["a", ""])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from model_runtime.engine.contract import EngineOutput, EngineRequest
 from model_runtime.engine.thread import EngineThread
-from model_runtime.errors import BusyError, EngineDead, RequestError
+from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 from tests.model_runtime.engine.counting import CountingExecutor, make_engine, make_request
 
@@ -118,7 +118,7 @@ async def test_those_that_the_engine_has_not_begun_wait_too(
 
 
 async def test_a_wrong_request_is_refused_at_once(pair: tuple[EngineThread, CountingExecutor]) -> None:
-    with pytest.raises(RequestError, match="prompt is empty"):
+    with pytest.raises(InvalidRequestError, match="prompt is empty"):
         await collect(pair[0], make_request([]))
 
 
@@ -127,7 +127,7 @@ async def test_an_id_that_is_in_flight_is_refused(pair: tuple[EngineThread, Coun
     executor.gate.clear()
     task = asyncio.create_task(collect(thread, make_request([1], max_tokens=2)))
     await asyncio.sleep(0.02)
-    with pytest.raises(RequestError, match="in flight already"):
+    with pytest.raises(InvalidRequestError, match="in flight already"):
         await collect(thread, make_request([2]))
     executor.gate.set()
     assert [output.token_ids for output in await task] == [(2,), (3,)]

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from model_runtime.kernels.launch import Case, Launch
+from model_runtime.kernels.launch import KernelCase, Launch
 
 
 @triton.jit
@@ -77,22 +77,22 @@ def cannot_be_compiled(x, SIZE: tl.constexpr):
     tl.store(x, 0.0)
 
 
-def release_cases() -> Iterator[Case]:
+def release_cases() -> Iterator[KernelCase]:
     good = make_matmul(64, 128, 64)
-    yield Case(name="aot.good", launch=good, has_wgmma=True, has_async_copy=True, max_int_to_float=0)
-    yield Case(name="aot.strides", launch=replace(good, kernel=matmul_of_unknown_strides), has_async_copy=True)
-    yield Case(name="aot.shared", launch=make_matmul(128, 256, 128, num_warps=8, num_stages=4))
-    yield Case(name="aot.hmma", launch=make_matmul(16, 128, 64), has_wgmma=True)
-    yield Case(name="aot.registers", launch=good, max_registers=24)
-    yield Case(name="aot.conversions", launch=make_widen(), max_int_to_float=4)
-    yield Case(name="aot.spills", launch=make_centre())
-    yield Case(
+    yield KernelCase(name="aot.good", launch=good, has_wgmma=True, has_async_copy=True, max_int_to_float=0)
+    yield KernelCase(name="aot.strides", launch=replace(good, kernel=matmul_of_unknown_strides), has_async_copy=True)
+    yield KernelCase(name="aot.shared", launch=make_matmul(128, 256, 128, num_warps=8, num_stages=4))
+    yield KernelCase(name="aot.hmma", launch=make_matmul(16, 128, 64), has_wgmma=True)
+    yield KernelCase(name="aot.registers", launch=good, max_registers=24)
+    yield KernelCase(name="aot.conversions", launch=make_widen(), max_int_to_float=4)
+    yield KernelCase(name="aot.spills", launch=make_centre())
+    yield KernelCase(
         name="aot.broken",
         launch=Launch(kernel=cannot_be_compiled, grid=(1,), args={"x": meta(1)}, constexprs={"SIZE": 16}),
     )
-    yield Case(name="aot.hazards", launch=make_matmul_of_bytes())
-    yield Case(name="aot.malformed", launch=replace(good, grid=(1, 70_000)))
-    yield Case(
+    yield KernelCase(name="aot.hazards", launch=make_matmul_of_bytes())
+    yield KernelCase(name="aot.malformed", launch=replace(good, grid=(1, 70_000)))
+    yield KernelCase(
         name="aot.complex",
         launch=Launch(
             kernel=widen, grid=(1,), args={"x": meta(4, dtype=torch.complex64), "out": meta(4)}, constexprs={"SIZE": 4}

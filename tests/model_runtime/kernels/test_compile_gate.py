@@ -18,7 +18,7 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from model_runtime.errors import ConfigError
-from model_runtime.kernels.launch import MAX_SHARED_BYTES, Case, Launch
+from model_runtime.kernels.launch import MAX_SHARED_BYTES, KernelCase, Launch
 from scripts.compile_gate import figures, machine_code
 from scripts.compile_gate.compile import Specialisation, specialise
 from scripts.compile_gate.figures import (
@@ -163,8 +163,10 @@ FINE = Resources(
     hazards=0,
 )
 LAUNCH = Launch(kernel=None, grid=(1,), args={})
-STRICT = Case(name="a.b", launch=LAUNCH, has_wgmma=True, has_async_copy=True, max_int_to_float=3, max_registers=128)
-LAX = Case(name="a.b", launch=LAUNCH)
+STRICT = KernelCase(
+    name="a.b", launch=LAUNCH, has_wgmma=True, has_async_copy=True, max_int_to_float=3, max_registers=128
+)
+LAX = KernelCase(name="a.b", launch=LAUNCH)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.kernels.library import TWINS
 from model_runtime.kernels.mla_schedule import make_plan
 from model_runtime.model import K25Model, load_model
-from model_runtime.model.batch import AttentionPlan
+from model_runtime.model.batch import StepAttention
 from model_runtime.ops import CuSeqlens, DenseExperts, RouteOptions, find_ops
 
 BOUNDS = [0, 2, 5]
@@ -97,7 +97,7 @@ def test_a_decode_step_is_one_graph(tmp_path: Path) -> None:
 
     def step(embeds: Tensor, cache: Tensor) -> Tensor:
         rotations = model.rope(torch.tensor([2, 6, 0]))
-        plan = AttentionPlan(rotations=rotations, slot_mapping=slots, num_decodes=3, decode=decode, prefills=())
+        plan = StepAttention(rotations=rotations, slot_mapping=slots, num_decodes=3, decode=decode, prefills=())
         return model.logits(model.run_layers(embeds, plan, cache))
 
     cache = torch.randn(model.make_cache(4, 4).shape)

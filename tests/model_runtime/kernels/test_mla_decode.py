@@ -11,7 +11,7 @@ from torch import Tensor
 from model_runtime.kernels import mla_decode as kernels
 from model_runtime.kernels import mla_schedule
 from model_runtime.kernels.launch import LaunchError, run
-from model_runtime.kernels.mla_schedule import AttentionPlan, make_plan
+from model_runtime.kernels.mla_schedule import KernelSchedule, make_plan
 from model_runtime.kernels.tiles import Tile
 from model_runtime.ops.reference import attention as reference
 from tests.model_runtime.kernels.tools import assert_guards, guarded, poisoned, relative_error
@@ -50,7 +50,7 @@ class Paged:
 
 
 def decode(
-    q: Tensor, paged: Paged, plan: AttentionPlan | None = None, tile: Tile = NARROW, value_dim: int = VALUE_DIM
+    q: Tensor, paged: Paged, plan: KernelSchedule | None = None, tile: Tile = NARROW, value_dim: int = VALUE_DIM
 ) -> Tensor:
     """Into poisoned memory."""
     plan = plan or make_plan(paged.tables, paged.lens)
@@ -195,7 +195,7 @@ def test_a_plan_that_lasts() -> None:
         (lambda q, cache, plan: (q, cache, replace(plan, queries_per_item=5)), "a tile of 16 rows and 16 keys for 5"),
     ],
 )
-def test_what_does_not_fit_is_told(change: Callable[..., tuple[Tensor, Tensor, AttentionPlan]], text: str) -> None:
+def test_what_does_not_fit_is_told(change: Callable[..., tuple[Tensor, Tensor, KernelSchedule]], text: str) -> None:
     paged = Paged([3, 9], 8)
     q, cache, plan = change(paged.queries(4), paged.cache, make_plan(paged.tables, paged.lens))
     with pytest.raises(LaunchError, match=text):

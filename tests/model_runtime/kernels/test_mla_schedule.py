@@ -11,7 +11,7 @@ from model_runtime.kernels.mla_schedule import (
     GRAIN,
     LEAST,
     NUM_PROGRAMS,
-    Span,
+    QuerySpan,
     count_multiprocessors,
     cut,
     decode_spans,
@@ -66,7 +66,7 @@ def test_as_many_pieces_as_fill_the_chip(lens: list[int], pieces: list[int]) -> 
 @pytest.mark.parametrize("num_queries", [2, 8, GRAIN])
 def test_each_of_several_queries_sees_a_key_of_the_last_piece(num_queries: int) -> None:
     for num_keys in range(num_queries, 40 * GRAIN, 7):
-        items, _ = cut([Span(0, num_queries, 0, num_keys)], NUM_PROGRAMS)
+        items, _ = cut([QuerySpan(0, num_queries, 0, num_keys)], NUM_PROGRAMS)
         first_query_sees = num_keys - num_queries + 1
         assert all(item[3] < first_query_sees for item in items)
 
@@ -97,7 +97,7 @@ def test_a_plan_for_one_step() -> None:
 
 
 def test_a_plan_without_block_tables() -> None:
-    plan = plan_spans([Span(0, 3, 0, 10), Span(3, 2, 10, 400)], torch.device("cpu"), 1)
+    plan = plan_spans([QuerySpan(0, 3, 0, 10), QuerySpan(3, 2, 10, 400)], torch.device("cpu"), 1)
     assert plan.block_tables is None
     assert plan.queries_per_item == 3
     assert plan.items.tolist() == [[3, 2, 10, 0, 400, 400, -1, 0], [0, 3, 0, 0, 10, 10, -1, 0]]
@@ -124,9 +124,9 @@ def test_a_plan_that_lasts_is_rewritten_in_place() -> None:
 def test_no_room(rows: int, columns: int) -> None:
     plan = make_plan(TABLES, [4, 300, 9], max_seqs=5)
     tables = torch.zeros(rows, columns, dtype=torch.int32)
-    with pytest.raises(LaunchError, match=rf"{rows} sequences .* room for \(5, 4\); make a larger plan"):
+    with pytest.raises(LaunchError, match=rf"{rows} sequences .* space for \(5, 4\); make a larger plan"):
         plan.update(tables, [1] * rows)
-    with pytest.raises(LaunchError, match="room for no block tables"):
+    with pytest.raises(LaunchError, match="space for no block tables"):
         plan_spans([], torch.device("cpu")).update(tables, [1] * rows)
 
 

@@ -189,7 +189,7 @@ def test_writing_changes_only_its_lines(own_table: Path) -> None:
 
 def test_a_broken_table_is_not_written(own_table: Path) -> None:
     own_table.write_text("[")
-    with pytest.raises(ConfigError, match="no table of tiles"):
+    with pytest.raises(ConfigError, match="not a table of tiles"):
         table.write_lines(own_table, [])
     assert own_table.read_text() == "["
 

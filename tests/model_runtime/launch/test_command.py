@@ -96,7 +96,7 @@ def test_every_argument_that_is_set_here_is_owned() -> None:
         (("--seed", "3", "--api-key", "sekrit"), "use --api-key-env"),
         (("--api-key=sekrit",), "use --api-key-env"),
         (("--tool-call-parser", "hermes"), "K2.5 needs kimi_k2"),
-        (("seed", "3"), "no argument of vLLM"),
+        (("seed", "3"), "not an argument of vLLM"),
     ],
 )
 def test_what_the_command_says_itself_cannot_be_said_again(extra: tuple[str, ...], advice: str) -> None:
@@ -172,7 +172,7 @@ def test_settings_are_typed() -> None:
         ("blok_size=3", "did you mean 'block_size'"),
         ("block_size=many", "--set block_size=many"),
         ("kernels=fast", "'auto', 'torch' or 'triton'"),
-        ("extra=x", "there is no such setting"),
+        ("extra=x", "has no such setting"),
     ],
 )
 def test_settings_that_are_wrong_are_told(setting: str, text: str) -> None:
@@ -227,7 +227,7 @@ def test_the_program_is_found_and_asked_for_its_version(tmp_path: Path) -> None:
     make_program(program, "#!/bin/sh\nexit 1")
     assert read_version(program) is None
     for missing in (str(tmp_path / "nothing"), "no-such-program-of-any-name"):
-        with pytest.raises(RuntimeFault, match="is no program that can be run"):
+        with pytest.raises(RuntimeFault, match="is not an executable program"):
             find_vllm(missing)
 
 

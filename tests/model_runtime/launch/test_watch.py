@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from model_runtime.errors import EngineDead, RuntimeFault
-from model_runtime.launch.watch import Progress, WatchOptions, check_port, run_vllm
+from model_runtime.launch.watch import LoadingProgress, WatchOptions, check_port, run_vllm
 from tests.free_port import find_free_port
 
 FAKE = Path(__file__).with_name("fake_vllm.py")
@@ -151,7 +151,10 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
 
 
 def test_progress_is_one_line_for_each_tenth() -> None:
-    progress, bar = Progress(), "Loading safetensors checkpoint shards: {0}% Completed | {1}/64 [00:10<00:20, 1.0it/s]"
+    progress, bar = (
+        LoadingProgress(),
+        "Loading safetensors checkpoint shards: {0}% Completed | {1}/64 [00:10<00:20, 1.0it/s]",
+    )
     shown = [progress.show(bar.format(percent, percent * 64 // 100)) for percent in (0, 5, 9, 10, 11, 100)]
     assert shown == [
         "loading weights: 0 of 64 shards (0 %)",

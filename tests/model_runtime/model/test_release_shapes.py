@@ -11,7 +11,7 @@ from model_runtime.config import K25Config, QuantizationConfig, TextConfig
 from model_runtime.model import K25Model
 from model_runtime.ops import find_ops
 from model_runtime.parallel.comm import OneRank
-from model_runtime.placement import Placement
+from model_runtime.placement import ModelPlacement
 from tests.model_runtime.model.drive import Drive, make_ids
 
 TEXT = TextConfig(vocab_size=1024, num_hidden_layers=1, n_routed_experts=8, num_experts_per_tok=2)
@@ -48,7 +48,9 @@ def test_one_layer(kind: str) -> None:
     """Finite, and decoding goes on where the prompt ended: the forms of attention differ by bf16's rounding only."""
     text = replace(TEXT, first_k_dense_replace=int(kind == "dense layer"))
     config = K25Config(text=text, quantization=QuantizationConfig() if kind == "INT4 experts" else None)
-    place = Placement(device=torch.device("cpu"), dtype=torch.bfloat16, comm=OneRank(), ops=find_ops("cpu", "torch"))
+    place = ModelPlacement(
+        device=torch.device("cpu"), dtype=torch.bfloat16, comm=OneRank(), ops=find_ops("cpu", "torch")
+    )
     torch.manual_seed(0)
     model = K25Model(config, RandomSource(config), place)
     ids = make_ids(12, vocab_size=text.vocab_size)

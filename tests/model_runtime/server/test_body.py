@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field, model_validator
 from starlette.requests import Request
 
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.server.body import ClientGoneError, ignored_fields, parse_body, read_body
 from model_runtime.server.schemas import OpenModel, StrictModel
 
@@ -46,8 +46,8 @@ class Noting(OpenModel):
         return value
 
 
-def refusal(raw: bytes) -> RequestError:
-    with pytest.raises(RequestError) as caught:
+def refusal(raw: bytes) -> InvalidRequestError:
+    with pytest.raises(InvalidRequestError) as caught:
         parse_body(raw, Asked)
     assert "\n" not in str(caught.value)
     return caught.value
@@ -153,7 +153,7 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 
 async def test_a_body_that_does_not_arrive_is_a_408() -> None:
     part = {"type": "http.request", "body": b'{"name":', "more_body": True}
-    with pytest.raises(RequestError, match=r"did not arrive within 0.01 s") as caught:
+    with pytest.raises(InvalidRequestError, match=r"did not arrive within 0.01 s") as caught:
         await read_body(request_of(part), Asked, timeout_s=0.01)
     assert (caught.value.status, caught.value.code) == (408, "request_timeout")
 

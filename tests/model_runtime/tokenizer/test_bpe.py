@@ -41,8 +41,8 @@ def test_a_missing_file(tmp_path):
         (b"Y!I= 256", "257: expected a token in base64, a space and its rank, found 'Y!I= 256'"),
         (b"YWI 256", "257: expected a token in base64, a space and its rank, found 'YWI 256'"),
         (b"YWI= 256 1", "257: expected a token in base64, a space and its rank, found 'YWI= 256 1'"),
-        (b"YWI= 255", "257: b'ab' with rank 255 stands twice, or its rank does"),
-        (b"YQ== 256", "257: b'a' with rank 256 stands twice, or its rank does"),
+        (b"YWI= 255", "257: b'ab' with rank 255 occurs twice, or its rank does"),
+        (b"YQ== 256", "257: b'a' with rank 256 occurs twice, or its rank does"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, told):

@@ -109,8 +109,8 @@ def test_ids_shifted_by_a_conversion_are_told_as_such(tmp_path):
         ({163586: "<|im_stop|>"}, "has '<|im_stop|>' as id 163586, which is <|im_end|>"),
         ({163840: "<|new|>"}, "has '<|new|>' as id 163840, which is no control token"),
         ({12: "<|new|>"}, "has '<|new|>' as id 12, which is no control token"),
-        ({163620: "<|new|>", 163621: "<|new|>"}, "gives a text to two ids, or one that is no text"),
-        ({163620: 5}, "gives a text to two ids, or one that is no text"),
+        ({163620: "<|new|>", 163621: "<|new|>"}, "gives a text to two ids, or one that is not text"),
+        ({163620: 5}, "gives a text to two ids, or one that is not text"),
     ],
 )
 def test_other_contradictions(tmp_path, texts, told):

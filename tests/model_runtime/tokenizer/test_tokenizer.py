@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.checkpoint.tiny import tiny_ranks
-from model_runtime.errors import ConfigError, RequestError
+from model_runtime.errors import ConfigError, InvalidRequestError
 from model_runtime.tokenizer import SpecialTokens, TokenBudget, Tokenizer, load_tokenizer
 from model_runtime.tokenizer.special import SLOT_OF
 from model_runtime.tokenizer.tokenizer import MAX_CHARS, PATTERN
@@ -96,7 +96,7 @@ def test_bytes_of_tokens(tokenizer):
 
 @pytest.mark.parametrize("token_id", [-1, 1280, 163605])
 def test_ids_that_are_none(tokenizer, token_id):
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         tokenizer.decode([1, token_id])
     assert str(caught.value) == f"there is no token {token_id}: ids go from 0 to 1279"
 
@@ -174,7 +174,7 @@ def test_no_token_is_longer_than_the_longest(tokenizer: Tokenizer) -> None:
 def test_what_cannot_fit_is_refused_unread(counted, encode) -> None:
     tokenizer, encoding = counted
     longest = max(tokenizer.max_token_bytes, *map(len, tokenizer.special.ids))
-    with pytest.raises(RequestError, match="more than 1000 tokens") as caught:
+    with pytest.raises(InvalidRequestError, match="more than 1000 tokens") as caught:
         encode(tokenizer, "a" * (1000 * longest + 1), TokenBudget(1000))
     assert caught.value.code == "context_length_exceeded"
     assert encoding.num_chars == 0
@@ -184,7 +184,7 @@ def test_what_cannot_fit_is_refused_unread(counted, encode) -> None:
 def test_the_rest_is_not_read_once_the_tokens_are_too_many(counted, encode) -> None:
     tokenizer, encoding = counted
     most = 20 * MAX_CHARS // tokenizer.max_token_bytes
-    with pytest.raises(RequestError, match=f"more than {most} tokens"):
+    with pytest.raises(InvalidRequestError, match=f"more than {most} tokens"):
         encode(tokenizer, "1 x!" * (MAX_CHARS * 4), TokenBudget(most))
     assert encoding.num_chars <= 2 * MAX_CHARS
 
@@ -193,8 +193,8 @@ def test_texts_of_one_prompt_share_its_tokens(tokenizer: Tokenizer) -> None:
     num_tokens = len(tokenizer.encode("Hello there"))
     budget = TokenBudget(2 * num_tokens)
     assert tokenizer.encode("Hello there", budget) == tokenizer.encode("Hello there", budget)
-    with pytest.raises(RequestError):
+    with pytest.raises(InvalidRequestError):
         tokenizer.encode("Hello there", budget)  # which it has seen before
     assert len(tokenizer.encode_with_special("<|im_end|>a", TokenBudget(2))) == 2
-    with pytest.raises(RequestError):
+    with pytest.raises(InvalidRequestError):
         tokenizer.encode_with_special("<|im_end|>" * 3, TokenBudget(2))

@@ -11,13 +11,13 @@ from model_runtime.training.attention import find_scores
 from model_runtime.training.batch import Example, make_batch, run
 from model_runtime.training.lessons import (
     IGNORED,
+    AttentionTarget,
     Lesson,
-    Look,
-    Number,
-    Part,
+    NumberLabel,
+    PatchAttentionTarget,
     PatchLetters,
-    PatchLook,
-    Word,
+    RequestPart,
+    WordLabel,
     make_targets,
 )
 from model_runtime.training.loss_weights import LossWeights
@@ -45,22 +45,22 @@ def make_lessons(pad: int) -> list[Lesson]:
     first = Lesson(
         example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
         spoken=(2, 1),
-        numbers=((Number(place=3, value=40.2, look_at=4),), ()),
+        numbers=((NumberLabel(place=3, value=40.2, look_at=4),), ()),
         choices=((2,), ()),
         copies=((), (1, 2)),
-        looks=((), (Look(place=2, at=9, head=2),)),
-        names=((Word(place=1, letters=(5, 6, 7)), Word(place=2, letters=(6, 5))), ()),
-        sought=((Word(place=2, letters=(5, 6, 7)),), (Word(place=0, letters=(8,)),)),
-        seeks=((), (Look(place=2, at=8, head=0),)),
-        parts=((Part(place=1, number=0), Part(place=3, number=2)), (Part(place=0, number=1),)),
+        looks=((), (AttentionTarget(place=2, at=9, head=2),)),
+        names=((WordLabel(place=1, letters=(5, 6, 7)), WordLabel(place=2, letters=(6, 5))), ()),
+        sought=((WordLabel(place=2, letters=(5, 6, 7)),), (WordLabel(place=0, letters=(8,)),)),
+        seeks=((), (AttentionTarget(place=2, at=8, head=0),)),
+        parts=((RequestPart(place=1, number=0), RequestPart(place=3, number=2)), (RequestPart(place=0, number=1),)),
         letters=PatchLetters(classes=classes, orders=orders),
         words=(
-            Word(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
-            Word(place=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
+            WordLabel(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
+            WordLabel(place=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
         ),
-        patch_looks=(PatchLook(place=8, at=9, head=1),),
-        reaches=(PatchLook(place=14, at=2, head=0),),
-        marks=(PatchLook(place=15, at=6, head=1),),
+        patch_looks=(PatchAttentionTarget(place=8, at=9, head=1),),
+        reaches=(PatchAttentionTarget(place=14, at=2, head=0),),
+        marks=(PatchAttentionTarget(place=15, at=6, head=1),),
     )
     return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
 
@@ -68,7 +68,7 @@ def make_lessons(pad: int) -> list[Lesson]:
 def make_pointing_lessons(pad: int) -> list[Lesson]:
     """The same, the first of which says both numbers of a point."""
     lessons = make_lessons(pad)
-    numbers = (Number(place=2, value=40.2, look_at=4), Number(place=3, value=7.0, look_at=5, axis=1))
+    numbers = (NumberLabel(place=2, value=40.2, look_at=4), NumberLabel(place=3, value=7.0, look_at=5, axis=1))
     lessons[0] = replace(lessons[0], numbers=(numbers, ()))
     return lessons
 
@@ -222,15 +222,15 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     )
     bells = make_bells(torch.tensor([0.25, 0.5, 0.25, 0.5, 0.75, 0.1, 0.75, 0.1]) * 32 - 0.5, 32, 1.0)
     aims = losses.heads.aim(rows).view(8, 32).log_softmax(-1)  # a label counts as much as all names that are clicked
-    assert parts["aim"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
+    assert parts["click_point"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks, block=losses._patches.gathering).tolist()
-    assert parts["gather"] == pytest.approx(-share, rel=1e-5)
+    assert parts["read_word_attn"] == pytest.approx(-share, rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches, block=losses._patches.reaching).tolist()
-    assert parts["reach"] == pytest.approx(-share, rel=1e-5)
+    assert parts["target_attn"] == pytest.approx(-share, rel=1e-5)
     (share,) = losses._patches.find_log_shares([IMAGE], targets.marks, block=losses._patches.reaching).tolist()
-    assert parts["mark"] == pytest.approx(-share, rel=1e-5)
+    assert parts["state_attn"] == pytest.approx(-share, rel=1e-5)
     state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
     assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)
     words = losses.heads.word(seen.images[0][[3, 0]]).view(2, 4, 27).log_softmax(-1)
@@ -242,11 +242,13 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     scores = losses.heads.query(seen.hidden[12]) @ losses.heads.key(seen.hidden[1:7]).T / 8
     assert parts["pointer"] == pytest.approx(-scores.log_softmax(-1)[3].item(), rel=1e-5)
     of_parts = losses.heads.part(losses._inputs.of_layer[0].x[[11, 13, 14]]).log_softmax(-1)
-    assert parts["part"] == pytest.approx(-(of_parts[0, 0] + of_parts[1, 2] + of_parts[2, 1]).item() / 3, rel=1e-5)
+    assert parts["part_id"] == pytest.approx(-(of_parts[0, 0] + of_parts[1, 2] + of_parts[2, 1]).item() / 3, rel=1e-5)
     scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([15]))
-    assert parts["seek"] == pytest.approx(-scores[0, :2].log_softmax(-1)[:, 8].mean().item(), rel=1e-5)
+    assert parts["name_query_attn"] == pytest.approx(-scores[0, :2].log_softmax(-1)[:, 8].mean().item(), rel=1e-5)
     scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([12]))
-    assert parts["spell"] == pytest.approx(-scores[0, 0].log_softmax(-1)[9].item(), rel=1e-5)  # one token back
+    assert parts["char_position_attn"] == pytest.approx(
+        -scores[0, 0].log_softmax(-1)[9].item(), rel=1e-5
+    )  # one token back
     assert 0 < parts["attention"] < 20
     assert losses.total({name: torch.tensor(value) for name, value in parts.items()}).item() == pytest.approx(
         sum(parts.values())
@@ -292,7 +294,7 @@ def test_bells() -> None:
 
 def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
     lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), spoken=(3,), numbers=((),))
-    with pytest.raises(ValueError, match="a branch of 2 tokens speaks from token 3 on"):
+    with pytest.raises(ValueError, match="a branch of 2 tokens has 3 as first predicted token"):
         make_targets([lesson], make_batch([lesson.example], 9))
 
 

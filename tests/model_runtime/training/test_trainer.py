@@ -8,7 +8,7 @@ import torch
 from model_runtime.errors import CheckpointError
 from model_runtime.model import load_model
 from model_runtime.training.batch import Example
-from model_runtime.training.lessons import Lesson, Number, Word
+from model_runtime.training.lessons import Lesson, NumberLabel, WordLabel
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
@@ -41,9 +41,14 @@ def make_lessons(rng: random.Random, pad: int, count: int = 3) -> list[Lesson]:
             branches=((10, 11, 100 + 20 * kind, 12),),
             images=(make_item(1, 4, 6, seed=kind),),
         )
-        number = Number(place=2, value=20 * kind + 0.5, look_at=1 + kind)
+        number = NumberLabel(place=2, value=20 * kind + 0.5, look_at=1 + kind)
         lessons.append(
-            Lesson(example=example, spoken=(1,), numbers=((number,),), words=(Word(place=2, letters=(kind, kind + 1)),))
+            Lesson(
+                example=example,
+                spoken=(1,),
+                numbers=((number,),),
+                words=(WordLabel(place=2, letters=(kind, kind + 1)),),
+            )
         )
     return lessons
 

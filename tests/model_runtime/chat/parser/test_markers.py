@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_runtime.chat.parser import starts_in_reasoning
-from model_runtime.chat.parser.events import MARKER_OF_TOKEN, TEXT_MARKERS, Marker, MarkerScanner, markers_by_id
+from model_runtime.chat.parser.events import MARKER_OF_TOKEN, TEXT_MARKERS, MarkerKind, MarkerScanner, markers_by_id
 from model_runtime.tokenizer import SpecialTokens
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import SPECIAL, WILD, cut
@@ -32,14 +32,14 @@ def test_the_last_think_marker_decides(token_ids, expected):
 
 def test_ids_of_the_release():
     assert markers_by_id(SpecialTokens()) == {
-        163_586: Marker.MESSAGE_END,
-        163_595: Marker.SECTION_BEGIN,
-        163_596: Marker.SECTION_END,
-        163_597: Marker.CALL_BEGIN,
-        163_598: Marker.ARGUMENT_BEGIN,
-        163_599: Marker.CALL_END,
-        163_606: Marker.THINK_BEGIN,
-        163_607: Marker.THINK_END,
+        163_586: MarkerKind.MESSAGE_END,
+        163_595: MarkerKind.SECTION_BEGIN,
+        163_596: MarkerKind.SECTION_END,
+        163_597: MarkerKind.CALL_BEGIN,
+        163_598: MarkerKind.ARGUMENT_BEGIN,
+        163_599: MarkerKind.CALL_END,
+        163_606: MarkerKind.THINK_BEGIN,
+        163_607: MarkerKind.THINK_END,
     }
 
 
@@ -83,5 +83,5 @@ def test_only_the_beginning_of_a_marker_waits():
         [("<|tool_call_x", None)],
         [],
         [("</", None)],
-        [("</think>", Marker.THINK_END), ("c", None)],
+        [("</think>", MarkerKind.THINK_END), ("c", None)],
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_runtime.chat.parser import ParsedCall, ParsedReply, ParserOptions, Problem, Summary, parse_reply
+from model_runtime.chat.parser import ParsedCall, ParsedReply, ParserOptions, Problem, ReplySummary, parse_reply
 from tests.model_runtime.chat.parser.replies import (
     ARGS,
     BEGIN,
@@ -30,7 +30,7 @@ P = Problem
 
 
 def reply(reasoning=None, content=None, *calls, problems=(), is_truncated=False):
-    summary = Summary(is_truncated=is_truncated, problems=tuple(problems))
+    summary = ReplySummary(is_truncated=is_truncated, problems=tuple(problems))
     return ParsedReply(reasoning=reasoning, content=content, tool_calls=calls, summary=summary)
 
 

@@ -12,7 +12,7 @@ import torch
 
 from model_runtime.engine.grammar import MAX_CACHED, GrammarEngine, Matcher, apply_grammars, to_logits
 from model_runtime.engine.sampling import GrammarSpec
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 from tests.fuzz.settings import bounded_time
 from tests.model_runtime.engine.grammar.sampled import make_states, sample_outputs
@@ -115,7 +115,7 @@ def test_blanks_between_values_come_to_an_end(tokenizer: Tokenizer, grammars: Gr
 
 
 REFUSED: dict[str, tuple[GrammarSpec, str]] = {
-    "no JSON": (GrammarSpec(kind="json_schema", text="{"), "is no JSON"),
+    "no JSON": (GrammarSpec(kind="json_schema", text="{"), "is not JSON"),
     "no object": (GrammarSpec(kind="json_schema", text="[]"), "of type list"),
     "unknown type": (json_spec({"type": "strin"}), "Invalid type: strin"),
     "unsupported": (json_spec({"not": {"type": "string"}}), 'Unimplemented keys: ["not"]'),
@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[GrammarSpec, str]] = {
 
 @pytest.mark.parametrize(("spec", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_met_is_refused(grammars: GrammarEngine, spec: GrammarSpec, reason: str) -> None:
-    with pytest.raises(RequestError) as raised:
+    with pytest.raises(InvalidRequestError) as raised:
         grammars.compile(spec)
     assert reason in str(raised.value)
     assert raised.value.param == "response_format"
@@ -175,7 +175,7 @@ HOSTILE: dict[str, Callable[[], GrammarSpec]] = {
 @pytest.mark.parametrize("make_spec", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_grammar_is_refused_soon(grammars: GrammarEngine, make_spec: Callable[[], GrammarSpec]) -> None:
     spec = make_spec()
-    with bounded_time(8), pytest.raises(RequestError):
+    with bounded_time(8), pytest.raises(InvalidRequestError):
         grammars.compile(spec)
 
 

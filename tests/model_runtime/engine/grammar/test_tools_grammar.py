@@ -9,7 +9,7 @@ import pytest
 
 from model_runtime.engine.grammar import MAX_CALLS, GrammarEngine, make_tools_grammar
 from model_runtime.engine.sampling import GrammarSpec
-from model_runtime.errors import RequestError
+from model_runtime.errors import InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 from tests.fuzz.settings import bounded_time
 from tests.model_runtime.engine.grammar.sampled import make_states, sample_outputs
@@ -166,7 +166,7 @@ def test_a_loose_tool_may_use_what_the_grammar_does_not_know(tokenizer: Tokenize
     ],
 )
 def test_what_cannot_be_called_is_refused(tools: list[dict[str, Any]], tool_choice: str, param: str) -> None:
-    with pytest.raises(RequestError) as raised:
+    with pytest.raises(InvalidRequestError) as raised:
         make_tools_grammar(tools, tool_choice=tool_choice, parallel=True, first_index=0)
     assert raised.value.param == param
 
@@ -196,5 +196,5 @@ def test_a_thousand_tools_with_one_schema(tokenizer: Tokenizer, grammars: Gramma
 
 def test_too_many_tools_with_schemas_of_their_own_are_refused() -> None:
     tools = [make_tool(f"tool_{i}", CLICK | {"title": str(i)}) for i in range(10_000)]
-    with bounded_time(8), pytest.raises(RequestError, match="there are 10000 tools with schemas of their own"):
+    with bounded_time(8), pytest.raises(InvalidRequestError, match="there are 10000 tools with schemas of their own"):
         make_tools_grammar(tools, tool_choice="required", parallel=True, first_index=0)

@@ -12,7 +12,7 @@ from model_runtime.engine.contract import EngineRequest, TokenLogprob
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
-from model_runtime.engine.sampling.state import WRITABLE, SamplingState, TokenCounts, find_banned_ids, make_state
+from model_runtime.engine.sampling.state import WRITABLE, OutputTokenCounts, SamplingState, find_banned_ids, make_state
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 from tests.model_runtime.engine.sampling.test_draw import FILTERS, Filters, reference
@@ -178,7 +178,7 @@ def test_processed_logprobs_are_those_of_the_drawn_distribution(filters: Filters
         logprobs=20,
         logprobs_mode="processed_logprobs",
     )
-    state.counts = TokenCounts()
+    state.counts = OutputTokenCounts()
     for token_id in (40, 40, 41):
         state.counts.add(token_id)
     exact = logits[0].double().numpy().copy()

@@ -34,15 +34,15 @@ def build_report(count: int, title: str, author: str) -> bool:
 
 def refused_chapters(count: int) -> dict[int, str]:
     """Return the typesetting errors of chapters, each built alone, by number."""
-    found = {}
+    refused = {}
     for number in range(1, count + 1):
-        one = _read_chapter(number)
+        chapter = _read_chapter(number)
         try:
-            write_pdf(one, Path(".alone.pdf"), contents=False)
-            write_docx(one, Path(".alone.docx"), contents=False)
+            write_pdf(chapter, Path(".alone.pdf"), contents=False)
+            write_docx(chapter, Path(".alone.docx"), contents=False)
         except OfficeError as error:
-            found[number] = str(error)
-    return found
+            refused[number] = str(error)
+    return refused
 
 
 def _read_chapter(number: int) -> Manuscript:
@@ -53,14 +53,14 @@ def _read_chapter(number: int) -> Manuscript:
 
 
 def show_chapter() -> str:
-    """Return the faults of `chapter.md` or its counts, and display its pages."""
-    from apps.office.chapters import CHAPTER, WORKS, chapter_faults
+    """Return the errors of `chapter.md` or its counts, and display its pages."""
+    from apps.office.chapters import CHAPTER, WORKS, find_chapter_errors
 
     text = Path(CHAPTER).read_text("utf-8")
     works = Path(WORKS).read_text("utf-8") if Path(WORKS).is_file() else ""
-    faults = chapter_faults(text, works, Path())
-    if faults:
-        return "\n".join(f"error: {one}" for one in faults)
+    errors = find_chapter_errors(text, works, Path())
+    if errors:
+        return "\n".join(f"error: {error}" for error in errors)
     write_docx(Manuscript(text=text, bibliography=works), Path(".chapter.docx"), contents=False)
     return "\n".join(("nothing is missing", show_check(".chapter.docx")))
 
@@ -74,7 +74,7 @@ def show_check(name: str, expect: Sequence[str] = ()) -> str:
     image = require("PIL.Image", "office")
     with tempfile.TemporaryDirectory(prefix="k25-show-") as scratch:
         report = check_file(Path(name), Path(scratch), expect)
-        for one in report.images[:_MAX_SHOWN]:
-            with image.open(Path(scratch) / one) as opened:
+        for image_name in report.images[:_MAX_SHOWN]:
+            with image.open(Path(scratch) / image_name) as opened:
                 display(opened.copy())  # type: ignore[no-untyped-call]
         return report.to_text()

@@ -7,11 +7,11 @@ from pathlib import Path
 import docx
 import pytest
 
-from apps.office.agent import OfficeOrder, OfficeResult
-from apps.office.chapters import CHAPTER, Chapter, chapter_faults, lay_out_chapter, merge_faults
+from apps.office.agent import OfficeRequest, OfficeResult
+from apps.office.chapters import CHAPTER, WrittenChapter, find_chapter_errors, find_merge_errors, write_chapter
 from apps.office.check.document import Sections
 from apps.office.check.findings import CheckReport
-from apps.office.long_report import MENDING, RevisionRounds, faults_by_chapter, left_over, make_long_document
+from apps.office.long_report import REVISIONS, RevisionRounds, errors_by_chapter, make_long_document, remaining_limits
 from apps.office.safe_xml import OfficeError
 from cua.config import Settings
 from cua.messages import Usage
@@ -26,12 +26,14 @@ RESULT = RunResult(
 )
 
 
-def chapter(number: int, text: str = "# Title", works: str = "", folder: Path = Path()) -> Chapter:
-    return Chapter(number=number, title="", text=text, works=works, folder=folder, task=f"t{number}", prompt="Write.")
+def chapter(number: int, text: str = "# Title", works: str = "", folder: Path = Path()) -> WrittenChapter:
+    return WrittenChapter(
+        number=number, title="", text=text, works=works, folder=folder, task=f"t{number}", prompt="Write."
+    )
 
 
-def order(*expect: str, rounds: int = 3, output: Path = Path("out")) -> OfficeOrder:
-    return OfficeOrder(instruction="A book", output=output, expect=expect, rounds=rounds)
+def order(*expect: str, rounds: int = 3, output: Path = Path("out")) -> OfficeRequest:
+    return OfficeRequest(instruction="A book", output=output, expect=expect, rounds=rounds)
 
 
 def report(**more: object) -> CheckReport:
@@ -48,20 +50,20 @@ def test_a_finding_goes_to_the_chapter_that_it_is_in() -> None:
     one.add("error", "broken-reference", "in the references", section=4)
     chapters = [chapter(n) for n in (1, 2, 5)]  # numbers as they were assigned
     made = OfficeResult(run=RESULT, reports=[one])
-    assert faults_by_chapter(made, order(), chapters) == {
+    assert errors_by_chapter(made, order(), chapters) == {
         2: [
             "report.pdf: error: page 7 is empty (page 7) [empty-page]",
             "report.pdf: warning: page 8 says 'TBD:' (page 8) [left-over]",
         ]
     }
     one.sections.append("A heading that no chapter begins with")
-    assert faults_by_chapter(made, order(), chapters) == {}
+    assert errors_by_chapter(made, order(), chapters) == {}
 
 
 def test_what_the_whole_lacks_is_shared_out() -> None:
     chapters = [chapter(1, "# A long one"), chapter(2, "# B"), chapter(3, "# C mid")]
     made = OfficeResult(run=RESULT, reports=[report(facts={"words": 800, "figures": 1, "pages": 12})])
-    found = faults_by_chapter(made, order("words>=1000", "figures>2", "pages<=10"), chapters)
+    found = errors_by_chapter(made, order("words>=1000", "figures>2", "pages<=10"), chapters)
     assert {number: [text.partition(": ")[2] for text in texts] for number, texts in found.items()} == {
         1: ["your share is 66 more words", "your share is 1 fewer pages, slides or printed pages"],
         2: ["your share is 67 more words", "your share is 1 more images in the text"],
@@ -71,7 +73,7 @@ def test_what_the_whole_lacks_is_shared_out() -> None:
             "your share is 1 fewer pages, slides or printed pages",
         ],
     }
-    assert faults_by_chapter(made, order("words>=800", "bookmarks>=9"), chapters) == {}  # no writer makes bookmarks
+    assert errors_by_chapter(made, order("words>=800", "bookmarks>=9"), chapters) == {}  # no writer makes bookmarks
 
 
 def test_keys_that_stand_for_two_works_are_told_to_the_later_writer() -> None:
@@ -80,16 +82,16 @@ def test_keys_that_stand_for_two_works_are_told_to_the_later_writer() -> None:
         chapter(2, works="@book{doe, title = {Sand}}"),
         chapter(3, "# C\n\n@fig:none", works="@book{doe, title={Water}}"),
     ]
-    found = merge_faults(chapters)
+    found = find_merge_errors(chapters)
     assert list(found) == [3]
     assert "'fig:none'" in found[3][0] and "another work in chapter 1" in found[3][1] and "Sand" in found[3][1]
 
 
 def test_one_heading_of_the_first_level() -> None:
     fine = "# A\n\n## B\n\n```\n# a comment\n```\n\n| a |\n|---|\n"
-    assert chapter_faults(fine, "", Path()) == []
+    assert find_chapter_errors(fine, "", Path()) == []
     for second in ("# C\n", "C\n===\n"):
-        assert "2 headings of the first level" in chapter_faults(fine + second, "", Path())[0]
+        assert "2 headings of the first level" in find_chapter_errors(fine + second, "", Path())[0]
 
 
 def test_images_keep_apart_when_a_chapter_is_laid_out(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_images_keep_apart_when_a_chapter_is_laid_out(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
     text = "![p](a/x.png){#fig:a} ![q](x.png) ![r](x_.png width=3) ![s](x-.png) ![again](a/x.png) ![gone](y.png)"
-    lay_out_chapter(chapter(1, text, folder=tmp_path), tmp_path / "new", prefix="new/")
+    write_chapter(chapter(1, text, folder=tmp_path), tmp_path / "new", prefix="new/")
     assert (tmp_path / "new" / CHAPTER).read_text() == (
         "![p](new/x.png){#fig:a} ![q](new/x-2.png) ![r](new/x-.png width=3) ![s](new/x--2.png) ![again](new/x.png) "
         "![gone](y.png)"
@@ -123,9 +125,9 @@ def test_sections_of_a_document(tmp_path: Path) -> None:
 
 def test_what_is_left_of_the_limits() -> None:
     settings = Settings(max_tokens=1500, max_time=60.0)
-    assert left_over(settings, RESULT) == {"max_tokens": 500, "max_time": 55.0}
+    assert remaining_limits(settings, RESULT) == {"max_tokens": 500, "max_time": 55.0}
     with pytest.raises(OfficeError, match=r"nothing is left of max_tokens \(1000\)"):
-        left_over(Settings(max_tokens=1000), RESULT)
+        remaining_limits(Settings(max_tokens=1000), RESULT)
 
 
 WRITE = """
@@ -177,7 +179,7 @@ async def test_only_the_writer_of_the_faulty_chapter_mends(tmp_path: Path, libre
     assert "Sand is dry" in text and "Water is wet" in text and "???" not in text
     (run_dir,) = (tmp_path / "runs").iterdir()
     (record,) = RevisionRounds(run_dir, {}).records
-    assert record.parent.name == MENDING
+    assert record.parent.name == REVISIONS
     (task,) = json.loads((record / "plan.json").read_text())
     assert task["prompt"].startswith("Chapter 2: Water\nWrite.\n") and task["writer"]["system_prompt"]
     assert "says '???'" in task["prompt"] and task["files"] == ["chapter.md", "works.bib"]
@@ -196,15 +198,15 @@ async def test_rounds_are_bounded_and_what_is_left_is_reported(tmp_path: Path, l
 @pytest.mark.slow
 async def test_a_round_that_broke_off_is_gone_on_with(tmp_path: Path, libreoffice: Path) -> None:
     broken = await make(tmp_path, script([line(FOUND, "", error="server down")]))
-    assert (broken.is_clean, broken.rounds) == (False, 1)  # nobody mended, so that no round was used up
-    assert broken.missing == ["a round of mending ended as failed: no writer could mend its chapter: server down"]
+    assert (broken.is_clean, broken.rounds) == (False, 1)  # no chapter was fixed: the round does not count
+    assert broken.missing == ["a revision round ended as failed: no writer fixed its chapter: server down"]
     (run_dir,) = (tmp_path / "runs").iterdir()
     made = await make(tmp_path, script(writer(FOUND, "Water", "Water is wet")), resume=run_dir)
     assert (made.is_clean, made.rounds) == (True, 2)
 
 
 def plans_in(tmp_path: Path) -> list[Path]:
-    return list(tmp_path.glob(f"runs/*/{MENDING}/*/plan.json"))
+    return list(tmp_path.glob(f"runs/*/{REVISIONS}/*/plan.json"))
 
 
 @pytest.mark.slow
