@@ -36,7 +36,9 @@ def build_command(
     output: Annotated[
         Path, Flag("--output", "-o", metavar="FOLDER", help="Folder of the site; rounds go to FOLDER-build.")
     ] = Path("site"),
-    wish: Annotated[str, Flag(metavar="TEXT", help="Further requirements for a model, in words.")] = "",
+    requirements: Annotated[
+        str, Flag("--wish", metavar="TEXT", help="Further requirements for a model, in words.")
+    ] = "",
     rounds: Annotated[int, Flag(metavar="NUMBER", min=0, max=99, help="Rounds after the draft.")] = 8,
     goal: Annotated[float, Flag(metavar="SCORE", min=0, max=1, help="Stop at this score.")] = 0.98,
     viewport: Annotated[
@@ -76,17 +78,17 @@ def build_command(
     project = _project_folder(output, framework, is_new=not resume)
 
     async def work() -> "tuple[Build, Exported | None]":
-        async def make_order() -> "BuildRequest":
+        async def make_request() -> "BuildRequest":
             from apps.video2web.inputs import parse_viewport
             from cua.config import load_settings
             from envs.domain_rules import DomainRules
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
-            return await _order(inputs or [], size, rules, goal=goal, max_rounds=rounds, wish=wish)
+            return await _make_request(inputs or [], size, rules, goal=goal, max_rounds=rounds, wish=requirements)
 
-        made = await _build(output, None if resume else make_order, chosen, switch)
-        return made, await _export_build(made, output, project) if project is not None else None
+        result = await _build(output, None if resume else make_request, chosen, switch)
+        return result, await _export_build(result, output, project) if project is not None else None
 
     result, exported = asyncio.run(switch.guarded(work()))
     report = str(result.folder / "report.html")
@@ -99,10 +101,10 @@ def build_command(
     terminal.echo(f"report: {report}", err=True)
     terminal.echo(str(output))
     if exported is not None:
-        _tell_exported(exported, result.score, "the plain site")
+        _print_exported(exported, result.score, "the plain site")
 
 
-async def _order(
+async def _make_request(
     inputs: list[str], viewport_px: tuple[int, int] | None, rules: "DomainRules", **more: Any
 ) -> "BuildRequest":
     from apps.video2web.inputs import take_inputs
@@ -115,7 +117,7 @@ async def _order(
     )
 
 
-async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _build(output: Path, make_request: Any, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -128,28 +130,28 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
     from cua.errors import ConfigError
 
     folder = BuildFolder(output.with_name(f"{output.name}-build"))
-    if make_order is None:
+    if make_request is None:
         if not folder.is_begun:
-            raise ConfigError(f"{folder.path} holds no build to go on with; leave --resume out to begin one")
-        order = await asyncio.to_thread(folder.order)
+            raise ConfigError(f"{folder.path} has no build to resume; leave out --resume to start one")
+        request = await asyncio.to_thread(folder.order)
         chosen = {**folder.facts().get("settings", {}), **chosen}
     else:
         for path in (output, folder.path):
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise ConfigError(
-                    f"{path} is there already; choose another folder with -o, or go on with its build by --resume"
+                    f"{path} already exists; choose another folder with -o, or resume its build with --resume"
                 )
-        order = await make_order()
+        request = await make_request()
         named = {name: chosen[name] for name in ("model", "base_url") if name in chosen}
         from cua.config import load_settings
 
-        folder.begin(order, {"settings": named, "author": load_settings(chosen).settings.model})
+        folder.begin(request, {"settings": named, "author": load_settings(chosen).settings.model})
 
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with SiteEvaluator() as judge:
-        author = make_author(judge, watch=watch, **{"model": None, **chosen})
+    async with SiteEvaluator() as evaluator:
+        author = make_author(evaluator, watch=watch, **{"model": None, **chosen})
         try:
-            result = await build(folder, order, author, judge, terminal.echo_err)
+            result = await build(folder, request, author, evaluator, terminal.echo_err)
         finally:
             await author.close()
     write_site(folder.site(result.best), output)
@@ -161,7 +163,7 @@ async def _build(output: Path, make_order: Any, chosen: dict[str, Any], switch: 
 def edit_command(
     given: typer.Context,
     site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site.")],
-    wish: Annotated[str, typer.Argument(metavar="CHANGE", help="Change in words.")],
+    change: Annotated[str, typer.Argument(metavar="CHANGE", help="Change in words.")],
     viewport: Annotated[str, Flag(metavar="WIDTHxHEIGHT", help="Size of the window in CSS pixels.")] = "1280x720",
     other: common.Other = None,
     model: common.Model = None,
@@ -184,14 +186,14 @@ def edit_command(
     from apps.cli.running import StopSwitch
 
     switch = StopSwitch(is_for_agent=False)
-    made = asyncio.run(switch.guarded(_edit(site, wish, viewport, chosen_settings(given), switch)))
-    terminal.echo(made.reason, err=True)
-    terminal.echo(f"report: {made.folder / 'report.html'}", err=True)
+    result = asyncio.run(switch.guarded(_edit(site, change, viewport, chosen_settings(given), switch)))
+    terminal.echo(result.reason, err=True)
+    terminal.echo(f"report: {result.folder / 'report.html'}", err=True)
     terminal.echo(str(site))
-    sys.exit(0 if made.is_goal_met else 1)
+    sys.exit(0 if result.is_goal_met else 1)
 
 
-async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _edit(site: Path, change: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -205,24 +207,24 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
     from cua.config import load_settings
     from cua.errors import ConfigError
 
-    if not wish.strip():
-        raise ConfigError('the wish is empty; expected a sentence such as "make the header sticky"')
+    if not change.strip():
+        raise ConfigError('the change is empty; expected a sentence such as "make the header sticky"')
     known = load_settings(chosen).settings
     if known.has_embedded_model:
-        raise ConfigError("a sentence needs a model that understands it; name one with --model, and its server")
+        raise ConfigError("the change needs a language model; name one with --model and its endpoint with --base-url")
     edits = site.with_name(f"{site.name}-edits")
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
     watch = Watch(listener=terminal_listener(), on_control=switch.connect)
-    async with SiteEvaluator() as judge:
-        author = ModelAuthor(judge, watch=watch, **{**chosen, "model": known.model})
+    async with SiteEvaluator() as evaluator:
+        author = ModelAuthor(evaluator, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
-            made = await edit_site(site, wish, folder, author, judge, viewport_px=size, say=terminal.echo_err)
+            result = await edit_site(site, change, folder, author, evaluator, viewport_px=size, say=terminal.echo_err)
         finally:
             await author.close()
-    await asyncio.to_thread(write_build_report, folder, made.reason)
-    return made
+    await asyncio.to_thread(write_build_report, folder, result.reason)
+    return result
 
 
 @app.command("export")
@@ -250,8 +252,8 @@ def export_command(
     check_npm()
     folder = output or site.with_name(f"{site.name}-vue")
     _check_free(folder)
-    made = run_cancelled_by_signals(_export(site, folder, size))
-    _tell_exported(made, 1.0, "the site")
+    result = run_cancelled_by_signals(_export(site, folder, size))
+    _print_exported(result, 1.0, "the site")
 
 
 async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Exported":
@@ -261,9 +263,9 @@ async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Ex
     from apps.video2web.vue.project import export_site
 
     files = read_site(site)
-    async with SiteEvaluator() as judge:
-        order, _ = await order_of_site(files, judge, viewport_px)
-        return await export_site(files, folder, order, judge)
+    async with SiteEvaluator() as evaluator:
+        request, _ = await order_of_site(files, evaluator, viewport_px)
+        return await export_site(files, folder, request, evaluator)
 
 
 def _project_folder(output: Path, framework: str, *, is_new: bool) -> Path | None:
@@ -287,10 +289,10 @@ def _check_free(folder: Path) -> None:
     from cua.errors import ConfigError
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already; choose another folder with -o")
+        raise ConfigError(f"{folder} already exists; choose another folder with -o")
 
 
-async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported":
+async def _export_build(result: "Build", output: Path, folder: Path) -> "Exported":
     """Export a built site as a Vue project, measured against the same order as the site."""
     import asyncio
 
@@ -300,9 +302,9 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
     from apps.video2web.vue.project import export_site
 
     terminal.echo(f"Vue project: {folder}; its packages come from npm", err=True)
-    order = await asyncio.to_thread(BuildFolder(made.folder).order)
-    async with SiteEvaluator() as judge:
-        return await export_site(read_site(output), folder, order, judge)
+    request = await asyncio.to_thread(BuildFolder(result.folder).order)
+    async with SiteEvaluator() as evaluator:
+        return await export_site(read_site(output), folder, request, evaluator)
 
 
 def _facts_of(exported: "Exported") -> dict[str, Any]:
@@ -311,13 +313,13 @@ def _facts_of(exported: "Exported") -> dict[str, Any]:
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
 
 
-def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
-    """Print the score of the built pages, and a warning if it is lower than `plain`, the score of `what`."""
+def _print_exported(exported: "Exported", plain: float, reference_name: str) -> None:
+    """Print the score of the built pages, and a warning if it is lower than `plain`, the score of `reference_name`."""
     terminal.echo(f"Vue build: score {exported.score:.4f}, {exported.num_components} components", err=True)
     if exported.score < plain - _MAX_LOSS:
         terminal.echo(
-            f"warning: the Vue build is unlike {what}, which has {plain:.4f}; what scripts and styles expect of a page "
-            "may not hold there",
+            f"warning: the Vue build differs from {reference_name}, whose score is {plain:.4f}; scripts and styles may "
+            "depend on its markup",
             err=True,
         )
     terminal.echo(str(exported.folder / "dist"))
@@ -346,9 +348,9 @@ async def _demo(output: Path, switch: Any) -> "Build":
     from apps.video2web.inputs import NO_RULES, find_demo
 
     source = find_demo()
-    terminal.echo(f"a site is built from {source.name}, a screen recording", err=True)
-    make_order = partial(_order, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
-    return await _build(output / "site", make_order, {"model": "literal"}, switch)
+    terminal.echo(f"building a site from the screen recording {source.name}", err=True)
+    make_request = partial(_make_request, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
+    return await _build(output / "site", make_request, {"model": "literal"}, switch)
 
 
 @app.command("score")
@@ -408,9 +410,9 @@ async def _score(
     else:
         pages, (width, height) = read_images([reference], size)
         page, window = pages[0], (width, min(height, pages[0].image.shape[0]))
-    async with SiteEvaluator() as judge:
-        ours = await judge.render(files, name, window)
-        violations = await judge.find_violations(files, name, window)
+    async with SiteEvaluator() as evaluator:
+        ours = await evaluator.render(files, name, window)
+        violations = await evaluator.find_violations(files, name, window)
     score = score_page(page, ours)
     beside: dict[str, Any] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
     beside["accessibility"] = None if violations is None else len(violations)

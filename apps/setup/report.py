@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 
 from envs.doctor import Level, Row
 
-__all__ = ["Level", "Report", "Row"]
+__all__ = ["Level", "Row", "SetupReport"]
 
 _ORDER: tuple[Level, ...] = ("ok", "warn", "fail")
 _MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SetupReport:
     """All rows, in the order of the checks."""
 
     rows: tuple[Row, ...]
