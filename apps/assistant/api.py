@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apps.assistant.assistant import Assistant
 from apps.assistant.errors import NotFoundError
 from apps.assistant.history import EXPORTS
-from apps.assistant.order import MODES, PRACTICE_INSTRUCTION, RunRequest
-from apps.assistant.person import INPUTS, PersonInput
+from apps.assistant.run_request import MODES, PRACTICE_INSTRUCTION, RunRequest
 from apps.assistant.saved_tasks import SavedTask
-from apps.assistant.session import Session
+from apps.assistant.session import AssistantSession
+from apps.assistant.user_input import INPUTS, UserInput
 from cua.config import FIELDS
 from cua.errors import ConfigError, CuaError
 from envs.errors import EnvError, require
@@ -33,13 +33,14 @@ EXTRA = "assistant"
 _BATCH_S = 0.08
 """Time within which updates are sent together."""
 _ALIVE_S = 15.0
+"""Interval of keep-alive messages; proxies close silent connections after 30 s or more."""
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Words(_Body):
+class Instruction(_Body):
     """Message of the user."""
 
     instruction: str = Field(min_length=1, max_length=200_000)
@@ -61,7 +62,7 @@ class ApprovalAnswer(_Body):
 class Inputs(_Body):
     """Inputs of the user on the image after a take-over."""
 
-    inputs: Annotated[list[PersonInput], Field(max_length=200)]
+    inputs: Annotated[list[UserInput], Field(max_length=200)]
 
 
 class Setting(_Body):
@@ -111,19 +112,19 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
     async def list_sessions() -> list[dict[str, Any]]:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
-    @router.post("/sessions", summary="Begin something in a new session", status_code=201)
-    async def begin(order: RunRequest) -> dict[str, Any]:
-        return (await assistant.send(order)).view()
+    @router.post("/sessions", summary="Start a run in a new session", status_code=201)
+    async def begin(request: RunRequest) -> dict[str, Any]:
+        return (await assistant.send(request)).view()
 
-    @router.get("/sessions/{session_id}", summary="How a session stands")
+    @router.get("/sessions/{session_id}", summary="State of a session")
     async def show(session_id: str) -> dict[str, Any]:
         return assistant.find(session_id).view()
 
-    @router.post("/sessions/{session_id}/orders", summary="Say something in a session: a redirect, or the next thing")
-    async def order_more(session_id: str, order: RunRequest) -> dict[str, Any]:
-        return (await assistant.send(order, session_id)).view()
+    @router.post("/sessions/{session_id}/orders", summary="Redirect the active run, or start the next run of a session")
+    async def order_more(session_id: str, request: RunRequest) -> dict[str, Any]:
+        return (await assistant.send(request, session_id)).view()
 
-    @router.delete("/sessions/{session_id}", summary="End a session and forget it; its runs stay")
+    @router.delete("/sessions/{session_id}", summary="Close and delete a session; its runs stay")
     async def discard(session_id: str) -> dict[str, Any]:
         await assistant.discard(session_id)
         return {}
@@ -136,16 +137,16 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:
     def add(path: str, do: str, summary: str) -> None:
         @router.post(f"/sessions/{{session_id}}/{path}", summary=summary, operation_id=do)
-        async def order(session_id: str) -> dict[str, Any]:
-            return await _do(assistant, session_id, {"do": do})
+        async def command(session_id: str) -> dict[str, Any]:
+            return await _run_command(assistant, session_id, {"do": do})
 
-    add("pause", "pause", "Hold the agent before its next action")
-    add("resume", "resume", "Let it go on; hands back what was taken over")
-    add("stop", "stop", "End the run at once")
-    add("take-over", "take_over", "Work on the screen yourself")
+    add("pause", "pause", "Pause the agent before its next action")
+    add("resume", "resume", "Resume the agent; ends a take-over")
+    add("stop", "stop", "Stop the run immediately")
+    add("take-over", "take_over", "Take over mouse and keyboard")
 
-    @router.post("/sessions/{session_id}/redirect", summary="Another instruction from the next step on")
-    async def redirect(session_id: str, words: Words) -> dict[str, Any]:
+    @router.post("/sessions/{session_id}/redirect", summary="Replace the instruction from the next step on")
+    async def redirect(session_id: str, words: Instruction) -> dict[str, Any]:
         assistant.find(session_id).redirect(words.instruction)
         return assistant.find(session_id).view()
 
@@ -154,15 +155,15 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
         assistant.find(session_id).answer(approval_id, given.answer)
         return {}
 
-    @router.post("/sessions/{session_id}/input", summary="Mouse and keyboard of a person who has taken over")
+    @router.post("/sessions/{session_id}/input", summary="Execute mouse and keyboard inputs after a take-over")
     async def act(session_id: str, given: Inputs) -> dict[str, Any]:
         return {"error": await assistant.find(session_id).act(given.inputs)}
 
 
-async def _do(assistant: Assistant, session_id: str, said: dict[str, Any]) -> dict[str, Any]:
+async def _run_command(assistant: Assistant, session_id: str, command: dict[str, Any]) -> dict[str, Any]:
     """Execute a command that a page may also send over its WebSocket."""
     session = assistant.find(session_id)
-    match said.get("do"):
+    match command.get("do"):
         case "pause":
             session.pause()
         case "resume":
@@ -172,14 +173,16 @@ async def _do(assistant: Assistant, session_id: str, said: dict[str, Any]) -> di
         case "take_over":
             await session.take_over()
         case "answer":
-            given = ApprovalAnswer.model_validate({"answer": said.get("answer")})
-            session.answer(str(said.get("approval")), given.answer)
+            given = ApprovalAnswer.model_validate({"answer": command.get("answer")})
+            session.answer(str(command.get("approval")), given.answer)
         case "input":
-            error = await session.act(INPUTS.validate_python(said.get("inputs")))
+            error = await session.act(INPUTS.validate_python(command.get("inputs")))
             if error:
                 raise CuaError(error)
         case other:
-            raise CuaError(f"there is nothing like {str(other)[:40]!r} to do")
+            raise CuaError(
+                f"unknown command {str(other)[:40]!r}; expected pause, resume, stop, take_over, answer or input"
+            )
     return session.view()
 
 
@@ -188,40 +191,40 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
     from starlette.responses import Response, StreamingResponse
     from starlette.websockets import WebSocket
 
-    @router.get("/sessions/{session_id}/events", summary="Server-sent events: `event` (what happened), `view`")
+    @router.get("/sessions/{session_id}/events", summary="Server-sent events: `event` (one event), `view` (the state)")
     async def events(session_id: str, request: Request, after: int = 0) -> Response:
         session = assistant.find(session_id)
         after = int(request.headers.get("last-event-id") or after)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(_sse(session, after), media_type="text/event-stream", headers=headers)
 
-    @router.get("/sessions/{session_id}/screen", summary="The newest image of the screen")
+    @router.get("/sessions/{session_id}/screen", summary="Newest image of the screen")
     async def screen(session_id: str) -> Response:
         frame = assistant.find(session_id).screen.frame
         if frame is None:
             raise NotFoundError("there is no image yet")
         return Response(frame.image, media_type=frame.media_type)
 
-    @router.get("/sessions/{session_id}/approvals/{approval_id}/crop", summary="The image around the click")
+    @router.get("/sessions/{session_id}/approvals/{approval_id}/crop", summary="Image around the click of a question")
     async def crop(session_id: str, approval_id: str) -> Response:
         approval = assistant.find(session_id).questions.open.get(approval_id)
         if approval is None or not approval.crop:
             raise NotFoundError("there is no such image (any more)")
         return Response(approval.crop, media_type="image/png")
 
-    @router.get("/sessions/{session_id}/images/{name}", summary="An image that a tool gave")
-    async def image(session_id: str, name: str) -> Response:
-        found = assistant.find(session_id).log.images.get(name)
-        if found is None:
+    @router.get("/sessions/{session_id}/images/{name}", summary="Image of a tool result")
+    async def tool_image(session_id: str, name: str) -> Response:
+        image = assistant.find(session_id).log.images.get(name)
+        if image is None:
             raise NotFoundError("there is no such image (any more)")
-        return Response(found[0], media_type=found[1])
+        return Response(image[0], media_type=image[1])
 
-    @router.get("/sessions/{session_id}/evidence/{mark}", summary="What a citation of a sub-agent's result rests on")
+    @router.get("/sessions/{session_id}/evidence/{mark}", summary="Result of a sub-agent that a citation refers to")
     async def evidence(session_id: str, mark: str) -> dict[str, str]:
-        found = assistant.find(session_id).log.evidence.get(mark)
-        if found is None:
+        result = assistant.find(session_id).log.evidence.get(mark)
+        if result is None:
             raise NotFoundError("there is no such result here (any more); the run's report has all")
-        return found
+        return result
 
     @router.websocket("/sessions/{session_id}/live")
     async def live(socket: WebSocket, session_id: str) -> None:
@@ -233,7 +236,7 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
         await _serve_live(assistant, session, socket)
 
 
-async def _sse(session: Session, after: int) -> AsyncIterator[str]:
+async def _sse(session: AssistantSession, after: int) -> AsyncIterator[str]:
     shown: dict[str, Any] = {}
     while True:
         version = session.log.version  # updates that arrive during sending must not be missed
@@ -245,22 +248,22 @@ async def _sse(session: Session, after: int) -> AsyncIterator[str]:
             shown = view
             yield f"event: view\ndata: {json.dumps(view, default=str)}\n\n"
         await asyncio.sleep(_BATCH_S)
-        if not await session.log.changed(_ALIVE_S, version):
+        if not await session.log.wait_for_change(_ALIVE_S, version):
             yield ": still here\n\n"
 
 
-async def _serve_live(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
+async def _serve_live(assistant: Assistant, session: AssistantSession, socket: "WebSocket") -> None:
     """Send events and images, receive commands, until either side closes the connection."""
     with session.screen.viewing():
-        out = asyncio.create_task(_send_news(session, socket))
-        into = asyncio.create_task(_take_orders(assistant, session, socket))
+        out = asyncio.create_task(_send_updates(session, socket))
+        into = asyncio.create_task(_receive_commands(assistant, session, socket))
         await asyncio.wait({out, into}, return_when=asyncio.FIRST_COMPLETED)
         for task in (out, into):
             task.cancel()
         await asyncio.gather(out, into, return_exceptions=True)
 
 
-async def _send_news(session: Session, socket: "WebSocket") -> None:
+async def _send_updates(session: AssistantSession, socket: "WebSocket") -> None:
     shown: dict[str, Any] = {}
     seq, frame_number = 0, 0
     while True:
@@ -274,22 +277,22 @@ async def _send_news(session: Session, socket: "WebSocket") -> None:
             frame_number = session.screen.frame_number
             await socket.send_bytes(session.screen.frame.image)
         await asyncio.sleep(_BATCH_S)
-        await session.log.changed(_ALIVE_S, version)
+        await session.log.wait_for_change(_ALIVE_S, version)
 
 
-async def _take_orders(assistant: Assistant, session: Session, socket: "WebSocket") -> None:
+async def _receive_commands(assistant: Assistant, session: AssistantSession, socket: "WebSocket") -> None:
     from starlette.websockets import WebSocketDisconnect
 
     with contextlib.suppress(WebSocketDisconnect):
         while True:
             text = await socket.receive_text()
             try:
-                said = json.loads(text)
-                await _do(assistant, session.id, said if isinstance(said, dict) else {})
+                command = json.loads(text)
+                await _run_command(assistant, session.id, command if isinstance(command, dict) else {})
             except (CuaError, EnvError) as error:
                 await socket.send_text(json.dumps({"error": str(error)}))
             except (ValueError, ValidationError):
-                await socket.send_text(json.dumps({"error": "that could not be understood"}))
+                await socket.send_text(json.dumps({"error": "not a command; expected a JSON object with `do`"}))
 
 
 def _add_files(router: "APIRouter", assistant: Assistant) -> None:
@@ -305,17 +308,17 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.get("/runs", summary="Recorded runs, newest first")
     async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[dict[str, Any]]:
-        return await asyncio.to_thread(assistant.history.listed, search, limit)
+        return await asyncio.to_thread(assistant.history.find_runs, search, limit)
 
     @router.get("/runs/{run_id}", summary="A run with its steps")
     async def show(run_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(assistant.history.details, run_id)
 
-    @router.get("/runs/{run_id}/thumbnail", summary="A small image of its end")
+    @router.get("/runs/{run_id}/thumbnail", summary="Thumbnail of the last screenshot")
     async def thumbnail(run_id: str) -> Response:
         return Response(await asyncio.to_thread(assistant.history.thumbnail, run_id), media_type="image/jpeg")
 
-    @router.get("/runs/{run_id}/steps/{step}/image", summary="The screenshot of a step; 0: the last one")
+    @router.get("/runs/{run_id}/steps/{step}/image", summary="Screenshot of a step; 0 for the last step")
     async def image(run_id: str, step: int) -> Response:
         return Response(await asyncio.to_thread(assistant.history.image, run_id, step), media_type="image/png")
 
@@ -327,11 +330,11 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
         headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": "sandbox"}
         return Response(data, media_type=media_type, headers=headers)
 
-    @router.post("/runs/{run_id}/resume", summary="Go on with a run", status_code=201)
+    @router.post("/runs/{run_id}/resume", summary="Resume a run", status_code=201)
     async def resume(run_id: str) -> dict[str, Any]:
         return assistant.resume(run_id).view()
 
-    @router.post("/runs/{run_id}/again", summary="Do its task once more", status_code=201)
+    @router.post("/runs/{run_id}/again", summary="Repeat the task of a run", status_code=201)
     async def again(run_id: str) -> dict[str, Any]:
         return (await assistant.again(run_id)).view()
 
@@ -342,7 +345,7 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
-    @router.get("/tasks", summary="Saved tasks: parameters, next time, what became of the last one")
+    @router.get("/tasks", summary="Saved tasks: parameters, next time, result of the last time")
     async def list_tasks() -> list[dict[str, Any]]:
         return assistant.tasks.rows()
 
@@ -351,11 +354,11 @@ def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
         assistant.tasks.save(name, task)
         return assistant.tasks.rows()
 
-    @router.post("/tasks/{name}/run", summary="Begin a saved task", status_code=201)
+    @router.post("/tasks/{name}/run", summary="Start a saved task", status_code=201)
     async def run(name: str, given: Values) -> dict[str, Any]:
         return (await assistant.run_task(name, given.values)).view()
 
-    @router.delete("/tasks/{name}", summary="Forget a task")
+    @router.delete("/tasks/{name}", summary="Delete a task")
     async def delete(name: str) -> dict[str, Any]:
         assistant.tasks.delete(name)
         return {}
@@ -366,7 +369,7 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
     async def show() -> list[dict[str, Any]]:
         return assistant.preferences.rows()
 
-    @router.put("/settings/{name}", summary="Change one; an empty value goes back to where it came from")
+    @router.put("/settings/{name}", summary="Change a setting; an empty value resets it")
     async def change(name: str, setting: Setting) -> list[dict[str, Any]]:
         try:
             await asyncio.to_thread(assistant.preferences.change, name, setting.value)
@@ -376,20 +379,20 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
             raise NotFoundError(str(error)) from error
         return assistant.preferences.rows()
 
-    @router.post("/settings/test", summary="Test the endpoint that the settings name; takes a while")
+    @router.post("/settings/test", summary="Test the endpoint of the settings; takes a while")
     async def test() -> dict[str, Any]:
         return await asyncio.to_thread(assistant.preferences.test_endpoint)
 
-    @router.get("/secrets", summary="Names of the values that are typed as {{name}}, and where they may be")
+    @router.get("/secrets", summary="Names of the secrets that are typed as {{name}}, and their domains")
     async def show_secrets() -> list[dict[str, Any]]:
         return assistant.preferences.secret_rows()
 
-    @router.put("/secrets/{name}", summary="Keep one; it never comes out again. An empty value forgets it")
+    @router.put("/secrets/{name}", summary="Store a secret, write-only; an empty value deletes it")
     async def change_secret(name: str, secret: NamedSecret) -> list[dict[str, Any]]:
         await asyncio.to_thread(assistant.preferences.change_secret, name, secret.value, secret.domains)
         return assistant.preferences.secret_rows()
 
 
-def _short(session: Session) -> dict[str, Any]:
+def _short(session: AssistantSession) -> dict[str, Any]:
     view = session.view()
     return {name: view[name] for name in ("id", "mode", "title", "phase", "step", "result", "run_id")}

@@ -12,33 +12,36 @@ from typing import Any
 
 from apps.assistant.errors import NotFoundError
 from apps.assistant.history import History
-from apps.assistant.order import (
-    Conversation,
+from apps.assistant.preferences import Preferences
+from apps.assistant.run_request import (
     RunRequest,
-    aftermath_of,
+    ToolConversation,
     has_live_screen,
-    order_again,
     policy_of,
+    request_of_header,
     resume_work,
     screen_work,
     settings_of,
     swarm_work,
+    undo_note_for,
 )
-from apps.assistant.preferences import Preferences
 from apps.assistant.saved_tasks import SavedTasks
-from apps.assistant.session import Session, Work
+from apps.assistant.session import AssistantSession, Work
 from apps.cli.terminal import echo
 from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
 from envs.errors import EnvError
 
 MAX_SESSIONS = 24
+"""Sessions kept in memory; the oldest idle one is dropped first."""
 MAX_RUNNING = 6
+"""Active runs: each has a browser or kernel of several hundred MB."""
 MAX_FILE_BYTES = 100 * 2**20
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_CHARS = 120
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
 _TICK_S = 5.0
+"""Interval of the schedule, well below the minute in which times are given."""
 
 
 class Assistant:
@@ -59,10 +62,10 @@ class Assistant:
         self.preferences = preferences or Preferences()
         beside = self.preferences.file
         self.tasks = SavedTasks(beside.with_name("assistant-tasks") if beside is not None else None)
-        self.sessions: dict[str, Session] = {}
-        self._conversations: dict[str, Conversation] = {}
+        self.sessions: dict[str, AssistantSession] = {}
+        self._conversations: dict[str, ToolConversation] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="k25-assistant-"))
-        self._told = ""
+        self._last_error = ""
 
     @property
     def history(self) -> History:
@@ -78,10 +81,10 @@ class Assistant:
 
     @property
     def page_dir(self) -> Path:
-        """Folder of the page's own uploads until an order uses them."""
+        """Folder of the page's own uploads until a request uses them."""
         return self._folder / "page"
 
-    def find(self, session_id: str) -> Session:
+    def find(self, session_id: str) -> AssistantSession:
         """Return a session by id.
 
         Raises:
@@ -92,89 +95,89 @@ class Assistant:
             raise NotFoundError("there is no such session (any more)")
         return session
 
-    async def send(self, order: RunRequest, session_id: str = "") -> Session:
+    async def send(self, request: RunRequest, session_id: str = "") -> AssistantSession:
         """Start a run, or send a message to the active run.
 
         Args:
-            order: Order to execute. For an active run it is a redirect: only its instruction is used.
+            request: Request to execute. For an active run it is a redirect: only its instruction is used.
             session_id: Id of the session; a new one by default.
 
         Raises:
             CuaError: If it cannot be done: a setting is wrong, or too many runs are active.
         """
-        if not order.instruction.strip():
+        if not request.instruction.strip():
             raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
         session = self.find(session_id) if session_id else None
         if session is not None and session.is_running:
-            if order.files:
+            if request.files:
                 raise CuaError("files go in with a new question; wait for the answer, or stop it first")
-            session.redirect(order.instruction)
+            session.redirect(request.instruction)
             return session
-        chosen = settings_of(order, self.preferences.values)
-        files = [self._find_upload(name) for name in order.files]
-        if session is None or session.mode != order.mode:
-            session = self._make_session(order.mode)
-        work = self._work(session, order, chosen, files)
+        chosen = settings_of(request, self.preferences.values)
+        files = [self._find_upload(name) for name in request.files]
+        if session is None or session.mode != request.mode:
+            session = self._make_session(request.mode)
+        work = self._work(session, request, chosen, files)
         session.questions.policy = policy_of(chosen)
-        is_live = order.is_on_screen and has_live_screen(chosen, self.preferences.secrets)
-        session.start(work, order.instruction, has_live_screen=is_live, aftermath=aftermath_of(order, chosen))
+        is_live = request.is_on_screen and has_live_screen(chosen, self.preferences.secrets)
+        session.start(work, request.instruction, has_live_screen=is_live, undo_note=undo_note_for(request, chosen))
         return session
 
-    def resume(self, run_id: str) -> Session:
+    def resume(self, run_id: str) -> AssistantSession:
         """Resume a recorded run in a new session.
 
         Raises:
             CuaError: If the run does not exist.
         """
         run_dir = self.history.find(run_id)
-        order = self._order_of(run_id)
-        if order.is_on_screen and order.place == "practice":
+        request = self._request_of(run_id)
+        if request.is_on_screen and request.place == "practice":
             raise CuaError("the practice page ended with its run; run it again instead")
-        session = self._make_session(order.mode)
+        session = self._make_session(request.mode)
         chosen = {name: value for name, value in self.preferences.values.items() if name in ("api_key", "runs_dir")}
-        is_live = order.is_on_screen and has_live_screen(self.preferences.values, self.preferences.secrets)
+        is_live = request.is_on_screen and has_live_screen(self.preferences.values, self.preferences.secrets)
         work = resume_work(session, run_dir, chosen, self.preferences.secrets)
         session.questions.policy = policy_of(self.preferences.values)
-        session.start(work, order.instruction, has_live_screen=is_live, aftermath=aftermath_of(order, chosen))
+        session.start(work, request.instruction, has_live_screen=is_live, undo_note=undo_note_for(request, chosen))
         return session
 
-    async def again(self, run_id: str) -> Session:
+    async def again(self, run_id: str) -> AssistantSession:
         """Repeat a recorded run's task in a new session.
 
         Raises:
             CuaError: If the run does not exist, or cannot be started.
         """
-        return await self.send(self._order_of(run_id))
+        return await self.send(self._request_of(run_id))
 
-    async def run_task(self, name: str, values: Mapping[str, str] | None = None) -> Session:
+    async def run_task(self, name: str, values: Mapping[str, str] | None = None) -> AssistantSession:
         """Start a saved task in a new session.
 
         Raises:
             CuaError: If the task does not exist, a parameter has no value, or it cannot be started.
         """
-        return await self.send(self.tasks.find(name).order(values))
+        return await self.send(self.tasks.find(name).request(values))
 
-    async def run_due(self, now: datetime) -> list[Session]:
+    async def run_due(self, now: datetime) -> list[AssistantSession]:
         """Start the tasks that are due; the list of tasks shows the result of each."""
-        begun = []
-        for name in self.tasks.take_due(now):
+        sessions = []
+        for name in self.tasks.pop_due(now):
             missed = self.tasks.find(name).last
             try:
-                begun.append(await self.run_task(name))
-                told = f"started {now:%Y-%m-%d %H:%M}"
+                sessions.append(await self.run_task(name))
+                outcome = f"started {now:%Y-%m-%d %H:%M}"
             except (CuaError, EnvError) as error:
-                told = f"not started {now:%Y-%m-%d %H:%M}: {error}"
-            self.tasks.report(name, f"{told}; {missed}" if missed else told)
-        return begun
+                outcome = f"not started {now:%Y-%m-%d %H:%M}: {error}"
+            self.tasks.report(name, f"{outcome}; {missed}" if missed else outcome)
+        return sessions
 
-    async def keep_times(self) -> None:
+    async def run_schedule(self) -> None:
         """Start saved tasks at their times, until cancelled."""
         while True:
             try:
                 await self.run_due(datetime.now())
             except (CuaError, OSError) as error:  # the page shows the error of the file
-                if str(error) != self._told:
-                    self._told = str(error)
+                if str(error) != self._last_error:
+                    self._last_error = str(error)
                     echo(f"saved tasks: {error}", err=True)
             await asyncio.sleep(_TICK_S)
 
@@ -195,7 +198,7 @@ class Assistant:
         return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
 
     async def save_upload(self, name: str, chunks: AsyncIterator[bytes]) -> str:
-        """Save an uploaded file; return the name by which an order refers to it.
+        """Save an uploaded file; return the name by which a request refers to it.
 
         Raises:
             CuaError: If it is too large, or the disk space for uploads is used up.
@@ -217,7 +220,7 @@ class Assistant:
         return f"{target.parent.name}/{target.name}"
 
     def take_file(self, path: Path, name: str) -> str:
-        """Copy a file that the page's own upload has saved; return the name by which an order refers to it.
+        """Copy a file that the page's own upload has saved; return the name by which a request refers to it.
 
         Raises:
             CuaError: If it is outside that folder or too large, or the disk space for uploads is used up.
@@ -239,15 +242,17 @@ class Assistant:
         self.tasks.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    def _work(self, session: Session, order: RunRequest, chosen: Mapping[str, Any], files: Sequence[Path]) -> Work:
-        if order.is_on_screen:
-            return screen_work(order, chosen, list(files), self.preferences.secrets)
-        if order.mode == "swarm":
-            return swarm_work(session, order, chosen, list(files))
-        conversation = self._conversations.setdefault(session.id, Conversation(chosen))
-        return conversation.ask(order.instruction, list(files))
+    def _work(
+        self, session: AssistantSession, request: RunRequest, chosen: Mapping[str, Any], files: Sequence[Path]
+    ) -> Work:
+        if request.is_on_screen:
+            return screen_work(request, chosen, list(files), self.preferences.secrets)
+        if request.mode == "swarm":
+            return swarm_work(session, request, chosen, list(files))
+        conversation = self._conversations.setdefault(session.id, ToolConversation(chosen))
+        return conversation.ask(request.instruction, list(files))
 
-    def _make_session(self, mode: str) -> Session:
+    def _make_session(self, mode: str) -> AssistantSession:
         if sum(session.is_running for session in self.sessions.values()) >= MAX_RUNNING:
             raise CuaError(f"{MAX_RUNNING} sessions are at work; stop one first")
         idle = [session for session in self.sessions.values() if not session.is_running]
@@ -255,16 +260,16 @@ class Assistant:
             oldest = idle.pop(0)
             if oldest.id not in self._conversations:  # sessions with an active kernel are closed only by the user
                 del self.sessions[oldest.id]
-        session = Session(mode)
+        session = AssistantSession(mode)
         self.sessions[session.id] = session
         return session
 
-    def _order_of(self, run_id: str) -> RunRequest:
+    def _request_of(self, run_id: str) -> RunRequest:
         from cua.swarm.report import is_swarm
 
         record = load_run(self.history.find(run_id), images=0)
         is_tool_run = record.is_tool_run
-        return order_again(
+        return request_of_header(
             record.header.settings, record.header.instruction, record.header.env, is_tool_run, is_swarm(record)
         )
 

@@ -33,13 +33,13 @@ class EventLog:
         self.evidence: dict[str, dict[str, str]] = {}
         self.version = 0
         self._seq = 0
-        self._news = asyncio.Event()
+        self._change = asyncio.Event()
 
-    def tell(self, event: str, **data: Any) -> None:
+    def add(self, event: str, **data: Any) -> None:
         """Add an event."""
         self._seq += 1
         self.events.append({"seq": self._seq, "at": round(time.time(), 3), "event": event, **shortened(data)})
-        self.wake()
+        self.notify()
 
     def after(self, seq: int) -> list[dict[str, Any]]:
         """Return the events after the given sequence number."""
@@ -61,26 +61,26 @@ class EventLog:
         """Store the result of a sub-agent's call, as target of citations."""
         result, call = outcome.result, outcome.call
         texts = {"tool": call.name, "arguments": call.arguments, "text": result.display or result.text}
-        cut = {name: text[:MAX_EVIDENCE_CHARS] for name, text in texts.items()}
-        self.evidence[f"{agent_id}.{outcome.number}"] = cut
+        texts_cut = {name: text[:MAX_EVIDENCE_CHARS] for name, text in texts.items()}
+        self.evidence[f"{agent_id}.{outcome.number}"] = texts_cut
         while len(self.evidence) > MAX_EVIDENCE:
             self.evidence.pop(next(iter(self.evidence)))
 
-    async def changed(self, timeout_s: float, version: int | None = None) -> bool:
+    async def wait_for_change(self, timeout_s: float, version: int | None = None) -> bool:
         """Wait for an update after a version, by default the current one; return False on timeout."""
         if version not in (None, self.version):
             return True
         try:
-            await asyncio.wait_for(self._news.wait(), timeout_s)
+            await asyncio.wait_for(self._change.wait(), timeout_s)
         except TimeoutError:
             return False
         return True
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         """Notify all waiters."""
         self.version += 1
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        change, self._change = self._change, asyncio.Event()
+        change.set()
 
 
 def shortened(value: Any) -> Any:

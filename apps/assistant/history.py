@@ -56,7 +56,7 @@ class History:
             raise NotFoundError(f"there is no run {run_id[:80]!r} here")
         return self.runs_dir / run_id
 
-    def listed(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
+    def find_runs(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
         """Return runs whose instruction, model, status or id has all words of the search, newest first."""
         words = search.lower().split()
         rows = []
@@ -85,8 +85,8 @@ class History:
             CuaError: If it does not exist, or cannot be read.
         """
         run_dir = self.find(run_id)
-        found = _images_of(run_dir, _stamp(run_dir))
-        sha256 = found.get(step) if step else next(reversed([sha for sha in found.values() if sha]), None)
+        hashes = _images_of(run_dir, _stamp(run_dir))
+        sha256 = hashes.get(step) if step else next(reversed([sha for sha in hashes.values() if sha]), None)
         if not sha256:
             raise NotFoundError("this step has no image")
         return ImageFolder(run_dir).get(sha256)
@@ -154,14 +154,14 @@ def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:
     for turn in record.turns:
         for tool_step in turn.steps:
             calls = [f"{outcome.call.name}: {outcome.result.text[:1000]}" for outcome in tool_step.outcomes]
-            said = tool_step.reply.content[:4000]
-            yield {"index": tool_step.index, "action": said, "has_image": False, "done": calls, "notes": []}
+            text = tool_step.reply.content[:4000]
+            yield {"index": tool_step.index, "action": text, "has_image": False, "done": calls, "notes": []}
 
 
 def _stamp(run_dir: Path) -> tuple[int, int]:
     """Return a stamp that changes with the record."""
-    found = (run_dir / TRAJECTORY).stat()
-    return found.st_mtime_ns, found.st_size
+    stat = (run_dir / TRAJECTORY).stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=32)

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from apps.assistant.assistant import Assistant
 from apps.assistant.history import EXPORTS
-from apps.assistant.order import MODES, PLACES, make_order, practice_order
-from apps.assistant.saved_tasks import WHEN, SavedTask
+from apps.assistant.run_request import MODES, PLACES, make_request, practice_request
+from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
 from cua.errors import CuaError
 from cua.trajectory.describe import describe_duration, describe_time
 from cua.trajectory.run_record import TOOLS_ENV
@@ -137,16 +137,16 @@ def _work(gr: Any, assistant: Assistant, opener: Any) -> None:
         mode, [mode, place], **QUIET,
     )  # fmt: skip
 
-    async def send(said: dict[str, Any], name: str, start: str, address: str, session: str) -> tuple[Any, Any]:
+    async def send(message: dict[str, Any], name: str, start: str, address: str, session: str) -> tuple[Any, Any]:
         with _showing_errors(gr, "Not started"):
-            files = [_upload(assistant, file) for file in said.get("files") or ()]
-            order = make_order(said.get("text") or "", name, start, address, files)
-            begun = await assistant.send(order, session if session in assistant.sessions else "")
-        return gr.update(value={"text": "", "files": []}), _goto(begun.id)
+            files = [_upload(assistant, file) for file in message.get("files") or ()]
+            request = make_request(message.get("text") or "", name, start, address, files)
+            started = await assistant.send(request, session if session in assistant.sessions else "")
+        return gr.update(value={"text": "", "files": []}), _goto(started.id)
 
     async def try_practice(name: str) -> str:
         with _showing_errors(gr, "Not started"):
-            return _goto((await assistant.send(practice_order(name))).id)
+            return _goto((await assistant.send(practice_request(name))).id)
 
     hidden = gr.Textbox(visible=False)
     words.submit(
@@ -263,14 +263,20 @@ def _add_tasks(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
             _, words, _, place, where, _ = form
 
             @gr.render(inputs=[names, given])
-            def show_end_of_form(found: tuple[str, ...], opened: tuple[str, dict[str, str]]) -> None:
+            def show_end_of_form(parameters: tuple[str, ...], opened: tuple[str, dict[str, str]]) -> None:
                 name, values = opened
-                with gr.Row(visible=bool(found)):
+                with gr.Row(visible=bool(parameters)):
                     boxes = [
-                        gr.Textbox(values.get(one, ""), label=one, max_lines=1, min_width=160, key=f"{name}/{one}")
-                        for one in found
+                        gr.Textbox(
+                            values.get(parameter, ""),
+                            label=parameter,
+                            max_lines=1,
+                            min_width=160,
+                            key=f"{name}/{parameter}",
+                        )
+                        for parameter in parameters
                     ]
-                _buttons(gr, assistant, (form, found, boxes), version, [opener, tabs])
+                _buttons(gr, assistant, (form, parameters, boxes), version, [opener, tabs])
 
     _list(gr, assistant, listing, [*form, given], version)
     words.change(lambda text: SavedTask.model_construct(instruction=text).parameters, words, names, **QUIET)
@@ -286,14 +292,14 @@ def _buttons(
 ) -> None:
     form, names, boxes = fields
 
-    async def begin(_: str, *said: Any) -> tuple[str, Any]:
+    async def begin(_: str, *values: Any) -> tuple[str, Any]:
         with _showing_errors(gr, "Not started"):
-            session = await assistant.send(_task(names, *said).order())
+            session = await assistant.send(_task(names, *values).request())
         return _goto(session.id), gr.update(selected="work")
 
-    def keep(number: int, name: str, *said: Any) -> int:
+    def keep(number: int, name: str, *values: Any) -> int:
         with _showing_errors(gr, "Not saved"):
-            assistant.tasks.save(name, _task(names, *said))
+            assistant.tasks.save(name, _task(names, *values))
         gr.Info(f"Saved: {escape(name)}", duration=4)
         return number + 1
 
@@ -323,7 +329,7 @@ def _form(gr: Any) -> list[Any]:
         mode = gr.Dropdown(modes, value="thinking", label="Mode", filterable=False, min_width=120)
         place = gr.Dropdown(list(PLACES), value="Practice page", label="Start at", filterable=False, min_width=120)
         where = gr.Textbox(label="Address", visible=False, min_width=160)
-    when = gr.Textbox(label="Run at", info=f"While the app is open: {WHEN}", max_lines=1, elem_id="task-when")
+    when = gr.Textbox(label="Run at", info=f"While the app is open: {SCHEDULE_FORMS}", max_lines=1, elem_id="task-when")
     return [name, words, mode, place, where, when]
 
 
@@ -368,11 +374,17 @@ def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str,
     Raises:
         ConfigError: If a field is missing or too long.
     """
-    order = make_order(words, mode, start, where, [])
+    request = make_request(words, mode, start, where, [])
     given = {name: text for name, text in zip(names, values, strict=True) if text}
     try:
         return SavedTask(
-            instruction=words, mode=order.mode, place=order.place, url=order.url, app=order.app, values=given, when=when
+            instruction=words,
+            mode=request.mode,
+            place=request.place,
+            url=request.url,
+            app=request.app,
+            values=given,
+            when=when,
         )
     except ValidationError as error:
         raise ValueError(error.errors()[0]["msg"]) from error
@@ -400,7 +412,7 @@ def _add_history(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
                 inputs=[search, number, version], triggers=[search.change, number.change, version.change, refresh.click]
             )
             def show_runs(words: str | None, first: int, _: int) -> None:
-                rows = assistant.history.listed(words or "", limit=(first + 1) * _RUNS_A_PAGE + 1)
+                rows = assistant.history.find_runs(words or "", limit=(first + 1) * _RUNS_A_PAGE + 1)
                 shown = rows[first * _RUNS_A_PAGE : (first + 1) * _RUNS_A_PAGE]
                 if not shown:
                     gr.Markdown("No runs yet." if not words else "No run has these words.")
@@ -455,8 +467,8 @@ def _one_run(gr: Any, assistant: Assistant, chosen: Any, version: Any, opener: A
 def _beginning(gr: Any, begin: Any, run_id: str) -> Any:
     async def work() -> tuple[str, Any]:
         with _showing_errors(gr, "Not started"):
-            found = begin(run_id)
-            session = await found if hasattr(found, "__await__") else found
+            result = begin(run_id)
+            session = await result if hasattr(result, "__await__") else result
         return _goto(session.id), gr.update(selected="work")
 
     return work
@@ -508,7 +520,7 @@ def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:
     step = steps[number - 1]
     source = f"/api/runs/{quote(run_id, safe='')}/steps/{int(step['index'])}/image"
     image = f'<img src="{source}" alt="Screen at step {int(step["index"])}">' if step.get("has_image") else ""
-    said = [
+    parts = [
         f"<p><strong>{int(step['index'])}. {escape(step.get('action') or '')}</strong></p>",
         *(f"<p>{escape(text)}</p>" for text in step.get("notes", ())),
         f'<p class="meta">{escape(step["error"])}</p>' if step.get("error") else "",
@@ -516,7 +528,7 @@ def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:
           for name, label in (("thought", "Why"), ("code", "Code")) if step.get(name)),
         *(f'<p class="meta">{escape(text)}</p>' for text in step.get("done", ())),
     ]  # fmt: skip
-    return f'<div class="strip">{image}{"".join(said)}</div>'
+    return f'<div class="strip">{image}{"".join(parts)}</div>'
 
 
 def _html(gr: Any, value: str, **options: Any) -> Any:

@@ -74,11 +74,11 @@ class SystemKeyring:
 
     def get(self, name: str) -> str | None:
         """Return a secret; None if it does not exist."""
-        found: str | None = self._ask(self._backend.get_password, name)
-        return found
+        value: str | None = self._ask(self._backend.get_password, name)
+        return value
 
     def put(self, name: str, value: str | None) -> None:
-        """Keep a secret; None forgets it."""
+        """Store a secret; None deletes it."""
         if value:
             self._ask(self._backend.set_password, name, value)
         elif self.get(name) is not None:
@@ -169,7 +169,7 @@ class Preferences:
         if len(changed) > _MAX_SECRETS:
             raise ConfigError(f"there are {_MAX_SECRETS} secrets already; forget one first")
         if self._store is not None:
-            kept = {each: {"value": one.value, "domains": one.domains} for each, one in changed.items()}
+            kept = {key: {"value": secret.value, "domains": secret.domains} for key, secret in changed.items()}
             self._store.put(_NAMED, json.dumps(kept) if kept else None)
         self._named = changed
 
@@ -257,23 +257,23 @@ class Preferences:
 def _parse_named(kept: str | None) -> dict[str, Secret]:
     """Parse named secrets from the keyring; text in another format counts as none."""
     try:
-        found = json.loads(kept or "{}")
-        return {name: Secret(value=one["value"], domains=tuple(one["domains"])) for name, one in found.items()}
+        rows = json.loads(kept or "{}")
+        return {name: Secret(value=row["value"], domains=tuple(row["domains"])) for name, row in rows.items()}
     except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
         return {}
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        values = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}. Remove it to begin anew") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file} holds no settings; expected a JSON object. Remove it to begin anew")
-    load_settings(found)
-    return found
+        raise ConfigError(f"{file} cannot be read: {error}. Delete it to start without settings") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{file} is not a JSON object of settings. Delete it to start without settings")
+    load_settings(values)
+    return values
 
 
 def _shown(name: str, value: object) -> str:

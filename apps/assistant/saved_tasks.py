@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from apps.assistant.errors import NotFoundError
-from apps.assistant.order import Mode, Place, RunRequest
+from apps.assistant.run_request import Mode, Place, RunRequest
 from cua.errors import ConfigError, TrajectoryError
 from cua.trajectory.disk import RunLock
 from cua.trajectory.images import write_atomically
@@ -27,7 +27,8 @@ LATE_S = 90.0
 _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MAX_DUE = 1000
-WHEN = '"08:30" (each day), "mon fri 08:30", "2026-12-24 08:30" (once), or nothing'
+"""Days before now in which missed times are counted."""
+SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30", "2026-12-24 08:30" (once), or nothing'
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f/\\]+$", strip_whitespace=True)
@@ -35,7 +36,7 @@ Name = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class Schedule:
     """Time of day on some days.
 
     Attributes:
@@ -60,11 +61,11 @@ class When:
         return None
 
 
-def parse_when(text: str) -> When | None:
+def parse_schedule(text: str) -> Schedule | None:
     """Parse a time as users write it; None for an empty text.
 
     Raises:
-        ConfigError: If it has none of the forms of `WHEN`.
+        ConfigError: If it has none of the forms of `SCHEDULE_FORMS`.
     """
     *days, clock = text.lower().replace(",", " ").split() or [""]
     if not clock:
@@ -72,10 +73,10 @@ def parse_when(text: str) -> When | None:
     try:
         at = time.fromisoformat(clock if re.fullmatch(r"\d\d:\d\d", clock) else "")
         if len(days) == 1 and days[0][:1].isdigit():
-            return When(at, on=date.fromisoformat(days[0]))
-        return When(at, days=frozenset(_DAYS.index(day[:3]) for day in days))
+            return Schedule(at, on=date.fromisoformat(days[0]))
+        return Schedule(at, days=frozenset(_DAYS.index(day[:3]) for day in days))
     except ValueError:
-        raise ConfigError(f"the time {text[:60]!r} cannot be read; expected {WHEN}") from None
+        raise ConfigError(f"the time {text[:60]!r} cannot be read; expected {SCHEDULE_FORMS}") from None
 
 
 class SavedTask(BaseModel):
@@ -88,7 +89,7 @@ class SavedTask(BaseModel):
         url: Start URL (web).
         app: Program to start (desktop).
         values: Default values of the parameters.
-        when: Time to run it, see `WHEN`; "" for no schedule.
+        when: Time to run it, see `SCHEDULE_FORMS`; "" for no schedule.
         since: Time up to which scheduled times were handled.
         last: Result of the last scheduled time.
     """
@@ -110,8 +111,8 @@ class SavedTask(BaseModel):
         """Names of the parameters in the instruction, in order."""
         return tuple(dict.fromkeys(_PARAMETER.findall(self.instruction)))
 
-    def order(self, values: Mapping[str, str] | None = None) -> RunRequest:
-        """Return the order with the parameters filled in.
+    def request(self, values: Mapping[str, str] | None = None) -> RunRequest:
+        """Return the request with the parameters filled in.
 
         Raises:
             ConfigError: If a parameter has no value, or a name is not a parameter.
@@ -123,7 +124,7 @@ class SavedTask(BaseModel):
         if strange or missing:
             what = f"there is no parameter {strange[0]!r}" if strange else f"the parameter {missing[0]!r} has no value"
             raise ConfigError(f"{what}; the parameters are: {', '.join(names) or '(none)'}")
-        text = _PARAMETER.sub(lambda found: given[found[1]], self.instruction)
+        text = _PARAMETER.sub(lambda match: given[match[1]], self.instruction)
         return RunRequest(instruction=text, mode=self.mode, place=self.place, url=self.url, app=self.app)
 
 
@@ -190,13 +191,13 @@ class SavedTasks:
                 is missing, or there are too many tasks.
         """
         now = now or datetime.now()
-        when = parse_when(task.when)
+        when = parse_schedule(task.when)
         if task.mode in ("instant", "thinking") and task.place == "web" and not (task.url or "").strip():
             raise ConfigError("an address is needed to start at, such as https://example.com")
         if when is not None:
             if when.after(now) is None:
                 raise ConfigError(f"{task.when} has passed; expected a time to come")
-            task.order()
+            task.request()
         tasks = self.load()
         if name not in tasks and len(tasks) >= MAX_TASKS:
             raise ConfigError(f"there are {MAX_TASKS} tasks; delete one first")
@@ -217,7 +218,7 @@ class SavedTasks:
         if name in tasks:
             self._write({**tasks, name: tasks[name].model_copy(update={"last": text[:2000]})})
 
-    def take_due(self, now: datetime) -> list[str]:
+    def pop_due(self, now: datetime) -> list[str]:
         """Return the names of the tasks that are due, once; missed times are reported in `last`.
 
         Only one app handles the schedule of a folder; in other apps nothing is ever due.
@@ -226,10 +227,10 @@ class SavedTasks:
             ConfigError: If the file cannot be read.
         """
         tasks, due, changed = self.load(), [], {}
-        if not any(task.when for task in tasks.values()) or not self._keeps_times():
+        if not any(task.when for task in tasks.values()) or not self._owns_schedule():
             return []
         for name, task in tasks.items():
-            times = _times_between(parse_when(task.when), task.since or now, now)
+            times = _times_between(parse_schedule(task.when), task.since or now, now)
             if not times:
                 continue
             is_now = (now - times[-1]).total_seconds() <= LATE_S
@@ -247,7 +248,7 @@ class SavedTasks:
             self._lock.release()
             self._lock = None
 
-    def _keeps_times(self) -> bool:
+    def _owns_schedule(self) -> bool:
         if self._folder is None or self._lock is not None:
             return True
         try:
@@ -269,7 +270,7 @@ class SavedTasks:
         write_atomically(self._folder / FILE, text.encode())
 
 
-def _times_between(when: When | None, since: datetime, now: datetime) -> list[datetime]:
+def _times_between(when: Schedule | None, since: datetime, now: datetime) -> list[datetime]:
     """Return the latest due times after `since` up to `now`."""
     times: list[datetime] = []
     moment: datetime | None = max(since, now - timedelta(days=_MAX_DUE))
@@ -284,5 +285,5 @@ def _missed(times: Sequence[datetime]) -> str:
 
 
 def _next(task: SavedTask) -> str:
-    due = (when := parse_when(task.when)) and when.after(datetime.now())
+    due = (when := parse_schedule(task.when)) and when.after(datetime.now())
     return f"{due:%a %Y-%m-%d %H:%M}" if due else ""

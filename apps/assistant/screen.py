@@ -12,7 +12,7 @@ Point = tuple[float, float]
 """Fractions of the image."""
 
 
-class Screen:
+class SessionScreen:
     """Displayed state of an environment.
 
     Args:
@@ -30,15 +30,15 @@ class Screen:
         next_click: Position of the agent's next click.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
         self._num_viewers = 0
-        self._watching: asyncio.Task[None] | None = None
+        self._streaming: asyncio.Task[None] | None = None
         self.frame: LiveFrame | None = None
         self.frame_number = 0
-        self.begin(is_live=False)
+        self.reset(is_live=False)
 
-    def begin(self, *, is_live: bool) -> None:
+    def reset(self, *, is_live: bool) -> None:
         """Reset the screen for a new run.
 
         Args:
@@ -57,27 +57,27 @@ class Screen:
     def viewing(self) -> Iterator[None]:
         """Count a viewer inside the block; capture frames while there is one."""
         self._num_viewers += 1
-        self._watch()
+        self._start_streaming()
         try:
             yield
         finally:
             self._num_viewers -= 1
             if not self._num_viewers:
-                self.unwatch()
+                self.stop_streaming()
 
-    def meet(self, env: Env) -> None:
+    def attach(self, env: Env) -> None:
         """Set the environment of the run."""
         self.env = env
-        self._watch()
+        self._start_streaming()
 
-    def see(self, observation: Observation) -> None:
+    def update(self, observation: Observation) -> None:
         """Update the screen from an observation by the agent or the user."""
         self.geometry = observation.geometry
         self.screenshot = observation.screenshot
         self.url, self.title = observation.url or "", observation.title or ""
         if observation.pointer_px is not None:
             self.pointer = observation.geometry.to_model(*observation.pointer_px)
-        if observation.screenshot and not (self._watching and self._has_live_frame):
+        if observation.screenshot and not (self._streaming and self._has_live_frame):
             self._show(LiveFrame(image=observation.screenshot, media_type="image/png"))
 
     def point_of(self, actions: Sequence[Action]) -> Point | None:
@@ -97,17 +97,17 @@ class Screen:
                     return await self.env.describe_point(x_px, y_px) or ""
         return ""
 
-    def unwatch(self) -> None:
+    def stop_streaming(self) -> None:
         """Stop capturing frames."""
-        watching, self._watching = self._watching, None
+        watching, self._streaming = self._streaming, None
         if watching is not None:
             watching.cancel()
 
-    def _watch(self) -> None:
-        if self._num_viewers and self._watching is None and self._is_live and self.env is not None:
-            self._watching = asyncio.create_task(self._follow(self.env))
+    def _start_streaming(self) -> None:
+        if self._num_viewers and self._streaming is None and self._is_live and self.env is not None:
+            self._streaming = asyncio.create_task(self._stream(self.env))
 
-    async def _follow(self, env: Env) -> None:
+    async def _stream(self, env: Env) -> None:
         if not isinstance(env, LiveScreen):
             return
         frames = env.live_frames(MAX_FPS)
@@ -123,4 +123,4 @@ class Screen:
     def _show(self, frame: LiveFrame) -> None:
         self.frame = frame
         self.frame_number += 1
-        self._wake()
+        self._notify()

@@ -167,7 +167,7 @@ async def _serve(
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started and not serving.done():
                 await asyncio.sleep(0.02)
-            keeping = asyncio.create_task(assistant.keep_times())
+            keeping = asyncio.create_task(assistant.run_schedule())
             if server.started:
                 ready()
             await serving

@@ -17,9 +17,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from apps.assistant.event_log import EventLog, shortened
-from apps.assistant.person import PersonInput, to_actions, without_texts
-from apps.assistant.screen import Screen
+from apps.assistant.screen import SessionScreen
 from apps.assistant.undo import LastSteps
+from apps.assistant.user_input import UserInput, redact_texts, to_actions
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
 from cua.guard import Verdict
@@ -49,9 +49,11 @@ Work = Callable[[Watch], Awaitable[RunResult]]
 _THOUGHT_CHARS = 4000
 _CROP_PX = (420, 240)
 _ACT_TIMEOUT_S = 30.0
+"""Longest wait for the end of the agent's current step before the user gets the screen."""
 _STOP_TIMEOUT_S = 10.0
-_TOUCH_GRACE_S = 1.5
-"""Time after a command of the user in which touches are ignored: the hand may still be on the same desktop's mouse."""
+"""Wait for the orderly end of a run, and then for its cancellation."""
+_INPUT_GRACE_S = 1.5
+"""Time after a command of the user in which inputs on the screen are ignored: both may use one mouse."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -98,7 +100,7 @@ class Questions:
         policy: Approval policy as text for users.
     """
 
-    def __init__(self, screen: Screen, log: EventLog) -> None:
+    def __init__(self, screen: SessionScreen, log: EventLog) -> None:
         self.open: dict[str, Approval] = {}
         self.policy = ""
         self._screen, self._log = screen, log
@@ -122,13 +124,13 @@ class Questions:
             answer=asyncio.get_running_loop().create_future(),
         )
         self.open[approval.id] = approval
-        self._log.tell("asked", text=verdict.reason, approval=approval.id)
+        self._log.add("asked", text=verdict.reason, approval=approval.id)
         try:
             is_allowed = await approval.answer
         finally:
             del self.open[approval.id]
-            self._log.wake()
-        self._log.tell("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
+            self._log.notify()
+        self._log.add("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
         return is_allowed
 
     def answer(self, name: str, answer: Answer) -> None:
@@ -178,7 +180,7 @@ def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
     return buffer.getvalue()
 
 
-class Session:
+class AssistantSession:
     """Session with an agent.
 
     Args:
@@ -205,23 +207,23 @@ class Session:
         self.title = self.instruction = self.run_id = self.error = ""
         self.result: RunResult | None = None
         self.log = EventLog()
-        self.screen = Screen(self.log.wake)
+        self.screen = SessionScreen(self.log.notify)
         self.questions = Questions(self.screen, self.log)
         self.find_children: Callable[[], list[dict[str, Any]]] | None = None
         self._thought = ""
-        self._done = LastSteps()
+        self._last_steps = LastSteps()
         self._step = 0
         self._tokens, self._cost_usd = 0, 0.0
         self._task: asyncio.Task[None] | None = None
         self._control: Control | None = None
         self._is_acting = self._is_stopping = False
-        self._is_taken = False
-        self._touched: InputDevice | None = None
-        self._feeling: asyncio.Task[None] | None = None
-        self._last_word_s = 0.0
-        self._by_person: list[Action] = []
-        self._person_lock = asyncio.Lock()
-        self._holding: asyncio.Task[None] | None = None
+        self._is_taken_over = False
+        self._user_touch: InputDevice | None = None
+        self._input_watcher: asyncio.Task[None] | None = None
+        self._last_command_s = 0.0
+        self._user_actions: list[Action] = []
+        self._input_lock = asyncio.Lock()
+        self._pause_watcher: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ state
 
@@ -242,13 +244,13 @@ class Session:
         if self._control is None:
             return "starting"
         if self._control.is_paused:
-            if self._acts_now:
+            if self._is_mid_step:
                 return "pausing"
-            return "person" if self._is_taken else "paused"
+            return "person" if self._is_taken_over else "paused"
         return "working"
 
     @property
-    def _acts_now(self) -> bool:
+    def _is_mid_step(self) -> bool:
         """True while the screen is being opened, or actions of the agent are being executed."""
         is_held = self._control is not None and self._control.clock.is_waiting
         return not is_held and (self._is_acting or (self.screen.env is not None and self.screen.geometry is None))
@@ -262,7 +264,7 @@ class Session:
             "title": self.title,
             "instruction": shortened(self.instruction),
             "phase": self.phase,
-            "touched": self._touched,
+            "touched": self._user_touch,
             "step": self._step,
             "thought": self._thought[-_THOUGHT_CHARS:],
             "url": shortened(self.screen.url),
@@ -278,59 +280,59 @@ class Session:
             "run_id": self.run_id,
             "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
             "error": self.error,
-            "undo": self._done.advice() if self.phase in ("paused", "person", "ended") else [],
+            "undo": self._last_steps.advice() if self.phase in ("paused", "person", "ended") else [],
             "has_screen": self.screen.frame is not None,
             "can_take_over": self.screen.env is not None and self.is_running,
         }
 
     # ------------------------------------------------------------------ commands of the user
 
-    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, aftermath: str = "") -> None:
+    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, undo_note: str = "") -> None:
         """Start a run; only one may be active.
 
         Args:
             work: Work of the run.
             instruction: Instruction of the user.
             has_live_screen: False to show only observations, in which secrets are masked.
-            aftermath: Reason why nothing has to be undone, if that is so.
+            undo_note: Reason why nothing has to be undone, if that is so.
 
         Raises:
             CuaError: If a run is active.
         """
         if self.is_running:
-            raise CuaError("this session is at work; stop it first, or send a sentence to redirect it")
+            raise CuaError("a run is active in this session; stop it first, or send an instruction to redirect it")
         self.instruction = instruction
         self.title = self.title or " ".join(instruction.split())[:120]
         self.result, self.error, self.run_id = None, "", ""
         self._control = None
-        self.screen.begin(is_live=has_live_screen)
-        self._is_acting = self._is_stopping = self._is_taken = False
-        self._touched = None
-        self._done = LastSteps(aftermath)
+        self.screen.reset(is_live=has_live_screen)
+        self._is_acting = self._is_stopping = self._is_taken_over = False
+        self._user_touch = None
+        self._last_steps = LastSteps(undo_note)
         self._thought, self._step = "", 0
-        self._by_person.clear()
-        self.log.tell("said", text=instruction)
+        self._user_actions.clear()
+        self.log.add("said", text=instruction)
         self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
 
     def pause(self) -> None:
         """Pause the agent before its next model call or action."""
         self._open_control().pause()
-        self._holding = asyncio.create_task(self._until_held())
+        self._pause_watcher = asyncio.create_task(self._wait_until_paused())
 
     async def resume(self) -> None:
         """Resume the agent; after a take-over or a touch it makes a new observation first."""
-        async with self._person_lock:
+        async with self._input_lock:
             control = self._open_control()
-            if self._is_taken or self._touched:
-                control.hand_back(without_texts(self._by_person))
-            if self._is_taken:
-                self._by_person.clear()
-                self._is_taken = False
-                self.log.tell("person", text="handed back")
-            self._touched = None
-            self._last_word_s = time.monotonic()
+            if self._is_taken_over or self._user_touch:
+                control.hand_back(redact_texts(self._user_actions))
+            if self._is_taken_over:
+                self._user_actions.clear()
+                self._is_taken_over = False
+                self.log.add("person", text="handed back")
+            self._user_touch = None
+            self._last_command_s = time.monotonic()
             control.resume()
-        self.log.wake()
+        self.log.notify()
 
     def stop(self) -> None:
         """Stop the run immediately; does nothing without a run."""
@@ -338,12 +340,12 @@ class Session:
             return
         self._is_stopping = True
         if self._control is not None:
-            if self._is_taken:
-                self._control.hand_back(without_texts(self._by_person))
+            if self._is_taken_over:
+                self._control.hand_back(redact_texts(self._user_actions))
             self._control.stop("stopped by the person at the screen")
         else:
             self._task.cancel()
-        self.log.wake()
+        self.log.notify()
 
     def redirect(self, instruction: str) -> None:
         """Send a message to the active run: on a screen it replaces the instruction from the next step on.
@@ -352,8 +354,8 @@ class Session:
         """
         self._open_control().redirect(instruction)
         self.instruction = instruction
-        self.log.tell("said", text=instruction)
-        self._last_word_s = time.monotonic()
+        self.log.add("said", text=instruction)
+        self._last_command_s = time.monotonic()
         self.questions.deny_all()
 
     def answer(self, approval_id: str, answer: Answer) -> None:
@@ -363,7 +365,7 @@ class Session:
             CuaError: If it is not open any more.
         """
         self.questions.answer(approval_id, answer)
-        self._last_word_s = time.monotonic()
+        self._last_command_s = time.monotonic()
 
     async def take_over(self) -> None:
         """Pause the agent, and let the user work on the screen.
@@ -375,25 +377,25 @@ class Session:
         if self.screen.env is None:
             raise CuaError("there is no screen to take over")
         control.pause()
-        self._is_taken = True
+        self._is_taken_over = True
         self.questions.deny_all()
-        await self._until_held()
-        if self._acts_now:
+        await self._wait_until_paused()
+        if self._is_mid_step:
             raise CuaError("the agent is still in the middle of a step; try again, or stop it")
-        self.log.tell("person", text="took over")
+        self.log.add("person", text="took over")
 
-    async def act(self, inputs: Sequence[PersonInput]) -> str | None:
+    async def act(self, inputs: Sequence[UserInput]) -> str | None:
         """Execute the user's inputs; return the error message of a failed one, or None.
 
         Raises:
             CuaError: If the user has not taken over.
         """
-        async with self._person_lock:
+        async with self._input_lock:
             if self.phase != "person" or self.screen.env is None:
                 raise CuaError("take over first; the agent has the mouse and the keyboard")
             try:
                 if self.screen.geometry is None:
-                    self.screen.see((await self.screen.env.step(())).observation)
+                    self.screen.update((await self.screen.env.step(())).observation)
                 assert self.screen.geometry is not None
                 actions = to_actions(inputs, self.screen.geometry)
                 if not actions:
@@ -401,9 +403,9 @@ class Session:
                 result = await self.screen.env.step(actions)
             except EnvError as error:
                 raise CuaError(str(error)) from error
-            self._by_person += actions
-        self.screen.see(result.observation)
-        self.log.wake()
+            self._user_actions += actions
+        self.screen.update(result.observation)
+        self.log.notify()
         return result.observation.last_action_error
 
     async def close(self) -> None:
@@ -415,31 +417,31 @@ class Session:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task}, timeout=_STOP_TIMEOUT_S)
-        self.screen.unwatch()
-        self.log.wake()
+        self.screen.stop_streaming()
+        self.log.notify()
 
     # ------------------------------------------------------------------ internals
 
-    async def _until_held(self) -> None:
+    async def _wait_until_paused(self) -> None:
         """Wait until the agent pauses, up to the timeout of a step."""
-        self.log.wake()
+        self.log.notify()
         deadline = time.monotonic() + _ACT_TIMEOUT_S
-        while self._acts_now and self.is_running and time.monotonic() < deadline:
+        while self._is_mid_step and self.is_running and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        self.log.wake()
+        self.log.notify()
 
-    def _touch(self, touch: InputDevice) -> None:
+    def _on_user_input(self, touch: InputDevice) -> None:
         """Pause the agent because another person uses its screen, unless it is already waiting for the user."""
         if self.phase in ("paused", "pausing", "person"):
-            self._touched = self._touched or touch  # it makes a new observation before it continues
-        elif self.phase == "working" and time.monotonic() - self._last_word_s > _TOUCH_GRACE_S:
-            self._touched = touch
-            self.log.tell("person", text=f"used the {touch}")
+            self._user_touch = self._user_touch or touch  # it makes a new observation before it continues
+        elif self.phase == "working" and time.monotonic() - self._last_command_s > _INPUT_GRACE_S:
+            self._user_touch = touch
+            self.log.add("person", text=f"used the {touch}")
             self.pause()
 
-    async def _feel(self, screen: SharedScreen) -> None:
+    async def _watch_user_input(self, screen: SharedScreen) -> None:
         async for touch in screen.user_inputs():
-            self._touch(touch)
+            self._on_user_input(touch)
 
     def _open_control(self) -> Control:
         if not self.is_running or self._control is None:
@@ -447,80 +449,86 @@ class Session:
         return self._control
 
     async def _run(self, work: Work) -> None:
-        watch = Watch(listener=self._listen, approver=self._ask, on_control=self._connect, on_env=self._meet)
+        watch = Watch(
+            listener=self._listen, approver=self._ask, on_control=self._attach_control, on_env=self._attach_env
+        )
         try:
             self.result = await work(watch)
         except (CuaError, EnvError, VisualError) as error:
             self.error = str(error)
-            self.log.tell("error", text=self.error)
+            self.log.add("error", text=self.error)
         except asyncio.CancelledError:
             self.error = "stopped"
-            self.log.tell("error", text=self.error)
+            self.log.add("error", text=self.error)
         except Exception as error:  # outermost handler: the page stays available, the log has the details
             traceback.print_exc(file=sys.stderr)
-            self.error = f"a defect of the assistant: {type(error).__name__}; the terminal has the details"
-            self.log.tell("error", text=self.error)
+            self.error = f"internal error of the assistant: {type(error).__name__}; the terminal shows the traceback"
+            self.log.add("error", text=self.error)
         finally:
-            for words in self._control.take_redirects() if self._control is not None else ():
-                self.log.tell("note", kind="redirect", text=f"it ended before it heard this: {shortened(words)}")
-            self.screen.unwatch()
-            if self._feeling is not None:
-                self._feeling.cancel()
+            for instruction in self._control.take_redirects() if self._control is not None else ():
+                self.log.add(
+                    "note",
+                    kind="redirect",
+                    text=f"the run ended before this message was read: {shortened(instruction)}",
+                )
+            self.screen.stop_streaming()
+            if self._input_watcher is not None:
+                self._input_watcher.cancel()
             self.screen.env = self._control = self.screen.next_click = None
-            self._is_acting = self._is_stopping = self._is_taken = False
-            asyncio.get_running_loop().call_soon(self.log.wake)  # after the task counts as done
+            self._is_acting = self._is_stopping = self._is_taken_over = False
+            asyncio.get_running_loop().call_soon(self.log.notify)  # after the task counts as done
 
-    def _connect(self, control: Control) -> None:
+    def _attach_control(self, control: Control) -> None:
         self._control = control
         if self._is_stopping:
             control.stop("stopped by the person at the screen")
 
-    def _meet(self, env: Env) -> None:
-        self.screen.meet(env)
+    def _attach_env(self, env: Env) -> None:
+        self.screen.attach(env)
         if isinstance(env, SharedScreen):
-            self._feeling = asyncio.create_task(self._feel(env), name=f"assistant-touches-{self.id}")
+            self._input_watcher = asyncio.create_task(self._watch_user_input(env), name=f"assistant-touches-{self.id}")
 
     def _listen(self, event: Event) -> None:
         if event.ids.agent_id != "main":  # the grid shows the children of a swarm
             if isinstance(event, CallReturned):
                 self.log.keep_evidence(event.ids.agent_id, event.outcome)
-            self.log.wake()
+            self.log.notify()
             return
         match event:
             case Thinking(text=text):
                 self._thought = (self._thought + text)[-2 * _THOUGHT_CHARS :]
-                self.log.wake()
+                self.log.notify()
                 return
             case RunStarted(run_dir=run_dir):
                 self.run_id = Path(run_dir).name if run_dir else ""
             case Observed(index=index, observation=observation):
                 self._step, self._is_acting, self.screen.next_click, self._thought = index, False, None, ""
-                self.screen.see(observation)
-                self._done.see(observation.url)
+                self.screen.update(observation)
+                self._last_steps.set_url(observation.url)
             case Decided(actions=actions):
                 self._is_acting = True
                 self.screen.next_click = self.screen.point_of(actions)
             case StepDone(step=step, usage=usage):
                 self._is_acting, self.screen.next_click = False, None
                 self.screen.pointer = self.screen.point_of(step.actions[::-1]) or self.screen.pointer
-                self._done.add(step)
+                self._last_steps.add(step)
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
             case ToolStepDone(step=tool_step, usage=usage):
                 self._step, self._thought = tool_step.index, ""
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
             case RunEnded(result=result):
                 self.result = result
-                self.log.tell("ended", **{**result_object(result), "run_dir": None})
+                self.log.add("ended", **{**result_object(result), "run_dir": None})
                 return
             case _:
                 pass
-        told = event_object(event)
-        if told is not None:
-            told.pop("run_dir", None)
+        fields = event_object(event)
+        if fields is not None:
+            fields.pop("run_dir", None)
             if isinstance(event, CallReturned):
-                told["images"] = self.log.keep_images(event.outcome)
-                told["shown"] = event.outcome.result.display or event.outcome.result.text
-            self.log.tell(str(told.pop("event")), **told)
+                fields["images"] = self.log.keep_images(event.outcome)
+                fields["shown"] = event.outcome.result.display or event.outcome.result.text
+            self.log.add(str(fields.pop("event")), **fields)
 
     async def _ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
-        return not self._is_taken and await self.questions.ask(verdict, turn, actions)
+        return not self._is_taken_over and await self.questions.ask(verdict, turn, actions)

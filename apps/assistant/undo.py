@@ -39,7 +39,7 @@ _NO_WAY = "there is no rule for that: look for Undo where it was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class FinishedStep:
     """Step of the agent.
 
     Attributes:
@@ -51,7 +51,7 @@ class Done:
     """
 
     number: int
-    says: str
+    description: str
     actions: tuple[Action, ...]
     url: str | None
     url_after: str | None = None
@@ -64,46 +64,46 @@ class LastSteps:
         aftermath: Reason why nothing has to be undone, if that is so.
     """
 
-    def __init__(self, aftermath: str = "") -> None:
-        self._aftermath = aftermath
-        self._steps: deque[Done] = deque(maxlen=MAX_STEPS)
+    def __init__(self, undo_note: str = "") -> None:
+        self._undo_note = undo_note
+        self._steps: deque[FinishedStep] = deque(maxlen=MAX_STEPS)
 
     def add(self, step: Step) -> None:
         """Add a finished step."""
-        said, url = step.turn.action_text, step.observation.url
-        self._steps.append(Done(number=step.index, says=said, actions=step.actions, url=url))
+        description, url = step.turn.action_text, step.observation.url
+        self._steps.append(FinishedStep(number=step.index, description=description, actions=step.actions, url=url))
 
-    def see(self, url: str | None) -> None:
+    def set_url(self, url: str | None) -> None:
         """Set the URL observed after the last step."""
         if self._steps and self._steps[-1].url_after is None:
             self._steps.append(replace(self._steps.pop(), url_after=url))
 
     def advice(self) -> list[str]:
         """Return advice on undoing the steps."""
-        return [self._aftermath] if self._aftermath else how_to_undo(self._steps)
+        return [self._undo_note] if self._undo_note else how_to_undo(self._steps)
 
 
-def how_to_undo(steps: Sequence[Done]) -> list[str]:
+def how_to_undo(steps: Sequence[FinishedStep]) -> list[str]:
     """Return a sentence for each of the last steps that changed something, newest first, which is the order to undo."""
     advice = [(step, _advice(step)) for step in reversed(tuple(steps))]
     return [f"Step {step.number} {text}." for step, text in advice if text][:MAX_STEPS]
 
 
-def _advice(step: Done) -> str:
+def _advice(step: FinishedStep) -> str:
     changing = [
         action for action in step.actions if isinstance(action, Click | Drag | Hotkey | MouseUp | PressKey | TypeText)
     ]
     if not changing:
         return ""
-    risk = _RISKS.get(kind_of(step.says) or "")
+    risk = _RISKS.get(kind_of(step.description) or "")
     if risk:
-        return f'("{_short(step.says)}"): {risk}'
+        return f'("{_short(step.description)}"): {risk}'
     if step.url and step.url_after and step.url != step.url_after:
         return f"left {_place(step.url)}: {_BACK}"
     return _of_action(changing[-1], step)
 
 
-def _of_action(action: Action, step: Done) -> str:
+def _of_action(action: Action, step: FinishedStep) -> str:
     match action:
         case Hotkey(keys=keys):
             known = _KEYS.get(frozenset(keys))
@@ -117,7 +117,7 @@ def _of_action(action: Action, step: Done) -> str:
         case Drag() | MouseUp():
             return "dragged something: Ctrl+Z, or drag it back"
     return (
-        f'("{_short(step.says)}"): a box or a menu changes back with a second click; for anything else, look for Undo'
+        f'("{_short(step.description)}"): a second click changes a box or a menu back; for anything else, look for Undo'
     )
 
 

@@ -113,21 +113,23 @@ def ask(
     if run is not None or expect is not None:
         raise typer.BadParameter("--run and --expect are about an earlier run; leave the question out with them")
     if verify and question is not None and (Path(question) / "trajectory.jsonl").is_file():
-        raise typer.BadParameter(f"{question!r} is a run, no question; to check it: cua ask --verify --run {question}")
+        raise typer.BadParameter(
+            f"{question!r} is a run, not a question; to verify it: cua ask --verify --run {question}"
+        )
     if chat and question == "-":
         raise typer.BadParameter("--chat reads questions from standard input already; leave the - out")
-    asked = _Asked(
+    request = _Request(
         question=_words(question) if question is not None else None,
         files=files or [],
         resume=own_run(resume, chosen, "ask") if resume is not None else None,
         is_chat=chat,
         form=form,
     )
-    _ask_and_exit(asked, schema, verify=verify, report=report, flags=chosen)
+    _ask_and_exit(request, schema, verify=verify, report=report, flags=chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Request:
     """Question and output format; without a question, an earlier run is resumed."""
 
     question: str | None
@@ -137,37 +139,39 @@ class _Asked:
     form: str
 
 
-def _ask_and_exit(asked: _Asked, schema: str | None, *, verify: bool, report: bool, flags: dict[str, Any]) -> NoReturn:
+def _ask_and_exit(
+    request: _Request, schema: str | None, *, verify: bool, report: bool, flags: dict[str, Any]
+) -> NoReturn:
     from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
 
     def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
-        return _answer(asked, schema=schema, watch=watch, **flags)
+        return _answer(request, schema=schema, watch=watch, **flags)
 
-    result = run_watched(work, asked.form, is_chat=asked.is_chat)
+    result = run_watched(work, request.form, is_chat=request.is_chat)
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
-        verification = _verified(Path(result.run_dir), asked.files, None, flags)
+        verification = _verified(Path(result.run_dir), request.files, None, flags)
     more: dict[str, Any] = {"report": write_run_report(result) if report else None}
     if result.run_dir is not None:
         more["evidence"] = str(Path(result.run_dir) / "answer.json")
         more["fingerprint"] = fingerprint_of(result)
-    if verification is not None and asked.form != "text":
+    if verification is not None and request.form != "text":
         more["verification"] = verification.to_json()
-    print_outcome(result, asked.form, more, is_told=asked.is_chat)
+    print_outcome(result, request.form, more, is_printed=request.is_chat)
     sys.exit(result.end.exit_code or int(verification is not None and not verification.is_reproduced))
 
 
-async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
+async def _answer(request: _Request, **settings: Any) -> "RunResult":
     """Return the result of the last question."""
     from apps.cli.running import print_outcome
     from cua import ToolSession
     from cua.errors import ConfigError
 
-    async with ToolSession(resume=asked.resume, **settings) as session:
-        question, files, result = asked.question, asked.files, None
-        if question is None and asked.resume is not None and not asked.is_chat:
+    async with ToolSession(resume=request.resume, **settings) as session:
+        question, files, result = request.question, request.files, None
+        if question is None and request.resume is not None and not request.is_chat:
             return await session.go_on()
-        while question is not None or (asked.is_chat and (question := await _next_question())):
+        while question is not None or (request.is_chat and (question := await _next_question())):
             try:
                 result = await session.ask(question, files)
             except ConfigError as error:
@@ -175,11 +179,11 @@ async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
                     raise
                 terminal.echo(f"cua: {error}", err=True)
             else:
-                if asked.is_chat:
-                    print_outcome(result, asked.form, {})
+                if request.is_chat:
+                    print_outcome(result, request.form, {})
             question, files = None, []
         if result is None:
-            raise ConfigError("no question came from standard input")
+            raise ConfigError("standard input has no question")
         return result
 
 
@@ -222,7 +226,7 @@ def _verify_and_exit(
 
     settings = load_settings(flags).settings
     _check_isolated(settings)
-    run_dir = find_run(run or "last", settings.runs_dir, lambda *asked: command_of(*asked) == "ask")
+    run_dir = find_run(run or "last", settings.runs_dir, lambda *run: command_of(*run) == "ask")
     verification = _verified(run_dir, inputs, expect, flags)
     if form != "text":
         terminal.echo_json(verification.to_json())
@@ -266,7 +270,9 @@ def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict
     for finding in verification.findings:
         terminal.secho(f"  {finding}", err=True, fg=typer.colors.RED)
     if verification.chain == "none":
-        terminal.secho("  the record carries no chain: changes of it cannot be seen", err=True, fg=typer.colors.YELLOW)
+        terminal.secho(
+            "  the record has no hash chain: changes to it cannot be detected", err=True, fg=typer.colors.YELLOW
+        )
     claims = f"{verification.num_reproduced} of {verification.num_claims} cited statements"
     verdict = "reproduced" if verification.is_reproduced else "not reproduced"
     colour = typer.colors.GREEN if verification.is_reproduced else typer.colors.RED

@@ -53,10 +53,10 @@ def assistant(
     )
     kept = platformdirs.user_state_path("k25", appauthor=False) / FILE
     preferences = Preferences(kept, chosen_settings(given), find_keyring())
-    serve(options, preferences, tell=_tell, open_browser=_open if browser and _has_browser() else None)
+    serve(options, preferences, tell=_print_address, open_browser=_open if browser and _has_browser() else None)
 
 
-def _tell(address: str) -> None:
+def _print_address(address: str) -> None:
     terminal.echo(f"The assistant is at {address}\nCtrl-C ends it.", err=True)
 
 

@@ -10,7 +10,7 @@ from apps.cli import common, terminal
 
 if TYPE_CHECKING:
     from apps.evals.request import EvalRequest
-    from apps.setup.report import Report
+    from apps.setup.report import SetupReport
 
 
 def setup(
@@ -95,7 +95,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
 
     from apps.setup.doctor import run_osworld_doctor, run_webarena_doctor
 
-    doctors: dict[str, Callable[..., Coroutine[Any, Any, Report]]] = {
+    doctors: dict[str, Callable[..., Coroutine[Any, Any, SetupReport]]] = {
         "osworld": run_osworld_doctor,
         "webarena": run_webarena_doctor,
         "webarena-verified": partial(run_webarena_doctor, suite_name="webarena-verified"),
@@ -109,7 +109,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     _report_and_exit(work, as_json=output_format != "text")
 
 
-def _report_and_exit(work: "Coroutine[Any, Any, Report]", as_json: bool) -> NoReturn:
+def _report_and_exit(work: "Coroutine[Any, Any, SetupReport]", as_json: bool) -> NoReturn:
     from apps.cli.running import run_cancelled_by_signals
 
     report = run_cancelled_by_signals(work)

@@ -36,7 +36,7 @@ evaluation; 2 wrong usage; 3 a limit of the whole evaluation was reached; 130 st
 
 EXPORTS = ("inspect", "csv", "atif", "osworld", "verified")
 _SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
-_TELL_S, _REFRESH_S = 10.0, 0.5
+_PRINT_S, _REFRESH_S = 10.0, 0.5
 
 Flag = typer.Option
 TaskFlag = partial(typer.Option, rich_help_panel="Tasks and seeds")
@@ -194,7 +194,7 @@ def run(
         files["export"] = str(_export(evaluation, export, None))
     _print(evaluation, form, files)
     if evaluation.num_unfinished and form == "text":
-        terminal.echo(f"go on with: {resume_command(sys.argv[1:], evaluation.folder)}", err=True)
+        terminal.echo(f"continue with: {resume_command(sys.argv[1:], evaluation.folder)}", err=True)
     sys.exit(code)
 
 
@@ -210,17 +210,17 @@ def list_suites(as_json: Annotated[bool, Flag("--json", help="Print one JSON obj
         try:
             suite = load_suite(path)
         except EnvError as error:
-            told: dict[str, Any] = {"name": name, "error": str(error)}
+            row: dict[str, Any] = {"name": name, "error": str(error)}
         else:
-            told = {"name": name, "tasks": len(suite.task_ids), "revision": suite.revision, "about": suite.about}
+            row = {"name": name, "tasks": len(suite.task_ids), "revision": suite.revision, "about": suite.about}
         if as_json:
-            terminal.echo_json(told)
-        elif "error" in told:
-            terminal.echo(f"{name:<16} not ready: {told['error']}")
+            terminal.echo_json(row)
+        elif "error" in row:
+            terminal.echo(f"{name:<16} not ready: {row['error']}")
         else:
-            terminal.echo(f"{name:<16} {told['tasks']:>5} tasks  {told['about']}")
+            terminal.echo(f"{name:<16} {row['tasks']:>5} tasks  {row['about']}")
     if not paths and not as_json:
-        terminal.echo("there are none; a suite of your own is a Python file: cua eval my_suite.py", err=True)
+        terminal.echo("no suites are installed; your own suite is a Python file: cua eval my_suite.py", err=True)
 
 
 @app.command()
@@ -255,7 +255,7 @@ def compare(
     from apps.evals.compare import describe_comparison, write_comparison
     from apps.evals.results import find_evaluation, load_evaluation
 
-    first, second = (load_evaluation(find_evaluation(what)) for what in (before, after))
+    first, second = (load_evaluation(find_evaluation(folder)) for folder in (before, after))
     comparison = compare_results(first.results, second.results, {**first.clusters, **second.clusters})
     if html is not None:
         terminal.echo(f"page: {write_comparison(comparison, first, second, html)}", err=True)
@@ -352,10 +352,10 @@ def _request(given: typer.Context) -> "EvalRequest":
     if flags["baseline"] is not None:
         name = choice("--baseline", flags["baseline"], baseline_names())
         if "model" in settings:
-            raise typer.BadParameter("--baseline is a model by itself; drop --model")
+            raise typer.BadParameter("--baseline replaces the model; leave out --model")
         settings["model"] = f"baseline:{name}" + (f":{flags['seed']}" if name == "random" and flags["seed"] else "")
     if flags["out"] is not None and flags["resume"] is not None:
-        raise typer.BadParameter("--resume goes on in the folder that it names; drop --out")
+        raise typer.BadParameter("--resume continues in the folder that it names; leave out --out")
     wrong = [pair for pair in flags["suite_option"] or () if "=" not in pair]
     if wrong:
         raise typer.BadParameter(f"--suite-option {wrong[0]!r} is not NAME=VALUE")
@@ -388,7 +388,7 @@ def _may_leave_out(unavailable: Mapping[str, str], num_tasks: int, *, is_agreed:
         terminal.echo(f"  {line}", err=True)
     if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return is_agreed
-    terminal.echo("Leave them out and go on? [y/N] ", err=True, nl=False)
+    terminal.echo("Leave them out and continue? [y/N] ", err=True, nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -492,11 +492,11 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
     restore_stdout = terminal.keep_stdout()
 
-    def listen(standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
+    def listen(progress: "EvaluationProgress", result: "EpisodeResult | None") -> None:
         restore_stdout()
         if result is not None:
-            is_over = bool(standing.results) and standing.results[-1] is result
-            counts = {"done": len(standing.results), "running": standing.num_running}
+            is_over = bool(progress.results) and progress.results[-1] is result
+            counts = {"done": len(progress.results), "running": progress.num_running}
             terminal.echo_json({"event": "episode", "is_over": is_over, **result.to_json(), **counts})
             sys.stdout.flush()
 
@@ -507,16 +507,16 @@ def _line_listener() -> "Listener":
     """Return a listener that prints a line for each finished try, and the progress from time to time."""
     from apps.evals.text import describe_try
 
-    told_at = time.monotonic()
+    printed_at = time.monotonic()
 
-    def listen(standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
-        nonlocal told_at
+    def listen(progress: "EvaluationProgress", result: "EpisodeResult | None") -> None:
+        nonlocal printed_at
         if result is None:
             return
-        terminal.echo(f"[{len(standing.results)}/{standing.plan.num_episodes}] {describe_try(result)}", err=True)
-        if time.monotonic() - told_at > _TELL_S:
-            terminal.echo(standing.describe(), err=True)
-            told_at = time.monotonic()
+        terminal.echo(f"[{len(progress.results)}/{progress.plan.num_episodes}] {describe_try(result)}", err=True)
+        if time.monotonic() - printed_at > _PRINT_S:
+            terminal.echo(progress.describe(), err=True)
+            printed_at = time.monotonic()
 
     return listen
 
@@ -537,7 +537,7 @@ class _Bar:
             redirect_stderr=False,
         )
         self._task = self._progress.add_task("", total=evaluation.plan.num_episodes)
-        self._told_at = 0.0
+        self._printed_at = 0.0
 
     def __enter__(self) -> "Listener":
         self._progress.start()
@@ -546,17 +546,17 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def _listen(self, standing: "EvaluationProgress", result: "EpisodeResult | None") -> None:
+    def _listen(self, progress: "EvaluationProgress", result: "EpisodeResult | None") -> None:
         from rich.text import Text
 
         from apps.evals.text import describe_error
 
         if result is not None and result.score is None:
             self._progress.console.print(Text(terminal.safe_lines(describe_error(result)), style="yellow"))
-        is_due = time.monotonic() - self._told_at > _REFRESH_S
-        description = standing.describe() if is_due else None
-        self._told_at = time.monotonic() if is_due else self._told_at
-        self._progress.update(self._task, completed=len(standing.results), description=description)
+        is_due = time.monotonic() - self._printed_at > _REFRESH_S
+        description = progress.describe() if is_due else None
+        self._printed_at = time.monotonic() if is_due else self._printed_at
+        self._progress.update(self._task, completed=len(progress.results), description=description)
 
 
 def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 4
 """Largest number of concurrent calls; further calls wait."""
-END_S = 30.0
-SEE_S = 300.0
+STOP_TIMEOUT_S = 30.0
+SEE_TIMEOUT_S = 300.0
 MAX_IMAGES, MAX_IMAGE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
 REFUSED = (
-    "Refused, as nobody can be asked over MCP: {what}. Whoever starts `cua mcp` allows it with a rule in --policy FILE "
-    "or with --approve yolo."
+    "Refused, because MCP cannot ask for approval: {actions}. To allow it, start `cua mcp` with a rule in --policy "
+    "FILE or with --approve yolo."
 )
 _TEXT = {"type": "string"}
 _FILES = {"type": "array", "items": _TEXT, "maxItems": 100, "description": "Paths inside the folder of the server."}
@@ -70,7 +70,7 @@ REQUIRED = {"task": ["instruction"], "ask": ["question"], "swarm": ["question"],
 
 
 @dataclass(slots=True, kw_only=True)
-class _Told:
+class _RunLog:
     """Messages of a run for the client.
 
     Attributes:
@@ -107,7 +107,7 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class McpServer:
     """MCP server.
 
     Attributes:
@@ -117,7 +117,7 @@ class Serving:
 
     settings: Mapping[str, Any]
     folder: Path
-    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNS))
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNS))
 
     async def run(self) -> None:
         """Serve until the client disconnects."""
@@ -146,11 +146,11 @@ class Serving:
         arguments = dict(params.arguments or {})
         try:
             if params.name not in TOOLS:
-                raise ConfigError(f"there is no tool {params.name!r}; there are {', '.join(TOOLS)}")
+                raise ConfigError(f"unknown tool {params.name!r}; expected one of {', '.join(TOOLS)}")
             wrong = why_wrong(arguments, _schema(params.name, TOOLS[params.name][1]))
             if wrong:
-                raise ConfigError(f"the arguments of {params.name} do not fit: {wrong}")
-            async with self.places:
+                raise ConfigError(f"the arguments of {params.name} are invalid: {wrong}")
+            async with self.slots:
                 if params.name == "see":
                     return await self._see(**arguments)
                 return await self._follow(context, lambda watch: self._start(params.name, arguments, watch))
@@ -162,12 +162,12 @@ class Serving:
     async def _start(self, name: str, arguments: Mapping[str, Any], watch: "Watch") -> "RunResult":
         from cua import ConfigError, ask, run_task
 
-        asked = [int(given["max_steps"]) for given in (arguments, self.settings) if "max_steps" in given]
-        settings = {**self.settings, "max_steps": min(asked)} if asked else self.settings
+        limits = [int(given["max_steps"]) for given in (arguments, self.settings) if "max_steps" in given]
+        settings = {**self.settings, "max_steps": min(limits)} if limits else self.settings
         if name == "task":
             url = arguments.get("url")
             if url is not None and urlsplit(url).scheme not in ("http", "https", "data"):
-                raise ConfigError(f"{url!a:.100} is no http, https or data address; others are not opened over MCP")
+                raise ConfigError(f"{url!a:.100} is not an http, https or data address; MCP opens no others")
             return await run_task(arguments["instruction"], url=url, watch=watch, **settings)
         files = [self._inside(file) for file in arguments.get("files", ())]
         if name == "swarm":
@@ -192,24 +192,24 @@ class Serving:
         from cua import Watch
 
         anyio = require("anyio", "mcp")
-        told = _Told()
-        work = asyncio.create_task(start(Watch(listener=told.listen, on_control=told.controls.append)))
-        progress = asyncio.create_task(_report(context, told.lines))
+        run_log = _RunLog()
+        work = asyncio.create_task(start(Watch(listener=run_log.listen, on_control=run_log.controls.append)))
+        progress = asyncio.create_task(_report(context, run_log.lines))
         try:
             result = await asyncio.shield(work)
         except asyncio.CancelledError:
             with anyio.CancelScope(shield=True):
-                for control in told.controls:
+                for control in run_log.controls:
                     control.stop("cancelled by the MCP client")
-                if not told.controls:
+                if not run_log.controls:
                     work.cancel()
-                await asyncio.wait({work}, timeout=END_S)
+                await asyncio.wait({work}, timeout=STOP_TIMEOUT_S)
                 work.cancel()
             raise
         finally:
             progress.cancel()
         lines = [result.end.answer] if result.end.answer is not None else [f"{result.end.status}: {result.end.reason}"]
-        lines += [REFUSED.format(what="; ".join(dict.fromkeys(told.refused)))] if told.refused else []
+        lines += [REFUSED.format(actions="; ".join(dict.fromkeys(run_log.refused)))] if run_log.refused else []
         is_error = result.end.status not in ("succeeded", "unverified")
         return _result(lines, is_error=is_error, structured=result_object(result))
 
@@ -219,7 +219,7 @@ class Serving:
         from cua.errors import ConfigError, name_choices
 
         if operation not in OPERATIONS:
-            raise ConfigError(f"there is no operation {operation!r}.{name_choices(operation, OPERATIONS)}")
+            raise ConfigError(f"unknown operation {operation!r}.{name_choices(operation, OPERATIONS)}")
         flags = [self._option(name, value) for name, value in (options or {}).items()]
         inputs = [str(self._inside(file)) for file in files]
         with tempfile.TemporaryDirectory(prefix="k25-see-") as out:
@@ -233,18 +233,18 @@ class Serving:
                 stderr=asyncio.subprocess.PIPE,
             )
             try:
-                async with asyncio.timeout(SEE_S):
+                async with asyncio.timeout(SEE_TIMEOUT_S):
                     stdout, stderr = await process.communicate()
             except TimeoutError:
-                raise ConfigError(f"{operation} took longer than {SEE_S:g} s") from None
+                raise ConfigError(f"{operation} took longer than {SEE_TIMEOUT_S:g} s") from None
             finally:
                 if process.returncode is None:
                     process.kill()
                     with require("anyio", "mcp").CancelScope(shield=True):
                         await process.wait()
             images = await asyncio.to_thread(_read_images, Path(out))
-        said = (stdout if process.returncode in (0, 1) and stdout else stderr).decode("utf-8", "replace")
-        return _result([said[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, images=images)
+        output = (stdout if process.returncode in (0, 1) and stdout else stderr).decode("utf-8", "replace")
+        return _result([output[:MAX_TEXT_CHARS].strip()], is_error=process.returncode != 0, images=images)
 
     def _inside(self, name: str) -> Path:
         """Return the path of a file in the folder.
@@ -264,7 +264,7 @@ class Serving:
 
         plain = name.replace("_", "-").removeprefix("--")
         if not plain.replace("-", "").isalpha() or plain in ("output", "force", "json", "help"):
-            raise ConfigError(f"{name!a} is no option that may be given here")
+            raise ConfigError(f"{name!a} is not an option of this tool")
         text = str(value)
         if "/" in text or (self.folder / text).exists():
             text = str(self._inside(text))

@@ -104,18 +104,18 @@ def make_command(
         instruction = instruction or "(as in the run)"
     if not instruction:
         raise typer.BadParameter(
-            'expected what is to be made, such as: cua office "Summarise notes.docx" -f notes.docx'
+            'the instruction is missing; expected a text such as: cua office "Summarise notes.docx" -f notes.docx'
         )
-    order = OfficeRequest(
+    request = OfficeRequest(
         instruction=instruction, files=tuple(files or ()), output=output, expect=tuple(expect or ()), rounds=rounds
     )
     switch = StopSwitch(is_for_agent=False)
-    made = asyncio.run(switch.guarded(_make(order, settings, switch, is_long=long or resume is not None)))
-    _print_made(made, order, form)
-    sys.exit(0 if made.is_clean else made.run.end.exit_code or 1)
+    result = asyncio.run(switch.guarded(_make(request, settings, switch, is_long=long or resume is not None)))
+    _print_result(result, request, form)
+    sys.exit(0 if result.is_clean else result.run.end.exit_code or 1)
 
 
-async def _make(order: "OfficeRequest", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
+async def _make(request: "OfficeRequest", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
     from apps.cli.progress import terminal_listener
     from apps.cli.running import terminal_approver
     from apps.office.agent import make_documents
@@ -126,37 +126,37 @@ async def _make(order: "OfficeRequest", settings: dict[str, Any], switch: Any, *
 
     model, resume, options = settings.get("model"), settings.pop("resume", None), settings.pop("options", None)
     if (not model or isinstance(model, str)) and load_settings(settings).settings.has_embedded_model:
-        raise ConfigError("documents need a model that writes; name one with --model, or see cua office --demo")
+        raise ConfigError("documents need a language model; name one with --model, or see cua office --demo")
     watch = Watch(listener=terminal_listener(), approver=terminal_approver(), on_control=switch.connect)
 
     def emit(line: str) -> None:
         terminal.echo(f"\n{line}\n", err=True)
 
     if is_long:
-        return await make_long_document(order, resume=resume, options=options, watch=watch, emit=emit, **settings)
-    return await make_documents(order, watch=watch, emit=emit, **settings)
+        return await make_long_document(request, resume=resume, options=options, watch=watch, emit=emit, **settings)
+    return await make_documents(request, watch=watch, emit=emit, **settings)
 
 
-def _print_made(made: "OfficeResult", order: "OfficeRequest", form: str) -> None:
-    answer = made.run.end.answer or made.run.end.reason
+def _print_result(result: "OfficeResult", request: "OfficeRequest", form: str) -> None:
+    answer = result.run.end.answer or result.run.end.reason
     if form == "json":
         terminal.echo_json(
             {
-                "status": made.run.end.status,
+                "status": result.run.end.status,
                 "answer": answer,
-                "is_clean": made.is_clean,
-                "rounds": made.rounds,
-                "files": [str(path) for path in made.files],
-                "checks": [report.to_json() for report in made.reports],
-                "missing": made.missing,
-                "run_dir": str(made.run.run_dir or ""),
+                "is_clean": result.is_clean,
+                "rounds": result.rounds,
+                "files": [str(path) for path in result.files],
+                "checks": [report.to_json() for report in result.reports],
+                "missing": result.missing,
+                "run_dir": str(result.run.run_dir or ""),
             }
         )
         return
     terminal.echo(answer or "", err=True)
-    terminal.echo(f"{'clean' if made.is_clean else 'NOT clean'} after {made.rounds} round(s)", err=True)
-    terminal.echo(f"checks and images: {order.output / 'check'}", err=True)
-    for path in made.files:
+    terminal.echo(f"{'clean' if result.is_clean else 'NOT clean'} after {result.rounds} round(s)", err=True)
+    terminal.echo(f"checks and images: {request.output / 'check'}", err=True)
+    for path in result.files:
         terminal.echo(str(path))
 
 

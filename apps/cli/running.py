@@ -37,7 +37,7 @@ def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver |
     async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
         terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
         may_take_over = verdict.can_take_over and hand_back is not None
-        choices = "[y] go on, [t] take over, [N] refuse" if may_take_over else "[y/N]"
+        choices = "[y] allow, [t] take over, [N] refuse" if may_take_over else "[y/N]"
         answer = (await terminal.ask_line(f"  Allow this step? {choices} ")).lower()
         if answer in ("t", "take over") and may_take_over and hand_back is not None:
             await terminal.ask_line("  Work in the agent's window, then press Enter here. ")
@@ -95,20 +95,20 @@ def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -
     return asyncio.run(switch.guarded(make_work(watch)))
 
 
-def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any], *, is_told: bool = False) -> None:
+def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any], *, is_printed: bool = False) -> None:
     """Print the result in the chosen format.
 
     Args:
         result: Result of the run.
         output_format: `text`, `json` or `stream-json`.
         more: Items that are added to the JSON object, or listed line by line as text.
-        is_told: True if the result was already printed; only `more` is printed.
+        is_printed: True if the result was already printed; only `more` is printed.
     """
     if output_format == "text":
         lines = {name: value for name, value in more.items() if isinstance(value, str)}
-        print_files(lines) if is_told else print_result(result, lines)
+        print_files(lines) if is_printed else print_result(result, lines)
         return
-    final = dict(more) if is_told else {**result_object(result), **more}
+    final = dict(more) if is_printed else {**result_object(result), **more}
     terminal.echo_json(final if output_format == "json" else {"event": "result", **final})
 
 
@@ -179,7 +179,7 @@ class StopSwitch:
     def _press(self) -> None:
         self._pressed += 1
         if self._pressed == 1 and self._is_for_agent:
-            terminal.echo("\nstopping (once more to cancel at once)", err=True)
+            terminal.echo("\nstopping (press again to cancel immediately)", err=True)
             if self._control is not None:
                 self._control.stop()
         elif self._task is not None:
@@ -220,9 +220,9 @@ def reexecute_and_exit(record: RunRecord) -> NoReturn:
     result = run_cancelled_by_signals(_reexecute(record))
     different = result.first_difference
     terminal.echo(
-        f"{len(result.steps)} steps carried out again, "
+        f"{len(result.steps)} steps executed again, "
         + ("all as recorded" if different is None else f"the first difference at step {different}")
-        + (f"; not carried out: {', '.join(map(str, result.skipped))}" if result.skipped else "")
+        + (f"; not executed: {', '.join(map(str, result.skipped))}" if result.skipped else "")
     )
     sys.exit(0 if different is None else 1)
 
@@ -230,8 +230,8 @@ def reexecute_and_exit(record: RunRecord) -> NoReturn:
 async def _reexecute(record: RunRecord) -> ReplayResult:
     settings = load_settings(dict(record.header.settings.get("settings", {}))).settings
     secrets = make_secrets(settings)
-    where = record.header.settings
-    env = make_env(settings, url=where.get("url"), app=where.get("app"), secrets=secrets, files_dir=None)
+    start = record.header.settings
+    env = make_env(settings, url=start.get("url"), app=start.get("app"), secrets=secrets, files_dir=None)
 
     try:
         task = InstructionTask(instruction=record.header.instruction)
@@ -241,7 +241,7 @@ async def _reexecute(record: RunRecord) -> ReplayResult:
 
 
 def _print(replayed: ReplayedStep) -> None:
-    alike = "no image" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % alike"
+    alike = "no image" if replayed.similarity is None else f"{100 * replayed.similarity:.1f} % similar"
     mark = " " if replayed.is_alike else "!"
     terminal.echo(f"{mark} {replayed.step.index:>3}  {alike:>12}  {replayed.step.turn.action_text}", err=True)
     if replayed.error:

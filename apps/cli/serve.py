@@ -92,9 +92,9 @@ def serve(
     """
     shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
     if extra and not extra[0].startswith("-"):
-        raise typer.BadParameter(f"{extra[0]!r} stands alone; did you mean --model {extra[0]}?")
+        raise typer.BadParameter(f"{extra[0]!r} is not an option of vLLM; did you mean --model {extra[0]}?")
     if plan and self_test:
-        raise typer.BadParameter("--plan and --self-test are two things; choose one")
+        raise typer.BadParameter("--plan and --self-test exclude each other; choose one")
     if plan:
         _plan(model, find={"name": gpu, "memory_gib": gpu_memory, "bandwidth_tb_s": bandwidth},
               count=(gpus, nodes), context_len=max_model_len, as_json=as_json)  # fmt: skip
@@ -197,7 +197,7 @@ def _warn_of_open_door(host: str, key: str | None) -> None:
     from model_runtime.launch.options import is_exposed
 
     if is_exposed(host) and not key:
-        text = f"cua: {host} can be reached from other machines and no key is asked for; see --api-key-env"
+        text = f"cua: {host} can be reached from other machines and requires no key; see --api-key-env"
         terminal.secho(text, err=True, fg=typer.colors.YELLOW)
 
 
@@ -215,9 +215,9 @@ def _plan(
         config=config,
         context_len=context_len if context_len is not None else min(32_768, longest),
     )
-    made = make_plan(request)
-    terminal.echo(plan_json(made) if as_json else show_plan(made), nl=as_json)
-    sys.exit(0 if made.fitting else 1)
+    plan = make_plan(request)
+    terminal.echo(plan_json(plan) if as_json else show_plan(plan), nl=as_json)
+    sys.exit(0 if plan.fitting else 1)
 
 
 def _config(model: str | None) -> "K25Config":
@@ -283,7 +283,7 @@ def mcp(
 
         {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}
     """
-    from apps.cli.mcp import Serving
+    from apps.cli.mcp import McpServer
     from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings
     from cua.errors import ConfigError
@@ -293,6 +293,6 @@ def mcp(
     settings = chosen_settings(given)
     load_settings(settings)  # report wrong settings now, not to a client later
     if not folder.is_dir():
-        raise ConfigError(f"--folder {folder} is no folder")
-    work = Serving(settings=settings, folder=folder.resolve()).run()
+        raise ConfigError(f"--folder {folder} is not a folder")
+    work = McpServer(settings=settings, folder=folder.resolve()).run()
     run_cancelled_by_signals(work)

@@ -137,7 +137,7 @@ def task(
     run_and_exit(work, output_format=form, write_report=report)
 
 
-def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
+def own_run(name: str, flags: dict[str, Any], command: str) -> Path:
     """Return the folder of a run recorded here; `last` is the newest one that `command` can resume.
 
     Raises:
@@ -151,17 +151,19 @@ def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
 
     def fits(run_dir: Path, header: "RunHeader") -> bool:
         if (other := command_of(run_dir, header)) != command:
-            name = run_dir.name
-            newer.append(f"the newest run, {name}, is of `cua {other}`; go on with it by: cua {other} --resume {name}")
+            newest = run_dir.name
+            newer.append(
+                f"the newest run, {newest}, is of `cua {other}`; resume it with: cua {other} --resume {newest}"
+            )
         return other == command
 
     runs_dir = load_settings(flags).settings.runs_dir
     try:
-        run_dir = find_run(what, runs_dir, fits)
+        run_dir = find_run(name, runs_dir, fits)
     except TrajectoryError as error:
         raise TrajectoryError("\n".join([str(error), *newer[:1]])) from None
     check_own(run_dir, runs_dir)
-    if what == "last":
+    if name == "last":
         terminal.echo("\n".join([f"last is {run_dir.name}", *newer[:1]]), err=True)
     return run_dir
 
@@ -182,7 +184,7 @@ def command_of(run_dir: Path, header: "RunHeader") -> str:
 def _instruction(given: str | None, resume: str | None) -> str | None:
     if resume is not None:
         if given:
-            raise typer.BadParameter("a resumed run has its instruction already; leave it out")
+            raise typer.BadParameter("a resumed run keeps its instruction; leave out INSTRUCTION")
         return None
     if given is None:
         raise typer.BadParameter('an instruction is needed, such as: cua task "Click Save" --url https://example.com')

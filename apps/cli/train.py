@@ -48,8 +48,8 @@ def train(
     from apps.train.run import train as run
 
     course = make_smoke_course() if smoke else make_course(scale, has_large_screens=size == "large")
-    order = TrainingRun(folder=folder, course=course, seed=seed, processes=count, size=size, device=device)
-    model = run(order, terminal.echo_err)
+    run_config = TrainingRun(folder=folder, course=course, seed=seed, processes=count, size=size, device=device)
+    model = run(run_config, terminal.echo_err)
     terminal.echo(str(model))
     if not smoke:
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cua.swarm import SwarmOptions
 
 Flag = typer.Option
-_TELL_S = 5.0
+_PRINT_S = 5.0
 _DEMO_QUESTION = "Make a showcase of the scenes, scores, banners, flashes, beeps and what moves."
 
 
@@ -95,7 +95,7 @@ def video(
         from apps.video_showcase.run import VideoOptions, load_plan, load_result, make_plan, resume_video, run_video
 
         options = VideoOptions(
-            swarm=_swarm_options(), num_parallel=jobs, on_progress=view.tell_progress, watch=watch, sandbox=sandbox
+            swarm=_swarm_options(), num_parallel=jobs, on_progress=view.print_progress, watch=watch, sandbox=sandbox
         )
         if resume is not None:
             run_dir = own_run(resume, chosen, "video")
@@ -104,10 +104,10 @@ def video(
             result = earlier or await resume_video(run_dir, options=options, **chosen)
         else:
             files, question = await asyncio.to_thread(_demo_files, folder) if demo else _split(inputs or [])
-            request = _read_wish(question, detectors or [], template)
+            request = _read_request(question, detectors or [], template)
             target = _target(folder / "showcase" if demo and folder else folder, request)
             plan = await asyncio.to_thread(make_plan, files, request, num_parallel=jobs, span_s=span)
-            view.tell_plan(plan)
+            view.print_plan(plan)
             settings = {"model": "literal", **chosen} if demo else chosen
             result = await run_video(plan, options=options, **settings)
         view.end()
@@ -141,7 +141,7 @@ def _split(inputs: list[str]) -> tuple[list[Path], str]:
     return [Path(file).expanduser() for file in files], sys.stdin.read() if question == "-" else question
 
 
-def _read_wish(question: str, detectors: list[str], template: Path | None) -> "VideoRequest":
+def _read_request(question: str, detectors: list[str], template: Path | None) -> "VideoRequest":
     from apps.video_showcase.request import parse_request
     from visual_tools.images import load_image
 
@@ -161,12 +161,12 @@ def _target(output: Path | None, request: "VideoRequest") -> Path | None:
 
 
 def _demo_files(folder: Path | None) -> tuple[list[Path], str]:
-    made = (folder or Path("video-demo")) / "videos"
-    made.mkdir(parents=True, exist_ok=True)
-    terminal.echo(f"two videos of 3 minutes each are put into {made}", err=True)
+    videos_dir = (folder or Path("video-demo")) / "videos"
+    videos_dir.mkdir(parents=True, exist_ok=True)
+    terminal.echo(f"two videos of 3 minutes each are written to {videos_dir}", err=True)
     shipped = Path(str(resources.files("apps.video_showcase").joinpath("data")))
     names = ("match-1.mp4", "match-2.mkv")
-    return [Path(shutil.copyfile(shipped / name, made / name)) for name in names], _DEMO_QUESTION
+    return [Path(shutil.copyfile(shipped / name, videos_dir / name)) for name in names], _DEMO_QUESTION
 
 
 async def _showcase(result: "VideoResult", folder: Path, limits: tuple[int, int]) -> Path:
@@ -205,10 +205,10 @@ class _View:
         self._form = form
         self._stream = stream_listener(names_agents=True)
         self._is_live = form != "stream-json" and sys.stderr.isatty()
-        self._told_at = 0.0
+        self._printed_at = 0.0
         self._is_mid_line = False
 
-    def tell_plan(self, plan: "VideoPlan") -> None:
+    def print_plan(self, plan: "VideoPlan") -> None:
         """Print what will be done."""
         from apps.video_showcase.events import format_clock
 
@@ -225,14 +225,14 @@ class _View:
             err=True,
         )
 
-    def tell_progress(self, progress: "WatchProgress") -> None:
+    def print_progress(self, progress: "WatchProgress") -> None:
         """Print the overall progress."""
         from apps.video_showcase.events import format_clock
 
         now = time.monotonic()
-        if now - self._told_at < (0.2 if self._is_live else _TELL_S) and progress.watched_s < progress.whole_s:
+        if now - self._printed_at < (0.2 if self._is_live else _PRINT_S) and progress.watched_s < progress.whole_s:
             return
-        self._told_at = now
+        self._printed_at = now
         left_s = progress.left_s()
         left = f", {format_clock(left_s)} left" if left_s is not None else ""
         share = 100 * progress.watched_s / progress.whole_s if progress.whole_s else 100
@@ -285,7 +285,7 @@ def _print(result: "VideoResult", page: Path | None, form: str) -> None:
             err=True,
         )
         if wrong:
-            terminal.echo(f"no event is noted at what the answer cites: {', '.join(wrong)}", err=True)
+            terminal.echo(f"the answer cites times without a recorded event: {', '.join(wrong)}", err=True)
     else:
         more |= result.swarm
         more["wrong_citations"] = wrong
@@ -299,5 +299,5 @@ def _wrong_citations(result: "VideoResult") -> list[str]:
     from apps.video_showcase.events import find_citations
 
     text, names = result.run.end.answer or "", [source.name for source in result.plan.inventory.sources]
-    found = find_citations(text, names, result.events)
-    return list(dict.fromkeys(text[one.start : one.end] for one in found if one.event is None))
+    citations = find_citations(text, names, result.events)
+    return list(dict.fromkeys(text[citation.start : citation.end] for citation in citations if citation.event is None))

@@ -36,7 +36,9 @@ def build_command(
     output: Annotated[
         Path, Flag("--output", "-o", metavar="FOLDER", help="Folder of the site; rounds go to FOLDER-build.")
     ] = Path("site"),
-    wish: Annotated[str, Flag(metavar="TEXT", help="Further requirements for a model, in words.")] = "",
+    requirements: Annotated[
+        str, Flag("--wish", metavar="TEXT", help="Further requirements for a model, in words.")
+    ] = "",
     rounds: Annotated[int, Flag(metavar="NUMBER", min=0, max=99, help="Rounds after the draft.")] = 8,
     goal: Annotated[float, Flag(metavar="SCORE", min=0, max=1, help="Stop at this score.")] = 0.98,
     viewport: Annotated[
@@ -83,10 +85,10 @@ def build_command(
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
-            return await _order(inputs or [], size, rules, goal=goal, max_rounds=rounds, instruction=wish)
+            return await _make_request(inputs or [], size, rules, goal=goal, max_rounds=rounds, instruction=requirements)
 
-        made = await _build(output, None if resume else make_request, chosen, switch)
-        return made, await _export_build(made, output, project) if project is not None else None
+        result = await _build(output, None if resume else make_request, chosen, switch)
+        return result, await _export_build(result, output, project) if project is not None else None
 
     result, exported = asyncio.run(switch.guarded(work()))
     report = str(result.folder / "report.html")
@@ -99,10 +101,10 @@ def build_command(
     terminal.echo(f"report: {report}", err=True)
     terminal.echo(str(output))
     if exported is not None:
-        _tell_exported(exported, result.score, "the plain site")
+        _print_exported(exported, result.score, "the plain site")
 
 
-async def _order(
+async def _make_request(
     inputs: list[str], viewport_px: tuple[int, int] | None, rules: "DomainRules", **more: Any
 ) -> "BuildRequest":
     from apps.video2web.inputs import take_inputs
@@ -130,14 +132,14 @@ async def _build(output: Path, make_request: Any, chosen: dict[str, Any], switch
     folder = BuildFolder(output.with_name(f"{output.name}-build"))
     if make_request is None:
         if not folder.is_begun:
-            raise ConfigError(f"{folder.path} holds no build to go on with; leave --resume out to begin one")
+            raise ConfigError(f"{folder.path} has no build to resume; leave out --resume to start one")
         request = await asyncio.to_thread(folder.request)
         chosen = {**folder.facts().get("settings", {}), **chosen}
     else:
         for path in (output, folder.path):
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise ConfigError(
-                    f"{path} is there already; choose another folder with -o, or go on with its build by --resume"
+                    f"{path} already exists; choose another folder with -o, or resume its build with --resume"
                 )
         request = await make_request()
         named = {name: chosen[name] for name in ("model", "base_url") if name in chosen}
@@ -161,7 +163,7 @@ async def _build(output: Path, make_request: Any, chosen: dict[str, Any], switch
 def edit_command(
     given: typer.Context,
     site: Annotated[Path, typer.Argument(metavar="SITE", help="Folder of the site.")],
-    wish: Annotated[str, typer.Argument(metavar="CHANGE", help="Change in words.")],
+    change: Annotated[str, typer.Argument(metavar="CHANGE", help="Change in words.")],
     viewport: Annotated[str, Flag(metavar="WIDTHxHEIGHT", help="Size of the window in CSS pixels.")] = "1280x720",
     other: common.Other = None,
     model: common.Model = None,
@@ -184,14 +186,14 @@ def edit_command(
     from apps.cli.running import StopSwitch
 
     switch = StopSwitch(is_for_agent=False)
-    made = asyncio.run(switch.guarded(_edit(site, wish, viewport, chosen_settings(given), switch)))
-    terminal.echo(made.reason, err=True)
-    terminal.echo(f"report: {made.folder / 'report.html'}", err=True)
+    result = asyncio.run(switch.guarded(_edit(site, change, viewport, chosen_settings(given), switch)))
+    terminal.echo(result.reason, err=True)
+    terminal.echo(f"report: {result.folder / 'report.html'}", err=True)
     terminal.echo(str(site))
-    sys.exit(0 if made.is_goal_met else 1)
+    sys.exit(0 if result.is_goal_met else 1)
 
 
-async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _edit(site: Path, change: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -205,11 +207,11 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
     from cua.config import load_settings
     from cua.errors import ConfigError
 
-    if not wish.strip():
-        raise ConfigError('the wish is empty; expected a sentence such as "make the header sticky"')
+    if not change.strip():
+        raise ConfigError('the change is empty; expected a sentence such as "make the header sticky"')
     known = load_settings(chosen).settings
     if known.has_embedded_model:
-        raise ConfigError("a sentence needs a model that understands it; name one with --model, and its server")
+        raise ConfigError("the change needs a language model; name one with --model and its endpoint with --base-url")
     edits = site.with_name(f"{site.name}-edits")
     number = sum(1 for _ in edits.glob("edit-*")) + 1
     folder = BuildFolder(edits / f"edit-{number}")
@@ -218,11 +220,11 @@ async def _edit(site: Path, wish: str, viewport: str, chosen: dict[str, Any], sw
         author = ModelAuthor(evaluator, watch=watch, **{**chosen, "model": known.model})
         try:
             size = parse_viewport(viewport)
-            made = await edit_site(site, wish, folder, author, evaluator, viewport_px=size, say=terminal.echo_err)
+            result = await edit_site(site, change, folder, author, evaluator, viewport_px=size, say=terminal.echo_err)
         finally:
             await author.close()
-    await asyncio.to_thread(write_build_report, folder, made.reason)
-    return made
+    await asyncio.to_thread(write_build_report, folder, result.reason)
+    return result
 
 
 @app.command("export")
@@ -250,8 +252,8 @@ def export_command(
     check_npm()
     folder = output or site.with_name(f"{site.name}-vue")
     _check_free(folder)
-    made = run_cancelled_by_signals(_export(site, folder, size))
-    _tell_exported(made, 1.0, "the site")
+    result = run_cancelled_by_signals(_export(site, folder, size))
+    _print_exported(result, 1.0, "the site")
 
 
 async def _export(site: Path, folder: Path, viewport_px: tuple[int, int]) -> "Exported":
@@ -287,10 +289,10 @@ def _check_free(folder: Path) -> None:
     from cua.errors import ConfigError
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already; choose another folder with -o")
+        raise ConfigError(f"{folder} already exists; choose another folder with -o")
 
 
-async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported":
+async def _export_build(result: "Build", output: Path, folder: Path) -> "Exported":
     """Export a built site as a Vue project, measured against the same request as the site."""
     import asyncio
 
@@ -300,7 +302,7 @@ async def _export_build(made: "Build", output: Path, folder: Path) -> "Exported"
     from apps.video2web.vue.project import export_site
 
     terminal.echo(f"Vue project: {folder}; its packages come from npm", err=True)
-    request = await asyncio.to_thread(BuildFolder(made.folder).request)
+    request = await asyncio.to_thread(BuildFolder(result.folder).request)
     async with SiteEvaluator() as evaluator:
         return await export_site(read_site(output), folder, request, evaluator)
 
@@ -311,13 +313,13 @@ def _facts_of(exported: "Exported") -> dict[str, Any]:
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
 
 
-def _tell_exported(exported: "Exported", plain: float, what: str) -> None:
-    """Print the score of the built pages, and a warning if it is lower than `plain`, the score of `what`."""
+def _print_exported(exported: "Exported", plain: float, reference_name: str) -> None:
+    """Print the score of the built pages, and a warning if it is lower than `plain`, the score of `reference_name`."""
     terminal.echo(f"Vue build: score {exported.score:.4f}, {exported.num_components} components", err=True)
     if exported.score < plain - _MAX_LOSS:
         terminal.echo(
-            f"warning: the Vue build is unlike {what}, which has {plain:.4f}; what scripts and styles expect of a page "
-            "may not hold there",
+            f"warning: the Vue build differs from {reference_name}, whose score is {plain:.4f}; scripts and styles may "
+            "depend on its markup",
             err=True,
         )
     terminal.echo(str(exported.folder / "dist"))
@@ -346,8 +348,8 @@ async def _demo(output: Path, switch: Any) -> "Build":
     from apps.video2web.inputs import NO_RULES, find_demo
 
     source = find_demo()
-    terminal.echo(f"a site is built from {source.name}, a screen recording", err=True)
-    make_request = partial(_order, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
+    terminal.echo(f"building a site from the screen recording {source.name}", err=True)
+    make_request = partial(_make_request, [str(source)], None, NO_RULES, goal=1, max_rounds=3)
     return await _build(output / "site", make_request, {"model": "literal"}, switch)
 
 

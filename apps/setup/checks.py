@@ -15,7 +15,7 @@ from pathlib import Path
 
 from apps.setup.command import Say
 from apps.setup.packages import manual_command
-from apps.setup.report import DoctorRow, Level, Report
+from apps.setup.report import DoctorRow, Level, SetupReport
 from apps.setup.verify import check_writable
 from visual_tools.sandbox import BackendReport, Sandbox, describe_backends
 from visual_tools.sandbox.check import CheckOutcome, check_sandbox
@@ -200,7 +200,7 @@ def check_backends() -> DoctorRow:
     return make_row(describe_backends())
 
 
-async def run_sandbox_checks(say: Say = print) -> Report:
+async def run_sandbox_checks(say: Say = print) -> SetupReport:
     """Test the current backend against escapes, resource exhaustion and other faults; takes about a minute.
 
     Args:
@@ -213,10 +213,10 @@ async def run_sandbox_checks(say: Say = print) -> Report:
     row = make_row(reports) if reports else check_backends()
     best = find_backend(reports)
     if best is None:
-        return Report(rows=(replace(row, level="fail"),))
+        return SetupReport(rows=(replace(row, level="fail"),))
     say(f"trying to break out of {best.backend}")
     outcomes = await check_sandbox(lambda: Sandbox.start(best.backend), say=say)
-    return Report(rows=(row, *map(row_of, outcomes), count_row(outcomes)))
+    return SetupReport(rows=(row, *map(row_of, outcomes), count_row(outcomes)))
 
 
 def row_of(outcome: CheckOutcome) -> DoctorRow:

@@ -25,7 +25,7 @@ from envs import Env, EnvError, InstructionTask, Observation
 from envs.errors import require
 
 TARGET_SIDE_PX = 9
-_MAX_LOOKS = 20
+_MAX_OBSERVATIONS = 20
 _FRACTIONS = (
     (0.01, 0.02),
     (0.5, 0.02),
@@ -43,23 +43,25 @@ ReadHits = Callable[[int], Awaitable[Sequence[Point]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ClickTarget:
     """Square of one unique colour; its centre is in screen px."""
 
     middle_px: Point
     rgb: tuple[int, int, int]
 
 
-def make_targets(size_px: tuple[int, int]) -> tuple[Target, ...]:
+def make_targets(size_px: tuple[int, int]) -> tuple[ClickTarget, ...]:
     """Make targets at the edges, in the middle and at odd positions of a screen."""
     half = TARGET_SIDE_PX // 2
     return tuple(
-        Target(middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67))
+        ClickTarget(
+            middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67)
+        )
         for number, (x, y) in enumerate(_FRACTIONS)
     )
 
 
-async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) -> list[float | None]:
+async def click_all(env: Env, targets: Sequence[ClickTarget], read_hits: ReadHits) -> list[float | None]:
     """Click each target once; return the error of each in px, None if no click arrived.
 
     Args:
@@ -67,11 +69,11 @@ async def click_all(env: Env, targets: Sequence[Target], read_hits: ReadHits) ->
         targets: Targets to click; `middle_px` is where the click should arrive.
         read_hits: Returns the clicks that the clicked program received.
     """
-    seen = await _look_until_drawn(env, targets)
+    observation = await _wait_until_drawn(env, targets)
     errors: list[float | None] = []
     for target in targets:
         before = len(await read_hits(0))
-        await env.step(run(_code_for(target, seen), seen.geometry))
+        await env.step(run(_code_for(target, observation), observation.geometry))
         hits = (await read_hits(before + 1))[before:]
         errors.append(_distance(hits[0], target.middle_px) if len(hits) == 1 else None)
     return errors
@@ -86,28 +88,28 @@ async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | No
         await env.close()
 
 
-async def _look_until_drawn(env: Env, targets: Sequence[Target]) -> Observation:
+async def _wait_until_drawn(env: Env, targets: Sequence[ClickTarget]) -> Observation:
     """Return the first observation that shows every target.
 
     Raises:
-        EnvError: If a target is still missing after `_MAX_LOOKS` observations.
+        EnvError: If a target is still missing after `_MAX_OBSERVATIONS` observations.
     """
-    for _ in range(_MAX_LOOKS):
-        seen = (await env.step(())).observation
-        places = [_find(target, seen.screenshot) for target in targets]
+    for _ in range(_MAX_OBSERVATIONS):
+        observation = (await env.step(())).observation
+        places = [_find(target, observation.screenshot) for target in targets]
         if None not in places:
-            return seen
+            return observation
     raise EnvError(f"target {places.index(None) + 1} does not show in the screenshot")
 
 
-def _code_for(target: Target, seen: Observation) -> str:
+def _code_for(target: ClickTarget, observation: Observation) -> str:
     """Return the code of a model that sees the target."""
-    x, y = _find(target, seen.screenshot) or (0.0, 0.0)
-    width, height = seen.geometry.sent_px
+    x, y = _find(target, observation.screenshot) or (0.0, 0.0)
+    width, height = observation.geometry.sent_px
     return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
 
 
-def _find(target: Target, png: bytes) -> Point | None:
+def _find(target: ClickTarget, png: bytes) -> Point | None:
     """Return the centre of the target in the image in px; None if the image does not show it."""
     import numpy as np
     from PIL import Image
@@ -171,7 +173,7 @@ async def click_in_browser(size_px: tuple[int, int], scale: float) -> list[float
     return await reset_and_close(env, work)
 
 
-def _render_page(targets: Sequence[Target]) -> str:
+def _render_page(targets: Sequence[ClickTarget]) -> str:
     half = TARGET_SIDE_PX // 2
     squares = "".join(
         f'<div style="left:{x - half:g}px;top:{y - half:g}px;background:rgb{rgb}"></div>'

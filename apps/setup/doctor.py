@@ -17,7 +17,7 @@ from apps.setup.checks import (
 from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
-from apps.setup.report import DoctorRow, Level, Report
+from apps.setup.report import DoctorRow, Level, SetupReport
 from cua.assemble import make_secrets, make_settings_model
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
@@ -28,7 +28,7 @@ from envs import EnvError
 _MODEL_TIMEOUT_S = 60.0
 
 
-async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> Report:
+async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> SetupReport:
     """Check Python, names, browser, display, OCR, sandbox, model endpoint, record folder, terminal and clock.
 
     Args:
@@ -54,10 +54,10 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
     if click_test:
         rows += await measure_clicks(say, with_browser=trial.verdict.works, with_desktop=display_row.level == "ok")
-    return Report(rows=tuple(rows))
+    return SetupReport(rows=tuple(rows))
 
 
-async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> Report:
+async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> SetupReport:
     """Check everything that a run on OSWorld needs; starts a guest of the provider `local`.
 
     Args:
@@ -78,13 +78,13 @@ async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], setting
     try:
         resolved = load_settings(dict(settings)).settings
     except ConfigError as error:
-        return Report(rows=(*rows, DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")))
-    return Report(rows=(*rows, await check_model(resolved, say)))
+        return SetupReport(rows=(*rows, DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")))
+    return SetupReport(rows=(*rows, await check_model(resolved, say)))
 
 
 async def run_webarena_doctor(
     say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
-) -> Report:
+) -> SetupReport:
     """Check everything that a run on WebArena needs; the sites are not changed, except for a login.
 
     Args:
@@ -106,12 +106,12 @@ async def run_webarena_doctor(
         resolved = load_settings(dict(settings)).settings
         logins = make_secrets(resolved).logins
     except ConfigError as error:
-        return Report(rows=(DoctorRow(name="settings", level="fail", found=str(error), fix="cua config show"),))
-    return Report(rows=(*await doctor.run(say, logins), await check_model(resolved, say)))
+        return SetupReport(rows=(DoctorRow(name="settings", level="fail", found=str(error), fix="cua config show"),))
+    return SetupReport(rows=(*await doctor.run(say, logins), await check_model(resolved, say)))
 
 
-def _wrong_options(error: Exception) -> Report:
-    return Report(rows=(DoctorRow(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
+def _wrong_options(error: Exception) -> SetupReport:
+    return SetupReport(rows=(DoctorRow(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
 
 
 async def check_model(settings: Settings, say: Say) -> DoctorRow:
@@ -135,8 +135,8 @@ async def check_model(settings: Settings, say: Say) -> DoctorRow:
 
 def _model_row(settings: Settings, report: ProbeReport) -> DoctorRow:
     if not report.ok:
-        where = settings.base_url or "the default endpoint"
-        found = f"{settings.model} at {where}: {report.error}"
+        address = settings.base_url or "the default endpoint"
+        found = f"{settings.model} at {address}: {report.error}"
         fix = "start the server and type cua doctor again" if report.retryable else "cua config show"
         return DoctorRow(name="model", level="fail", found=found, expected="an answer", fix=fix)
     found = f"{report.model} answered in {report.latency_s:.1f} s"

@@ -23,7 +23,7 @@ from platformdirs import user_data_path
 from apps.setup.checks import check_backends, missing_packages
 from apps.setup.command import Say, run_command
 from apps.setup.packages import Need, find_package_manager, install_need, is_root, manual_command
-from apps.setup.report import DoctorRow, Report
+from apps.setup.report import DoctorRow, SetupReport
 from apps.setup.suites import find_installers
 from apps.setup.verify import SCRIPTS, TrialResult, find_driver_obstacle, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
@@ -234,7 +234,7 @@ async def run_setup(
     sandbox: bool = True,
     installers: Sequence[Installer] = INSTALLERS,
     suites: Sequence[str] = (),
-) -> Report:
+) -> SetupReport:
     """Ensure that a browser, fonts, a virtual display, a window manager and a sandbox are installed and work.
 
     Existing programs are only tested, without any network access. Nothing is installed system-wide unless this process
@@ -267,7 +267,7 @@ async def run_setup(
         rows += await install(say)
     if sandbox:  # last: a suite may have installed packages that kernels need
         rows.append(await _fix_sandbox(say))
-    return Report(rows=tuple(rows))
+    return SetupReport(rows=tuple(rows))
 
 
 async def try_browser() -> BrowserTrial:

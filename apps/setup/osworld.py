@@ -94,8 +94,8 @@ async def _install_programs(say: Say, packages: tuple[str, ...]) -> DoctorRow:
         return DoctorRow(name=name, level="ok", found=f"{len(packages)} packages of the system")
     fix = manager.manual_command(missing)
     if not is_root():
-        told = f"{len(missing)} packages are not installed, and apt-get needs root"
-        return DoctorRow(name=name, level="fail", found=told, expected=" ".join(missing), fix=fix)
+        reason = f"{len(missing)} packages are not installed, and apt-get needs root"
+        return DoctorRow(name=name, level="fail", found=reason, expected=" ".join(missing), fix=fix)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     say(f"getting {len(missing)} packages by apt-get")
     await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
@@ -141,9 +141,9 @@ async def _make_home(say: Say) -> DoctorRow:
             shutil.rmtree(target, ignore_errors=True)
             (Path(scratch) / "home").rename(target)
     except (EnvError, OSError, tarfile.TarError) as error:
-        told = str(error)
+        reason = str(error)
         return DoctorRow(
-            name="home", level="fail", found=told, expected="a guest that starts", fix="cua setup osworld-local"
+            name="home", level="fail", found=reason, expected="a guest that starts", fix="cua setup osworld-local"
         )
     return DoctorRow(name="home", level="ok", found=f"{num_files} files, {len(data) >> 20} MB in {target}")
 

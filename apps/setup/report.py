@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 
 from envs.doctor import DoctorRow, Level
 
-__all__ = ["DoctorRow", "Level", "Report"]
+__all__ = ["DoctorRow", "Level", "SetupReport"]
 
 _ORDER: tuple[Level, ...] = ("ok", "warn", "fail")
 _MARK = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SetupReport:
     """All rows, in the order of the checks."""
 
     rows: tuple[DoctorRow, ...]

@@ -63,15 +63,15 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
     missing = _missing_programs(app)
     if not missing:
         return None
-    told = f"{' and '.join(missing)} not found"
+    reason = f"{' and '.join(missing)} not found"
     install = ("install", "-y", "--no-install-recommends", *(packages.apt or missing))
     by_hand = f"sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive {shlex.join(('apt-get', *install))}"
     if not packages.apt:
-        return told, by_hand
+        return reason, by_hand
     if shutil.which("apt-get") is None:
-        return f"{told}, and there is no apt-get", f"install {' '.join(packages.apt)}"
+        return f"{reason}, and there is no apt-get", f"install {' '.join(packages.apt)}"
     if not is_root():
-        return f"{told}, and apt-get needs root", by_hand
+        return f"{reason}, and apt-get needs root", by_hand
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
     for answer in packages.apt_answers:

@@ -16,7 +16,7 @@ earlier `cua see` wrote it, or with --force; input files are never overwritten.
 
 Exit codes: 0 found, 1 not found (no path, no match), 2 wrong usage or a file that cannot be read."""
 
-OPERATIONS: dict[str, dict[str, Callable[..., None]]] = {
+_PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Objects and shapes": {
         "count": images.count,
         "measure": images.measure,
@@ -42,8 +42,9 @@ OPERATIONS: dict[str, dict[str, Callable[..., None]]] = {
     },
 }
 """Operations by their section of the help page."""
+OPERATIONS = {name: operation for operations in _PANELS.values() for name, operation in operations.items()}
 
 app = App(name="see", help=HELP)
-for _panel, _operations in OPERATIONS.items():
+for _panel, _operations in _PANELS.items():
     for _name, _operation in _operations.items():
         app.command(_name, rich_help_panel=_panel)(_operation)

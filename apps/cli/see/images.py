@@ -10,15 +10,15 @@ from apps.cli.see.output import (
     AsJson,
     FileArgument,
     FilesArgument,
-    Finding,
     Force,
+    OperationResult,
     Output,
     Sink,
+    format_box,
+    format_count,
     parse_box,
     parse_numbers,
     parse_place,
-    tell_box,
-    tell_number,
 )
 from visual_tools.errors import ImageError
 
@@ -63,17 +63,23 @@ def count(
     """
     import visual_tools as vt
 
-    way: Any = choice("--method", method, _METHODS)
+    separation: Any = choice("--method", method, _METHODS)
     tone: Any = choice("--foreground", foreground, ("auto", "dark", "light"))
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.count_objects(
-            image, method=way, threshold=threshold, color=color, foreground=tone, split=split, min_area_px=min_area
+            image,
+            method=separation,
+            threshold=threshold,
+            color=color,
+            foreground=tone,
+            split=split,
+            min_area_px=min_area,
         )
         parts = f"{found.num_at_border} at the border, {found.num_split} cut from touching neighbours"
-        lines = [f"{tell_number(found.count, 'object')} ({parts}, {tell_number(found.num_specks, 'speck')} left out)"]
-        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
+        lines = [f"{format_count(found.count, 'object')} ({parts}, {format_count(found.num_specks, 'speck')} left out)"]
+        return OperationResult(result=found, lines=lines, image=vt.draw_objects(image, found))
 
     Sink(operation="count", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -95,13 +101,13 @@ def measure(
     """Measure every object, in pixels or units of length."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         bar = None if scale_bar is None else _read_scale_bar(scale_bar, image)
         found = vt.measure_objects(
             image, mm_per_px=mm_per_px, dpi=dpi, scale_bar=bar, split=split, min_area_px=min_area
         )
-        return Finding(
+        return OperationResult(
             result={"unit": found.unit, "units_per_px": found.units_per_px, "objects": found.objects},
             lines=_table(found),
             image=vt.draw_objects(image, found),
@@ -126,19 +132,19 @@ def polygons(
     """
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.find_polygons(image, color=color, min_area_px=min_area)
         lines = [
-            f"{tell_number(len(found), 'shape')}: "
+            f"{format_count(len(found), 'shape')}: "
             + (", ".join(f"{num} {kind}" for kind, num in found.kinds.items()) or "none")
         ]
-        for one in found:
-            corners = " ".join(f"{x:g},{y:g}" for x, y in one.corners_px)
+        for shape in found:
+            corners = " ".join(f"{x:g},{y:g}" for x, y in shape.corners_px)
             lines.append(
-                f"{one.number}. {one.kind} in {tell_box(one.box_px)}" + (f", corners {corners}" * bool(corners))
+                f"{shape.number}. {shape.kind} in {format_box(shape.box_px)}" + (f", corners {corners}" * bool(corners))
             )
-        return Finding(result=found, lines=lines, image=vt.draw_objects(image, found))
+        return OperationResult(result=found, lines=lines, image=vt.draw_objects(image, found))
 
     Sink(operation="polygons", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -169,10 +175,10 @@ def edges(
     """Find edges, drawn as thin white lines on black."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.detect_edges(file, low=low, high=high, blur_px=blur)
         lines = [f"{found.share:.2%} of the image is edge (thresholds {found.low:g} and {found.high:g})"]
-        return Finding(result=found, lines=lines, image=vt.load_image(found.mask))
+        return OperationResult(result=found, lines=lines, image=vt.load_image(found.mask))
 
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -193,15 +199,15 @@ def _read_scale_bar(text: str, image: Any) -> "ScaleBar | tuple[float, float, st
 
 def _table(found: "Measurements") -> list[str]:
     unit = found.unit
-    head = f"{tell_number(len(found), 'object')}, lengths in {unit}"
+    head = f"{format_count(len(found), 'object')}, lengths in {unit}"
     if unit != "px":
         head += f" ({found.units_per_px:.6g} {unit} a pixel)"
     names = ("area", "perimeter", "length", "width", "equivalent_diameter")
     rows = [f"{'':>4}" + "".join(f"{name.replace('equivalent_', ''):>11}" for name in names) + f"{'circular':>11}"]
-    for one in found:
-        cells = "".join(f"{getattr(one, name):>11.5g}" for name in names)
-        note = "  at the border" if one.is_at_border else ""
-        rows.append(f"{one.number:>4}{cells}{one.circularity:>11.2f}{note}")
+    for row in found:
+        cells = "".join(f"{getattr(row, name):>11.5g}" for name in names)
+        note = "  at the border" if row.is_at_border else ""
+        rows.append(f"{row.number:>4}{cells}{row.circularity:>11.2f}{note}")
     return [head, *(rows if len(found) else [])]
 
 
@@ -214,10 +220,10 @@ def ocr(
     force: Force = False,
 ) -> None:
     """Read the text of an image, or find a text in it."""
-    way: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
+    match_mode: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
 
-    def work(file: Path) -> Finding:
-        return _read(file) if find is None else _find(file, find, way)
+    def work(file: Path) -> OperationResult:
+        return _read(file) if find is None else _find(file, find, match_mode)
 
     Sink(operation="ocr", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -226,40 +232,42 @@ def codes(files: FilesArgument, output: Output = None, as_json: AsJson = False, 
     """Read barcodes and QR codes."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.read_codes(image)
         if not len(found):
-            return Finding(result=found, lines=["no code"], is_found=False)
-        marks = [vt.PathMark(points=one.corners_px, label=one.text, is_closed=True) for one in found]
-        lines = [f"{one.format}: {one.text}" for one in found]
-        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+            return OperationResult(result=found, lines=["no code"], is_found=False)
+        marks = [vt.PathMark(points=code.corners_px, label=code.text, is_closed=True) for code in found]
+        lines = [f"{code.format}: {code.text}" for code in found]
+        return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
 
     Sink(operation="codes", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _read(file: Path) -> Finding:
+def _read(file: Path) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
     found = vt.read_text(image)
     if not found:
-        return Finding(result={"lines": []}, lines=["no text"], is_found=False)
+        return OperationResult(result={"lines": []}, lines=["no text"], is_found=False)
     marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in found]
-    return Finding(result={"lines": found}, lines=[line.text for line in found], image=vt.annotate(image, marks))
+    return OperationResult(
+        result={"lines": found}, lines=[line.text for line in found], image=vt.annotate(image, marks)
+    )
 
 
-def _find(file: Path, wanted: str, match: Any) -> Finding:
+def _find(file: Path, wanted: str, mode: Any) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
-    found = vt.find_text(image, wanted, match=match)
+    found = vt.find_text(image, wanted, match=mode)
     if not len(found):
         lines = [f"{wanted!r} was not found among {found.num_lines} lines of text"]
-        return Finding(result=found, lines=lines, is_found=False)
-    marks = [vt.BoxMark(box=one.box, label=one.text) for one in found]
-    lines = [f"{tell_box(one.box)}  {one.text}  (in: {one.line})" for one in found]
-    return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+        return OperationResult(result=found, lines=lines, is_found=False)
+    marks = [vt.BoxMark(box=match.box, label=match.text) for match in found]
+    lines = [f"{format_box(match.box)}  {match.text}  (in: {match.line})" for match in found]
+    return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
 
 
 def share(
@@ -285,11 +293,11 @@ def share(
     form: Any = choice("--kind", kind, ("auto", "pie", "bars", "area"))
     part = None if box is None else parse_box("--box", box)
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.color_share(image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels)
-        lines = [f"{one.share:7.2%}  {one.color_hex}  {one.color_name}" + _label(one.label) for one in found.shares]
-        return Finding(result=found, lines=[*lines, found.method], image=vt.draw_share(image, found))
+        lines = [f"{row.share:7.2%}  {row.color_hex}  {row.color_name}" + _label(row.label) for row in found.shares]
+        return OperationResult(result=found, lines=[*lines, found.method], image=vt.draw_share(image, found))
 
     Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -306,7 +314,7 @@ def axes(
 
     point = None if at is None else parse_numbers("--at", at, 2, "320,115")
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.find_axes(image)
         values = None if point is None else _values_at(found, point)
@@ -319,7 +327,7 @@ def axes(
         if point is not None and values is not None:
             text = f"{_number(values['x'])}, {_number(values['y'])}"
             marks.append(vt.PointMark(x_px=point[0], y_px=point[1], label=text, color="green"))
-        return Finding(
+        return OperationResult(
             result={"axes": found, "at": values}, lines=_tell(found, values), image=vt.annotate(image, marks)
         )
 
@@ -379,7 +387,7 @@ def maze(
     begin: Any = parse_place("--start", start)
     end: Any = parse_place("--goal", goal)
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.shortest_path(
             image,
@@ -391,24 +399,24 @@ def maze(
             road=tones,
         )
         if not found.found:
-            return Finding(result=found, lines=[f"no way: {found.reason}"], is_found=False)
+            return OperationResult(result=found, lines=[f"no path: {found.reason}"], is_found=False)
         check = vt.check_path(
             found.mask, found.points_px, start=found.start_px, goal=found.goal_px, connectivity=found.connectivity
         )
         lines = [
-            f"a way of {found.num_points} pixels from {_point(found.start_px)} to {_point(found.goal_px)}, "
+            f"a path of {found.num_points} pixels from {_point(found.start_px)} to {_point(found.goal_px)}, "
             f"{found.length_px:.1f} px long",
-            "checked step by step: " + _tell_check(check),
+            "checked step by step: " + _describe_check(check),
         ]
-        return Finding(result=found, lines=lines, image=vt.draw_path(image, found), is_found=check.is_valid)
+        return OperationResult(result=found, lines=lines, image=vt.draw_path(image, found), is_found=check.is_valid)
 
     Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _tell_check(check: "PathCheck") -> str:
+def _describe_check(check: "PathCheck") -> str:
     if not check.is_valid:
         return "; ".join(check.problems)
-    return "no wall is touched, and no way is shorter" if check.is_shortest else "no wall is touched"
+    return "no wall is touched, and no path is shorter" if check.is_shortest else "no wall is touched"
 
 
 def _point(point: tuple[int, int]) -> str:
@@ -427,7 +435,7 @@ def crop(
 
     part = parse_box("--box", box)
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         return _view(vt.crop(file, part), {"box": part})
 
     Sink(operation="crop", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -449,11 +457,11 @@ def zoom(
 
     part = None if box is None else parse_box("--box", box)
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.zoom(file, part, scale, max_side_px=max_side)
         height, width = found.image.shape[:2]
-        lines = [f"{width}x{height} px, {found.scale:g} times {tell_box(found.box)}"]
-        return Finding(result=found, lines=lines, image=found.image)
+        lines = [f"{width}x{height} px, {found.scale:g} times {format_box(found.box)}"]
+        return OperationResult(result=found, lines=lines, image=found.image)
 
     Sink(operation="zoom", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -471,7 +479,7 @@ def rotate(
     """Rotate an image counterclockwise."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         return _view(vt.rotate(file, by, expand=expand), {"degrees": by})
 
     Sink(operation="rotate", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -489,16 +497,16 @@ def grid(
     """Draw a grid with coordinates over an image."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         return _view(vt.overlay_grid(file, step), {"step_px": step})
 
     Sink(operation="grid", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _view(image: Any, asked: dict[str, Any]) -> Finding:
+def _view(image: Any, arguments: dict[str, Any]) -> OperationResult:
     height, width = image.shape[:2]
-    result = {**asked, "width_px": width, "height_px": height}
-    return Finding(result=result, lines=[f"{width}x{height} px"], image=image)
+    result = {**arguments, "width_px": width, "height_px": height}
+    return OperationResult(result=result, lines=[f"{width}x{height} px"], image=image)
 
 
 def diff(
@@ -526,17 +534,17 @@ def diff(
     """
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
-        one, other = vt.load_image(file), None if second is None else vt.load_image(second)
-        found = vt.pixel_diff(one, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
+    def work(file: Path) -> OperationResult:
+        image, other = vt.load_image(file), None if second is None else vt.load_image(second)
+        found = vt.pixel_diff(image, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
         if not found.comparable:
             lines = [f"these cannot be compared: {found.reason}"]
-            return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found), is_found=False)
-        lines = [f"{tell_number(found.count, 'difference')}, similarity {found.similarity:.3f}"]
+            return OperationResult(result=found, lines=lines, image=vt.draw_diff(image, other, found), is_found=False)
+        lines = [f"{format_count(found.count, 'difference')}, similarity {found.similarity:.3f}"]
         for item in found.differences:
-            places = f"{tell_box(item.first_box)} -> {tell_box(item.second_box)}"
+            places = f"{format_box(item.first_box)} -> {format_box(item.second_box)}"
             lines.append(f"{item.number}. {item.kind}: {places}")
-        return Finding(result=found, lines=lines, image=vt.draw_diff(one, other, found))
+        return OperationResult(result=found, lines=lines, image=vt.draw_diff(image, other, found))
 
     inputs = [first] if second is None else [first, second]
     sink = Sink(operation="diff", inputs=inputs, output=output, as_json=as_json, force=force)
@@ -555,15 +563,17 @@ def template(
     """Find an image in another image, even at a different scale."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         found = vt.match_template(image, wanted, min_score=min_score, max_matches=max_matches)
         if not len(found):
             lines = [f"not found; the most similar place has {found.best_score:.2f} of {min_score:.2f}"]
-            return Finding(result=found, lines=lines, is_found=False)
-        lines = [f"{tell_box(one.box)}  score {one.score:.3f}, scale {one.scale:.2f}" for one in found.matches]
-        marks = [vt.BoxMark(box=one.box, label=f"{one.score:.2f}") for one in found.matches]
-        return Finding(result=found, lines=lines, image=vt.annotate(image, marks))
+            return OperationResult(result=found, lines=lines, is_found=False)
+        lines = [
+            f"{format_box(match.box)}  score {match.score:.3f}, scale {match.scale:.2f}" for match in found.matches
+        ]
+        marks = [vt.BoxMark(box=match.box, label=f"{match.score:.2f}") for match in found.matches]
+        return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
 
     sink = Sink(operation="template", inputs=[image, wanted], output=output, as_json=as_json, force=force)
     sink.show_one(image, work)

@@ -31,7 +31,7 @@ _MARK_KEY = "Software"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class OperationResult:
     """Result of an operation on one file.
 
     Attributes:
@@ -77,7 +77,7 @@ class Sink:
         check_may_write(path, self.inputs, self.force)
         return path
 
-    def show(self, work: Callable[[Path], Finding]) -> None:
+    def show(self, work: Callable[[Path], OperationResult]) -> None:
         """Run the operation on each file, write its image and print the result.
 
         Raises:
@@ -92,7 +92,7 @@ class Sink:
         if not all_found:
             raise typer.Exit(1)
 
-    def show_one(self, source: Path, work: Callable[[Path], Finding]) -> None:
+    def show_one(self, source: Path, work: Callable[[Path], OperationResult]) -> None:
         """Run an operation on one file that has further inputs, write its image and print the result.
 
         Raises:
@@ -101,7 +101,7 @@ class Sink:
         if not self.print(work(source), source, is_alone=True):
             raise typer.Exit(1)
 
-    def print(self, found: Finding, source: Path, is_alone: bool = False) -> bool:
+    def print(self, found: OperationResult, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; return True if something was found."""
         written = [str(path) for path in found.written]
         if found.image is not None:
@@ -127,11 +127,11 @@ def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
         ImageError: If it is an input, a folder, or an existing file that `cua see` did not write.
     """
     if any(os.path.realpath(path) == os.path.realpath(source) for source in inputs):
-        raise ImageError(f"{path} is the file that was given, and is never written to; choose another --output")
+        raise ImageError(f"{path} is an input file, which is never overwritten; choose another --output")
     if path.is_dir():
         raise ImageError(f"{path} is a folder; --output is a file in it, such as {path / 'result.png'}")
     if path.exists() and not force and not is_ours(path):
-        raise ImageError(f"{path} is there already and not from cua see; choose another --output, or --force")
+        raise ImageError(f"{path} exists and was not written by cua see; choose another --output, or add --force")
 
 
 def is_ours(path: Path) -> bool:
@@ -249,11 +249,11 @@ def parse_place(flag: str, text: str | None) -> tuple[int, int] | Box | str | No
     return x_px, y_px
 
 
-def tell_box(box: Box) -> str:
+def format_box(box: Box) -> str:
     """Format a box as it can be entered."""
     return f"{box.left},{box.top},{box.right},{box.bottom}"
 
 
-def tell_number(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a number with its noun: "1 object", "2 objects"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

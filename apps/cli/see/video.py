@@ -8,14 +8,14 @@ import typer
 
 from apps.cli.see.output import (
     AsJson,
-    Finding,
     Force,
+    OperationResult,
     Output,
     Sink,
     VideoArgument,
     check_may_write,
+    format_count,
     parse_numbers,
-    tell_number,
     write_image,
 )
 
@@ -29,7 +29,7 @@ def probe(video: VideoArgument, as_json: AsJson = False) -> None:
     """Print size, length, frame rate and codec of a video."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.probe(file)
         lines = [
             f"{found.width_px}x{found.height_px} px, {found.duration_s:.3f} s, {found.codec} in {found.container}",
@@ -37,7 +37,7 @@ def probe(video: VideoArgument, as_json: AsJson = False) -> None:
             f", {'with' if found.has_audio else 'no'} sound",
             *found.warnings,
         ]
-        return Finding(result=found, lines=lines)
+        return OperationResult(result=found, lines=lines)
 
     Sink(operation="probe", inputs=[video], as_json=as_json).show(work)
 
@@ -60,11 +60,11 @@ def sheet(
     """Show frames of a video on one image, each with its time."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.contact_sheet(file, columns=columns, rows=rows, tile_px=tile, start_s=start, end_s=end)
         times = f"{found.timestamps_s[0]:.3f} s to {found.timestamps_s[-1]:.3f} s"
-        lines = [f"{tell_number(len(found.indices), 'frame')} from {times}", *found.warnings]
-        return Finding(result=found, lines=lines, image=found.image)
+        lines = [f"{format_count(len(found.indices), 'frame')} from {times}", *found.warnings]
+        return OperationResult(result=found, lines=lines, image=found.image)
 
     Sink(operation="sheet", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 
@@ -95,7 +95,7 @@ def frames(
     times = None if at is None else parse_numbers("--at", at, at.count(",") + 1, "1.5,2")
     number = 8 if n is None and fps is None and times is None else n
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.sample_frames(file, n=number, fps=fps, timestamps_s=times, start_s=start, end_s=end)
         written = []
         for frame in found:
@@ -104,7 +104,7 @@ def frames(
             write_image(frame.image, path)
             written.append(path)
         lines = [f"frame {frame.index} at {frame.timestamp_s:.3f} s" for frame in found]
-        return Finding(result=found, lines=[*lines, *found.warnings], written=written)
+        return OperationResult(result=found, lines=[*lines, *found.warnings], written=written)
 
     Sink(operation="frames", inputs=[video], as_json=as_json).show(work)
 
@@ -122,15 +122,15 @@ def scenes(
     """Find the scenes of a video; the image shows a frame of each."""
     import visual_tools as vt
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.scenes(file, sensitivity=sensitivity, min_length_s=min_length)
-        lines = [tell_number(len(found), "scene")]
-        for number, one in enumerate(found, start=1):
-            lines.append(f"{number}. {one.start_s:.3f} s to {one.end_s:.3f} s ({one.transition})")
+        lines = [format_count(len(found), "scene")]
+        for number, scene in enumerate(found, start=1):
+            lines.append(f"{number}. {scene.start_s:.3f} s to {scene.end_s:.3f} s ({scene.transition})")
         step = math.ceil(len(found) / _MAX_SHEET_FRAMES)
-        middles = [one.middle_s for one in found][::step]
+        middles = [scene.middle_s for scene in found][::step]
         image = vt.contact_sheet(vt.sample_frames(file, timestamps_s=middles, max_side_px=320)).image
-        return Finding(result=found, lines=[*lines, *found.warnings], image=image)
+        return OperationResult(result=found, lines=[*lines, *found.warnings], image=image)
 
     Sink(operation="scenes", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 
@@ -156,9 +156,9 @@ def clip(
 
     sink = Sink(operation="clip", inputs=[video], output=output, as_json=as_json, force=force)
 
-    def work(file: Path) -> Finding:
+    def work(file: Path) -> OperationResult:
         found = vt.cut_clip(file, start, end, sink.path_for(file, file.suffix), exact=exact)
         lines = [f"{found.start_s:.3f} s to {found.end_s:.3f} s, {found.num_frames} frames", *found.warnings]
-        return Finding(result=found, lines=lines, written=[found.path])
+        return OperationResult(result=found, lines=lines, written=[found.path])
 
     sink.show(work)

@@ -12,7 +12,7 @@ import pytest
 from apps.assistant.api import make_api
 from apps.assistant.assistant import Assistant
 from apps.assistant.preferences import Preferences
-from apps.assistant.saved_tasks import FILE, SavedTask, SavedTasks, When, parse_when
+from apps.assistant.saved_tasks import FILE, SavedTask, SavedTasks, Schedule, parse_schedule
 from cua.api import run_task
 from cua.errors import ConfigError
 from cua.models.scripted import ScriptedModel
@@ -43,13 +43,13 @@ def assistant(tmp_path: Path) -> Assistant:
     ("text", "when"),
     [
         ("", None),
-        ("08:30", When(time(8, 30))),
-        ("Mon, friday 17:05", When(time(17, 5), days=frozenset({0, 4}))),
-        ("2026-12-24 08:30", When(time(8, 30), on=date(2026, 12, 24))),
+        ("08:30", Schedule(time(8, 30))),
+        ("Mon, friday 17:05", Schedule(time(17, 5), days=frozenset({0, 4}))),
+        ("2026-12-24 08:30", Schedule(time(8, 30), on=date(2026, 12, 24))),
     ],
 )
-def test_times_as_people_write_them(text: str, when: When | None) -> None:
-    assert parse_when(text) == when
+def test_times_as_people_write_them(text: str, when: Schedule | None) -> None:
+    assert parse_schedule(text) == when
 
 
 @pytest.mark.parametrize(
@@ -57,42 +57,44 @@ def test_times_as_people_write_them(text: str, when: When | None) -> None:
 )
 def test_other_times_are_refused_with_what_is_expected(text: str) -> None:
     with pytest.raises(ConfigError, match=r'expected "08:30" \(each day\)'):
-        parse_when(text)
+        parse_schedule(text)
 
 
 def test_the_next_time() -> None:
     half_nine = time(9, 30)
-    assert When(half_nine).after(NOW) == datetime(2026, 11, 23, 9, 30)
-    assert When(half_nine).after(datetime(2026, 11, 23, 9, 30)) == datetime(2026, 11, 24, 9, 30)
-    assert When(half_nine, days=frozenset({0})).after(datetime(2026, 11, 23, 9, 30)) == datetime(2026, 11, 30, 9, 30)
-    assert When(half_nine, on=NOW.date()).after(NOW + timedelta(days=1)) is None
+    assert Schedule(half_nine).after(NOW) == datetime(2026, 11, 23, 9, 30)
+    assert Schedule(half_nine).after(datetime(2026, 11, 23, 9, 30)) == datetime(2026, 11, 24, 9, 30)
+    assert Schedule(half_nine, days=frozenset({0})).after(datetime(2026, 11, 23, 9, 30)) == datetime(
+        2026, 11, 30, 9, 30
+    )
+    assert Schedule(half_nine, on=NOW.date()).after(NOW + timedelta(days=1)) is None
 
 
 def test_parameters_are_filled_in_and_secrets_are_left_alone() -> None:
     task = SavedTask(instruction="Pay {invoice} with {{card}} and {json: 1} to {to}, {invoice}", values={"to": "Ann"})
     assert task.parameters == ("invoice", "to")
-    assert task.order({"invoice": "7 {to}"}).instruction == "Pay 7 {to} with {{card}} and {json: 1} to Ann, 7 {to}"
+    assert task.request({"invoice": "7 {to}"}).instruction == "Pay 7 {to} with {{card}} and {json: 1} to Ann, 7 {to}"
     with pytest.raises(ConfigError, match="'invoice' has no value; the parameters are: invoice, to"):
-        task.order()
+        task.request()
     with pytest.raises(ConfigError, match="there is no parameter 'x'"):
-        task.order({"x": "1"})
+        task.request({"x": "1"})
 
 
 def test_a_time_is_taken_once_and_a_missed_one_is_told(tmp_path: Path) -> None:
     tasks = SavedTasks(tmp_path)
     tasks.save("Daily", SavedTask(instruction="Do it", when="09:30"), NOW)
     tasks.save("By hand", SavedTask(instruction="Do it"), NOW)
-    assert tasks.take_due(NOW + timedelta(hours=1)) == []
+    assert tasks.pop_due(NOW + timedelta(hours=1)) == []
     due = datetime(2026, 11, 23, 9, 30, 4)
     other = SavedTasks(tmp_path)  # another app over the same folder
-    assert (tasks.take_due(due), tasks.take_due(due)) == (["Daily"], [])
-    assert other.take_due(due + timedelta(days=1)) == []
+    assert (tasks.pop_due(due), tasks.pop_due(due)) == (["Daily"], [])
+    assert other.pop_due(due + timedelta(days=1)) == []
     tasks.close()
-    assert other.take_due(datetime(2026, 11, 26, 12, 0)) == []
+    assert other.pop_due(datetime(2026, 11, 26, 12, 0)) == []
     assert other.find("Daily").last == (
         "missed 2026-11-26 09:30 and 2 times before: the app was not open, or the machine slept"
     )
-    assert other.take_due(datetime(2026, 11, 27, 9, 30, 1)) == ["Daily"]
+    assert other.pop_due(datetime(2026, 11, 27, 9, 30, 1)) == ["Daily"]
     other.close()
 
 
@@ -124,7 +126,7 @@ async def test_a_task_that_is_due_begins_and_one_that_cannot_says_so(assistant: 
     assert kept["Works"]["instruction"] == "Do {what}" and kept["Works"]["when"] == "09:30"
     async with asyncio.timeout(10):
         while session.phase != "ended":
-            await session.log.changed(0.2)
+            await session.log.wait_for_change(0.2)
     assert session.view()["result"]["status"] == "unverified"
     await assistant.close()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from apps.assistant.event_log import MAX_EVIDENCE
-from apps.assistant.person import INPUTS, to_actions, without_texts
-from apps.assistant.session import Session
+from apps.assistant.session import AssistantSession
+from apps.assistant.user_input import INPUTS, redact_texts, to_actions
 from cua.api import run_task
 from cua.errors import CuaError
 from cua.messages import Reply, TextPart, ToolCall, ToolResult
@@ -56,25 +56,25 @@ class SlowModel(ScriptedModel):
         return await super().generate(*given, **more)
 
 
-def begin(session: Session, model: ScriptedModel, env: FakeEnv, tmp_path: Any, **settings: Any) -> None:
+def begin(session: AssistantSession, model: ScriptedModel, env: FakeEnv, tmp_path: Any, **settings: Any) -> None:
     async def work(watch: Watch) -> Any:
         return await run_task("Do it", model=model, env=env, watch=watch, runs_dir=tmp_path, **settings)
 
     session.start(work, "Do it")
 
 
-async def until(session: Session, *phases: str) -> None:
+async def until(session: AssistantSession, *phases: str) -> None:
     async with asyncio.timeout(5):
         while session.phase not in phases:
-            await session.log.changed(0.2)
+            await session.log.wait_for_change(0.2)
 
 
-def words(session: Session) -> list[str]:
+def words(session: AssistantSession) -> list[str]:
     return [event["event"] for event in session.log.events]
 
 
 async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)", "Press"), DONE]), FakeEnv(), tmp_path)
     assert session.phase == "starting"
     await until(session, "ended")
@@ -91,7 +91,7 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
 
 
 async def test_observations_show_where_no_live_frame_comes(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     with session.screen.viewing():
         begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), FakeEnv(), tmp_path)
         await until(session, "ended")
@@ -99,14 +99,14 @@ async def test_observations_show_where_no_live_frame_comes(tmp_path: Any) -> Non
 
 
 async def test_a_person_takes_over_while_the_model_thinks_and_hands_back(tmp_path: Any) -> None:
-    session, env = Session("thinking"), FakeEnv()
+    session, env = AssistantSession("thinking"), FakeEnv()
     model = SlowModel([say("pyautogui.click(0.9, 0.9)"), DONE])
     begin(session, model, env, tmp_path)
     await until(session, "working")
     with pytest.raises(CuaError, match="take over first"):
         await session.act(INPUTS.validate_python([{"kind": "click", "x": 0.5, "y": 0.5}]))
     while session.view()["step"] < 1:
-        await session.log.changed(0.2)
+        await session.log.wait_for_change(0.2)
     await session.take_over()
     assert session.phase == "person"
     inputs = INPUTS.validate_python(
@@ -126,7 +126,7 @@ async def test_a_person_takes_over_while_the_model_thinks_and_hands_back(tmp_pat
 
 
 async def test_stop_ends_it_at_once_also_while_the_model_thinks(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     begin(session, SlowModel([DONE]), FakeEnv(), tmp_path)
     await until(session, "working")
     session.stop()
@@ -137,7 +137,7 @@ async def test_stop_ends_it_at_once_also_while_the_model_thinks(tmp_path: Any) -
 
 @pytest.mark.parametrize(("answer", "clicks"), [("once", 1), ("site", 2), ("deny", 0)])
 async def test_risky_steps_wait_for_an_answer(tmp_path: Any, answer: Any, clicks: int) -> None:
-    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    session, env = AssistantSession("thinking"), FakeEnv(FakeOptions(points=DELETE))
     press = say("pyautogui.click(0.5, 0.5)", "Press Delete account")
     begin(session, ScriptedModel([press, press, DONE]), env, tmp_path)
     await until(session, "asking")
@@ -160,7 +160,7 @@ async def test_risky_steps_wait_for_an_answer(tmp_path: Any, answer: Any, clicks
 
 
 async def test_taking_over_denies_what_is_asked(tmp_path: Any) -> None:
-    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    session, env = AssistantSession("thinking"), FakeEnv(FakeOptions(points=DELETE))
     begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), env, tmp_path)
     await until(session, "asking")
     await session.take_over()
@@ -171,7 +171,7 @@ async def test_taking_over_denies_what_is_asked(tmp_path: Any) -> None:
 
 
 async def test_pause_resume_and_redirect(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     model = SlowModel([say("pyautogui.click(0.5, 0.5)"), DONE])
     begin(session, model, FakeEnv(), tmp_path)
     await until(session, "working")
@@ -185,7 +185,7 @@ async def test_pause_resume_and_redirect(tmp_path: Any) -> None:
 
 
 async def test_a_sentence_answers_an_open_question_and_one_that_comes_too_late_is_told(tmp_path: Any) -> None:
-    session, env = Session("thinking"), FakeEnv(FakeOptions(points=DELETE))
+    session, env = AssistantSession("thinking"), FakeEnv(FakeOptions(points=DELETE))
     model = SlowModel([say("pyautogui.click(0.5, 0.5)"), DONE])
     model.go.set()
     begin(session, model, env, tmp_path)
@@ -194,14 +194,14 @@ async def test_a_sentence_answers_an_open_question_and_one_that_comes_too_late_i
     session.redirect("Leave it, say 42")
     await until(session, "working")
     while len(model.received) < 1 or session.view()["step"] < 2:
-        await session.log.changed(0.2)
+        await session.log.wait_for_change(0.2)
     session.redirect("Or 43")
     model.go.set()
     await until(session, "ended")
     assert "Leave it, say 42" in model.received[-1][-1].text
     assert not any(isinstance(action, Click) for action in env.actions)
     told = [event["text"] for event in session.log.events if event["event"] == "note"]
-    assert told[-1] == "it ended before it heard this: Or 43"
+    assert told[-1] == "the run ended before this message was read: Or 43"
 
 
 class SharedEnv(FakeEnv):
@@ -217,12 +217,12 @@ class SharedEnv(FakeEnv):
 
 
 async def test_touching_the_agents_desktop_pauses_it_and_it_looks_before_it_goes_on(tmp_path: Any) -> None:
-    session, env = Session("thinking"), SharedEnv()
+    session, env = AssistantSession("thinking"), SharedEnv()
     model = SlowModel([say("pyautogui.click(0.9, 0.9)"), DONE])
     begin(session, model, env, tmp_path)
     await until(session, "working")
     while session.view()["step"] < 1:
-        await session.log.changed(0.2)
+        await session.log.wait_for_change(0.2)
     env.hand.put_nowait("mouse")
     await until(session, "paused")
     assert session.view()["touched"] == "mouse"
@@ -239,7 +239,7 @@ async def test_touching_the_agents_desktop_pauses_it_and_it_looks_before_it_goes
 
 
 async def test_what_cannot_be_started_says_why_and_the_session_goes_on(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     begin(session, ScriptedModel([DONE]), FakeEnv(), tmp_path, max_steps=-1)
     await until(session, "ended")
     assert "expected a number from 1" in session.view()["error"]
@@ -252,12 +252,12 @@ async def test_what_cannot_be_started_says_why_and_the_session_goes_on(tmp_path:
 
 @pytest.mark.long
 async def test_the_memory_of_a_long_run_is_bounded(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     replies = [*[say(f"pyautogui.click(0.{number:03}, 0.5)", "x" * 50_000) for number in range(1, 121)], DONE]
     begin(session, ScriptedModel(replies), FakeEnv(), tmp_path, max_steps=200)
     async with asyncio.timeout(60):
         while session.phase != "ended":
-            await session.log.changed(1)
+            await session.log.wait_for_change(1)
     assert session.view()["step"] == 121
     longest = max(len(event.get("action", "")) for event in session.log.events)
     assert longest < 21_000
@@ -292,7 +292,7 @@ def test_inputs_become_actions() -> None:
         Hotkey(keys=("shift", "left")),
         TypeText(text="héllo"),
     ]
-    assert without_texts([TypeText(text="abc"), Drag(x_px=1, y_px=2)]) == (TypeText(text="***"), Drag(x_px=1, y_px=2))
+    assert redact_texts([TypeText(text="abc"), Drag(x_px=1, y_px=2)]) == (TypeText(text="***"), Drag(x_px=1, y_px=2))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_inputs_that_no_page_sends_are_refused(wrong: Any) -> None:
 
 
 def test_what_sub_agents_found_is_kept_for_citations_and_bounded() -> None:
-    session = Session("swarm")
+    session = AssistantSession("swarm")
     for number in range(MAX_EVIDENCE + 1):
         call = ToolCall(id="x", name="browse", arguments='{"url": "http://a"}')
         result = ToolResult(parts=(TextPart(text="page " * 2000),))
@@ -341,7 +341,7 @@ class PageEnv(FakeEnv):
 
 
 async def test_a_person_takes_over_at_a_login_that_the_agent_asks_about(tmp_path: Any) -> None:
-    session, env = Session("thinking"), PageEnv(has_login=True)
+    session, env = AssistantSession("thinking"), PageEnv(has_login=True)
     begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), env, tmp_path)
     await until(session, "asking")
     (asked,) = session.view()["approvals"]
@@ -358,7 +358,7 @@ async def test_a_person_takes_over_at_a_login_that_the_agent_asks_about(tmp_path
 
 
 async def test_leave_for_a_site_does_not_hold_for_new_texts_that_address_the_agent(tmp_path: Any) -> None:
-    session = Session("thinking")
+    session = AssistantSession("thinking")
     begin(session, ScriptedModel([*[say("pyautogui.click(0.5, 0.5)")] * 2, DONE]), PageEnv(), tmp_path)
     for number in (1, 2):
         await until(session, "asking")

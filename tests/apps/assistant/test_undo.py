@@ -4,25 +4,28 @@ from typing import Any
 
 import pytest
 
-from apps.assistant.order import RunRequest, aftermath_of, policy_of
-from apps.assistant.undo import Done, how_to_undo
+from apps.assistant.run_request import RunRequest, policy_of, undo_note_for
+from apps.assistant.undo import FinishedStep, how_to_undo
 from envs import Action, Click, Drag, Hotkey, PressKey, Scroll, Terminate, TypeText, Wait
 
 CLICK = Click(x_px=1, y_px=2)
 
 
-def done(*actions: Action, says: str = "Act", **more: Any) -> Done:
-    return Done(number=3, says=says, actions=actions, url="https://a.example/list?id=1", **more)
+def done(*actions: Action, description: str = "Act", **more: Any) -> FinishedStep:
+    return FinishedStep(number=3, description=description, actions=actions, url="https://a.example/list?id=1", **more)
 
 
 @pytest.mark.parametrize(
     ("step", "told"),
     [
         (done(CLICK, url_after="https://a.example/2"), "left a.example/list: Alt+Left goes back"),
-        (done(CLICK, says="Click Delete"), '("Click Delete"): there is no sure way back'),
-        (done(CLICK, says='Click "Pay now"'), "money cannot be called back"),
-        (done(CLICK, says='Click "Send"', url_after="https://a.example/2"), "what was sent cannot be called back"),
-        (done(CLICK, says="Tick the box"), "changes back with a second click"),
+        (done(CLICK, description="Click Delete"), '("Click Delete"): there is no sure way back'),
+        (done(CLICK, description='Click "Pay now"'), "money cannot be called back"),
+        (
+            done(CLICK, description='Click "Send"', url_after="https://a.example/2"),
+            "what was sent cannot be called back",
+        ),
+        (done(CLICK, description="Tick the box"), "a second click changes"),
         (done(CLICK, TypeText(text="hello")), "typed 5 characters: Ctrl+Z"),
         (done(TypeText(text="hello\n")), "typed 5 characters and pressed Enter: what that sent"),
         (done(Hotkey(keys=("ctrl", "s"))), "saved over the old content"),
@@ -31,7 +34,7 @@ def done(*actions: Action, says: str = "Act", **more: Any) -> Done:
         (done(Drag(x_px=1, y_px=1)), "dragged something"),
     ],
 )
-def test_each_kind_of_step_has_its_advice(step: Done, told: str) -> None:
+def test_each_kind_of_step_has_its_advice(step: FinishedStep, told: str) -> None:
     (text,) = how_to_undo([step])
     assert text.startswith("Step 3 ") and told in text
 
@@ -45,7 +48,7 @@ def test_steps_that_change_nothing_are_left_out_and_the_newest_comes_first() -> 
 @pytest.mark.parametrize(
     ("order", "settings", "told"),
     [
-        ({"place": "practice"}, {}, "the practice page is made anew"),
+        ({"place": "practice"}, {}, "each run has a new practice page"),
         ({"place": "desktop"}, {}, "private desktop and its files end"),
         ({"place": "desktop"}, {"display": ":0"}, ""),
         ({"place": "web", "url": "https://a.example"}, {}, ""),
@@ -54,7 +57,7 @@ def test_steps_that_change_nothing_are_left_out_and_the_newest_comes_first() -> 
     ],
 )
 def test_where_nothing_is_to_be_undone_it_says_so(order: Any, settings: Any, told: str) -> None:
-    text = aftermath_of(RunRequest(instruction="Do it", **order), settings)
+    text = undo_note_for(RunRequest(instruction="Do it", **order), settings)
     assert told in text and bool(told) == bool(text)
 
 

@@ -265,7 +265,7 @@ def test_two_evaluations_are_compared_by_episode(tmp_path: Path, script: str) ->
         (["--model", "literal"], "a suite is needed"),
         ([SUITE, "--tasks", "drag-*"], "no task of 'canvas' fits 'drag-*'"),
         ([SUITE, "--baseline", "nul"], "did you mean 'null'"),
-        ([SUITE, "--baseline", "null", "-m", "literal"], "drop --model"),
+        ([SUITE, "--baseline", "null", "-m", "literal"], "leave out --model"),
         ([SUITE, "--executor", "rya"], "did you mean 'ray'"),
         ([SUITE, "--suite-option", "x"], "is not NAME=VALUE"),
         ([SUITE, "--suite-option", "x=1"], "unexpected keyword argument 'x'"),

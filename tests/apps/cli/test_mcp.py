@@ -75,8 +75,8 @@ async def test_questions_and_looks(tmp_path: Path) -> None:
             "the only folder": ("ask", {"question": "?", "files": ["link.png"]}),
             "no option": ("see", {"operation": "crop", "files": ["dots.png"], "options": {"output": "x.png"}}),
             "Did you mean 'count'": ("see", {"operation": "cuont", "files": ["dots.png"]}),
-            "do not fit": ("ask", {"question": 5}),
-            "there is no tool 'tasks'": ("tasks", {}),
+            "are invalid": ("ask", {"question": 5}),
+            "unknown tool 'tasks'": ("tasks", {}),
             "not opened over MCP": ("task", {"instruction": "Look", "url": "file:///etc/hostname"}),
         }
         for told, (name, arguments) in wrong.items():
@@ -89,7 +89,7 @@ async def test_what_needs_a_person_is_refused_and_a_cancelled_call_stops_its_run
     endless = script(tmp_path, ["while True: pass"], "never")
     async with serving(tmp_path, "-m", endless, "--set", "sandbox=none") as client:
         refused = await client.call_tool("ask", {"question": "?"})
-        assert "Refused, as nobody can be asked over MCP: ipython runs without any isolation" in said(refused)
+        assert "Refused, because MCP cannot ask for approval: ipython runs without any isolation" in said(refused)
         assert "--policy FILE" in said(refused)
     for run_dir in (tmp_path / "runs").iterdir():
         run_dir.rename(tmp_path / run_dir.name)
@@ -151,7 +151,7 @@ async def test_a_swarm_tells_its_progress_and_is_cancelled(tmp_path: Path) -> No
         few = await client.call_tool("swarm", {"question": "Compare them", "max_children": 1})
         assert said(few) == "Both are long."
         wrong = await client.call_tool("swarm", {"question": "Compare them", "max_children": 1000})
-        assert (wrong.is_error, "do not fit" in said(wrong)) == (True, True)
+        assert (wrong.is_error, "are invalid" in said(wrong)) == (True, True)
     records = [load_run(run_dir) for run_dir in (tmp_path / "runs").iterdir()]
     assert sorted(len(record.agents) for record in records) == [1, 2]
     for record in records:
@@ -177,6 +177,6 @@ async def test_a_task_in_a_real_browser(tmp_path: Path) -> None:
         refused = await client.call_tool(
             "task", {"instruction": 'Click "Delete account".', "url": PAGE, "max_steps": 3}
         )
-        assert "Refused, as nobody can be asked over MCP: not allowed: risky (delete)" in said(refused)
+        assert "Refused, because MCP cannot ask for approval: not allowed: risky (delete)" in said(refused)
         literal = await client.call_tool("ask", {"question": "?"})
         assert (literal.is_error, "cannot call tools" in said(literal)) == (True, True)

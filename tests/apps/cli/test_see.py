@@ -77,7 +77,7 @@ def test_measure_with_a_scale(tmp_path: Path) -> None:
 def test_the_way_through_the_maze(tmp_path: Path) -> None:
     ended = see(tmp_path, "maze", str(EXAMPLES / "maze.png"), "--start", "green", "--goal", "red")
     assert ended.code == 0, ended.stderr
-    assert ended.stdout.splitlines()[1] == "checked step by step: no wall is touched, and no way is shorter"
+    assert ended.stdout.splitlines()[1] == "checked step by step: no wall is touched, and no path is shorter"
     assert (tmp_path / "maze-maze.png").exists()
 
 
@@ -220,7 +220,7 @@ def test_what_is_there_is_replaced_only_when_it_is_ours(tmp_path: Path) -> None:
     before = other.read_bytes()
     refused = see(tmp_path, "grid", COINS, "-o", "mine.png")
     assert (refused.code, other.read_bytes()) == (2, before)
-    assert "not from cua see" in refused.stderr
+    assert "not written by cua see" in refused.stderr
     assert see(tmp_path, "grid", COINS, "-o", "mine.png", "--force").code == 0
     assert other.read_bytes() != before
 
@@ -231,7 +231,7 @@ def test_an_input_is_never_written_to(tmp_path: Path) -> None:
     (tmp_path / "link.png").symlink_to(COINS)
     for output in (COINS, "link.png"):
         ended = see(tmp_path, "grid", COINS, "-o", output, "--force")
-        assert (ended.code, "never written to" in ended.stderr) == (2, True)
+        assert (ended.code, "never overwritten" in ended.stderr) == (2, True)
     assert Path(COINS).read_bytes() == before
 
 

@@ -19,7 +19,7 @@ RECORD = str(Path(__file__).parents[2] / "cua/trajectory/records/ask")
     ("arguments", "text"),
     [
         (["task"], "an instruction is needed"),
-        (["ask", "--verify", RECORD], "is a run, no question; to check it: cua ask --verify --run"),
+        (["ask", "--verify", RECORD], "is a run, not a question; to verify it: cua ask --verify --run"),
         (["task", "  "], "the instruction is empty"),
         (["task", "x", "--env", "dekstop"], "did you mean 'desktop'"),
         (["task", "x", "--approve", "yollo"], "did you mean 'yolo'"),

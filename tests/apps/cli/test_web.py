@@ -45,8 +45,8 @@ def _image(path: Path, size: tuple[int, int]) -> str:
         (["page.png", "--viewport", "big"], "expected WIDTHxHEIGHT"),
         (["page.png", "--viewport", "9x9"], "expected sides of 64 to 4096"),
         (["page.png"] * 13, "at most 12 pages"),
-        (["page.png", "--resume"], "holds no build to go on with"),
-        (["page.png", "-o", "full"], "is there already"),
+        (["page.png", "--resume"], "has no build to resume"),
+        (["page.png", "-o", "full"], "already exists"),
     ],
 )
 def test_bad_inputs_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str) -> None:
@@ -68,7 +68,7 @@ def test_bad_inputs_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_an_edit_needs_a_model_and_a_wish(tmp_path: Path) -> None:
     assert "needs a model" in _run("edit", str(tmp_path), "make it blue", "--model", "literal")[1]
-    assert "the wish is empty" in _run("edit", str(tmp_path), " ")[1]
+    assert "the change is empty" in _run("edit", str(tmp_path), " ")[1]
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from apps.setup.doctor import run_doctor
-from apps.setup.report import DoctorRow, Report
+from apps.setup.report import DoctorRow, SetupReport
 from cua.messages import Reply, Usage
 from tests.apps.setup.machine import BareMachine
 from tests.fake_openai import FakeOpenAI
@@ -19,7 +19,7 @@ def own_folders(machine: BareMachine, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
 
 
-def row_of(report: Report, name: str) -> DoctorRow:
+def row_of(report: SetupReport, name: str) -> DoctorRow:
     return next(row for row in report.rows if row.name == name)
 
 

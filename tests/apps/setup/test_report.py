@@ -1,6 +1,6 @@
 import json
 
-from apps.setup.report import DoctorRow, Report
+from apps.setup.report import DoctorRow, SetupReport
 
 OK = DoctorRow(name="browser", level="ok", found="/usr/bin/chromium")
 WARN = DoctorRow(
@@ -10,13 +10,13 @@ FAIL = DoctorRow(name="disk", level="fail", found="full")
 
 
 def test_worst_row_decides_the_exit_code() -> None:
-    assert (Report(rows=()).worst, Report(rows=()).exit_code) == ("ok", 0)
-    assert (Report(rows=(WARN, OK)).worst, Report(rows=(WARN, OK)).exit_code) == ("warn", 0)
-    assert (Report(rows=(OK, FAIL, WARN)).worst, Report(rows=(OK, FAIL, WARN)).exit_code) == ("fail", 1)
+    assert (SetupReport(rows=()).worst, SetupReport(rows=()).exit_code) == ("ok", 0)
+    assert (SetupReport(rows=(WARN, OK)).worst, SetupReport(rows=(WARN, OK)).exit_code) == ("warn", 0)
+    assert (SetupReport(rows=(OK, FAIL, WARN)).worst, SetupReport(rows=(OK, FAIL, WARN)).exit_code) == ("fail", 1)
 
 
 def test_text() -> None:
-    assert Report(rows=(OK, WARN, FAIL)).to_text().splitlines() == [
+    assert SetupReport(rows=(OK, WARN, FAIL)).to_text().splitlines() == [
         "ok    browser         /usr/bin/chromium",
         "warn  window manager  none",
         "                      second line",
@@ -27,7 +27,7 @@ def test_text() -> None:
 
 
 def test_json() -> None:
-    assert json.loads(Report(rows=(FAIL,)).to_json()) == {
+    assert json.loads(SetupReport(rows=(FAIL,)).to_json()) == {
         "worst": "fail",
         "rows": [{"name": "disk", "level": "fail", "found": "full", "expected": "", "fix": ""}],
     }

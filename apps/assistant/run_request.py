@@ -1,4 +1,4 @@
-"""Orders of the user and the runs that they start: a mode, a start place, files, a run to resume."""
+"""Requests of the user and the runs that they start: a mode, a start place, files, a run to resume."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from apps.assistant.session import Session, Work
+from apps.assistant.session import AssistantSession, Work
 from apps.cli.swarm import DEMO_SETTINGS
 from apps.demo.task import INSTRUCTION, ExpenseTask
 from cua.assemble import INSTANT, make_secrets, masks_secrets
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Mode = Literal["instant", "thinking", "agent", "swarm"]
 Place = Literal["practice", "web", "desktop"]
 MODES: dict[Mode, str] = {
-    "instant": "works the screen, no long thoughts",
-    "thinking": "works the screen, thinks first",
+    "instant": "uses the screen, without long thoughts",
+    "thinking": "uses the screen, thinks first",
     "agent": "answers questions about files, with code in a sandbox",
     "swarm": "an orchestrator and up to 100 sub-agents",
 }
@@ -41,7 +41,7 @@ PRACTICE_SWARM = (
 
 
 class RunRequest(BaseModel):
-    """Order of the user.
+    """Request of the user.
 
     Attributes:
         instruction: Text of the instruction.
@@ -69,21 +69,21 @@ class RunRequest(BaseModel):
         return self.mode in ("instant", "thinking")
 
 
-def practice_order(mode: str) -> RunRequest:
-    """Return an example order for a mode that needs no API key and no endpoint."""
+def practice_request(mode: str) -> RunRequest:
+    """Return an example request for a mode that needs no API key and no endpoint."""
     if mode == "swarm":
         return RunRequest(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
     return RunRequest(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
 
 
-def make_order(text: str, mode: str, place: str, where: str, files: list[str]) -> RunRequest:
-    """Make an order from the values of the page's fields.
+def make_request(text: str, mode: str, place: str, where: str, files: list[str]) -> RunRequest:
+    """Make a request from the values of the page's fields.
 
     Raises:
         CuaError: If a value is missing.
     """
     if not text.strip():
-        raise ConfigError("say what is to be done first")
+        raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
     start = PLACES.get(place, "practice")
     if mode in ("instant", "thinking") and start == "web" and not where.strip():
         raise ConfigError("an address is needed to start at, such as https://example.com")
@@ -103,24 +103,24 @@ class PracticeTask(ExpenseTask):
         return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
 
 
-def settings_of(order: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(request: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run by name.
 
     Args:
-        order: Order of the user; its settings take precedence.
+        request: Request of the user; its settings take precedence.
         base: Settings of the app.
 
     Raises:
         ConfigError: If one of them is unknown or invalid.
     """
-    chosen = {**base, **order.settings}
-    if order.is_on_screen:
-        chosen["thinking"] = order.mode == "thinking"
-        if order.mode == "instant":
+    chosen = {**base, **request.settings}
+    if request.is_on_screen:
+        chosen["thinking"] = request.mode == "thinking"
+        if request.mode == "instant":
             chosen["preset"] = INSTANT
-        chosen["env"] = "desktop" if order.place == "desktop" else "browser"
+        chosen["env"] = "desktop" if request.place == "desktop" else "browser"
     settings = load_settings(chosen).settings
-    if order.mode == "agent" and settings.has_embedded_model:
+    if request.mode == "agent" and settings.has_embedded_model:
         raise ConfigError(
             "agent mode needs a model that calls tools, and the embedded one does not. Name an endpoint and a model "
             "under Settings, or use instant or thinking mode"
@@ -134,14 +134,14 @@ def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
     return masks_secrets(settings) or not make_secrets(settings, given=own).by_name
 
 
-def aftermath_of(order: RunRequest, chosen: Mapping[str, Any]) -> str:
+def undo_note_for(request: RunRequest, chosen: Mapping[str, Any]) -> str:
     """Return the reason why nothing has to be undone after a run; "" if something may have to be."""
     settings = load_settings(chosen).settings
-    if order.is_on_screen and order.place == "practice":
-        return "Nothing to undo: the practice page is made anew for each run."
-    if order.is_on_screen and order.place == "desktop" and settings.display is None:
+    if request.is_on_screen and request.place == "practice":
+        return "Nothing to undo: each run has a new practice page."
+    if request.is_on_screen and request.place == "desktop" and settings.display is None:
         return "The private desktop and its files end with the run: nothing to undo there. What was sent stays sent."
-    if not order.is_on_screen and settings.sandbox != "none":
+    if not request.is_on_screen and settings.sandbox != "none":
         return "Your files are as they were: its code works on copies. What MCP servers did for it stands."
     return ""
 
@@ -161,22 +161,22 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
     return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
 
 
-def screen_work(order: RunRequest, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
+def screen_work(request: RunRequest, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
     """Return the work of a GUI agent, with the app's own secrets."""
 
     async def work(watch: Watch) -> RunResult:
         from cua import run_task
 
         more: dict[str, Any] = {"own_secrets": own} | ({"uploads": files[0].parent} if files else {})
-        if order.place == "practice":
-            return await run_task(PracticeTask(order.instruction), watch=watch, **{**chosen, **more})
-        where: dict[str, Any] = {"url": order.url} if order.place == "web" else {"app": order.app}
-        return await run_task(order.instruction, watch=watch, **where, **{**chosen, **more})
+        if request.place == "practice":
+            return await run_task(PracticeTask(request.instruction), watch=watch, **{**chosen, **more})
+        where: dict[str, Any] = {"url": request.url} if request.place == "web" else {"app": request.app}
+        return await run_task(request.instruction, watch=watch, **where, **{**chosen, **more})
 
     return work
 
 
-class Conversation:
+class ToolConversation:
     """Questions to an agent with tools, which keeps its Python state and its files between them."""
 
     def __init__(self, chosen: Mapping[str, Any]) -> None:
@@ -202,7 +202,7 @@ class Conversation:
             await session.close()
 
 
-def swarm_work(session: Session, order: RunRequest, chosen: Mapping[str, Any], files: list[Path]) -> Work:
+def swarm_work(session: AssistantSession, request: RunRequest, chosen: Mapping[str, Any], files: list[Path]) -> Work:
     """Return the work of a swarm, whose sub-agents are shown in the session."""
 
     async def work(watch: Watch) -> RunResult:
@@ -210,14 +210,14 @@ def swarm_work(session: Session, order: RunRequest, chosen: Mapping[str, Any], f
 
         given = DEMO_SETTINGS if load_settings(chosen).settings.has_embedded_model else {}
         done = await run_swarm(
-            order.instruction, files, watch=watch, on_swarm=lambda swarm: _show(session, swarm), **{**chosen, **given}
+            request.instruction, files, watch=watch, on_swarm=lambda swarm: _show(session, swarm), **{**chosen, **given}
         )
         return done.run
 
     return work
 
 
-def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own: Secrets) -> Work:
+def resume_work(session: AssistantSession, run_dir: Path, chosen: Mapping[str, Any], own: Secrets) -> Work:
     """Return the work that resumes a run that was interrupted, stopped or capped."""
 
     async def work(watch: Watch) -> RunResult:
@@ -237,8 +237,10 @@ def resume_work(session: Session, run_dir: Path, chosen: Mapping[str, Any], own:
     return work
 
 
-def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool) -> RunRequest:
-    """Return the order of a recorded run, reconstructed from its header.
+def request_of_header(
+    header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool
+) -> RunRequest:
+    """Return the request of a recorded run, reconstructed from its header.
 
     Args:
         header: `RunHeader.settings`.
@@ -261,7 +263,7 @@ def order_again(header: Mapping[str, Any], instruction: str, env: str, is_tool_r
     )
 
 
-def _show(session: Session, swarm: "Swarm") -> None:
+def _show(session: AssistantSession, swarm: "Swarm") -> None:
     def children() -> list[dict[str, Any]]:
         return [
             {

@@ -88,13 +88,13 @@ class TextInput(_Input):
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
 
 
-PersonInput = Annotated[
+UserInput = Annotated[
     ClickInput | DragInput | MoveInput | ScrollInput | KeyInput | TextInput, Field(discriminator="kind")
 ]
-INPUTS: TypeAdapter[list[PersonInput]] = TypeAdapter(Annotated[list[PersonInput], Field(max_length=MAX_INPUTS)])
+INPUTS: TypeAdapter[list[UserInput]] = TypeAdapter(Annotated[list[UserInput], Field(max_length=MAX_INPUTS)])
 
 
-def to_actions(inputs: Sequence[PersonInput], geometry: ScreenGeometry) -> list[Action]:
+def to_actions(inputs: Sequence[UserInput], geometry: ScreenGeometry) -> list[Action]:
     """Convert inputs to actions; consecutive letters become one text, unknown keys are dropped."""
     actions: list[Action] = []
     for item in inputs:
@@ -107,14 +107,14 @@ def to_actions(inputs: Sequence[PersonInput], geometry: ScreenGeometry) -> list[
     return actions
 
 
-def without_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
+def redact_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
     """Return the actions for the record: typed text may be a password, so only its length is kept."""
     return tuple(
         replace(action, text="*" * len(action.text)) if isinstance(action, TypeText) else action for action in actions
     )
 
 
-def _actions(item: PersonInput, geometry: ScreenGeometry) -> list[Action]:
+def _actions(item: UserInput, geometry: ScreenGeometry) -> list[Action]:
     match item:
         case ClickInput():
             x_px, y_px = geometry.from_model(item.x, item.y)
