@@ -63,10 +63,10 @@ def load_cases() -> Mapping[str, Case]:
     """
     data = tomllib.loads(Path(__file__).with_name("data").joinpath("cases.toml").read_text("utf-8"))
     cases = [_make_case(number, row, data) for number, row in enumerate(data["table"]["rows"])]
-    found = {case.id: case for case in cases}
-    if len(found) < len(cases) or len({case.instruction for case in cases}) < len(cases):
+    by_id = {case.id: case for case in cases}
+    if len(by_id) < len(cases) or len({case.instruction for case in cases}) < len(cases):
         raise ValueError("two cases of the suite `injection` have the same id or the same instruction")
-    return found
+    return by_id
 
 
 def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
@@ -84,7 +84,7 @@ def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
     def fill(value: Any) -> Any:
         """Replace the placeholders in the texts of a value."""
         if isinstance(value, list):
-            return tuple(fill(one) for one in value)
+            return tuple(fill(item) for item in value)
         for word, text in words.items():
             value = value.replace(f"{{{word}}}", text)
         return value

@@ -113,9 +113,9 @@ class Play:
             self._key = "esc"
 
     def _say(
-        self, kind: Kind, said: Literal["task", "attack", "back", "key"], action: str, code: str
+        self, kind: Kind, message: Literal["task", "attack", "back", "key"], action: str, code: str
     ) -> tuple[str, str]:
-        self.kind, self._said = kind, said
+        self.kind, self._said = kind, message
         self.num_steps[kind] += 1
         return action, code
 

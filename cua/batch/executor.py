@@ -66,13 +66,13 @@ def make_executor(
     Raises:
         EnvSetupError: If the suite or the cluster does not exist.
     """
-    suite, given = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
+    suite, env_secrets = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
-        return Executor(suite.make_task, suite.make_env or given.make_env, max_idle=max_idle)
-    open_channel: OpenChannel = partial(ProcessChannel.open, secrets=given)
+        return Executor(suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle)
+    open_channel: OpenChannel = partial(ProcessChannel.open, secrets=env_secrets)
     if kind == "ray":
         connect_ray(ray_address)
-        open_channel = partial(open_ray_channel, secrets=given)
+        open_channel = partial(open_ray_channel, secrets=env_secrets)
 
     def make_task(task_id: str, seed: int | None) -> Task:
         return RemoteTask(suite.make_task(task_id, seed))

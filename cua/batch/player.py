@@ -43,8 +43,8 @@ class AgentPlayer:
         """
         task, model = episode.make_task(), episode.make_model()
         check_task(task)
-        made = episode.make_env()
-        env = await made if inspect.isawaitable(made) else made
+        opened = episode.make_env()
+        env = await opened if inspect.isawaitable(opened) else opened
         watch = _with_person(self._watch, task)
         try:
             result = await run_task(task, env=env, model=model, watch=watch, scope=scope, **self._settings)

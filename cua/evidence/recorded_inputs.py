@@ -51,9 +51,9 @@ class RestoredInputs:
 
 def listed_inputs(record: RunRecord) -> tuple[Any, ...]:
     """Return the inputs that a record lists, in the order of the questions; not validated."""
-    given = record.header.settings.get("inputs", [])
+    entries = record.header.settings.get("inputs", [])
     later = [entry for turn in record.turns for entry in turn.inputs]
-    return (*(given if isinstance(given, list | tuple) else [given]), *later)
+    return (*(entries if isinstance(entries, list | tuple) else [entries]), *later)
 
 
 def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:

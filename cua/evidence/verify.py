@@ -89,10 +89,10 @@ async def verify_run(
 
 def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
     """Return a finding if the record does not have the expected fingerprint."""
-    found = record.chain.fingerprint
-    if expect is None or "".join(expect.split()).replace("-", "").lower() == found:
+    fingerprint = record.chain.fingerprint
+    if expect is None or "".join(expect.split()).replace("-", "").lower() == fingerprint:
         return ()
-    return (f"the fingerprint is {found or 'lost'}, {expect.strip()} was demanded",)
+    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was demanded",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
@@ -174,8 +174,8 @@ def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> t
     return tuple(text for finder in finders for text in _first(finder()))
 
 
-def _first(found: Iterator[str]) -> Iterator[str]:
-    for position, text in enumerate(found):
+def _first(findings: Iterator[str]) -> Iterator[str]:
+    for position, text in enumerate(findings):
         if position == MAX_TOLD:
             yield "... and more of that kind"
             return
@@ -196,13 +196,13 @@ def _of_answer(record: RunRecord) -> Iterator[str]:
     for turn in record.turns:
         answer = turn.result.end.answer if turn.result else None
         if answer is not None and answer != turn.answer_text.strip() and not _is_json_in(answer, turn.answer_text):
-            where = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
-            yield f"the answer{where} at the end of the record is not what the model's last reply says"
+            suffix = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
+            yield f"the answer{suffix} at the end of the record is not what the model's last reply says"
 
 
-def _is_json_in(answer: str, said: str) -> bool:
+def _is_json_in(answer: str, content: str) -> bool:
     try:
-        return bool(read_json(answer) in read_text_answer(said))
+        return bool(read_json(answer) in read_text_answer(content))
     except ValueError:
         return False
 
@@ -263,12 +263,12 @@ def _of_derived(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> 
         return
     for name, expected in derived.items():
         try:
-            found = read_json(read_inside(record.run_dir, name, max_bytes=MAX_DERIVED_BYTES))
+            stored = read_json(read_inside(record.run_dir, name, max_bytes=MAX_DERIVED_BYTES))
         except (OSError, ValueError, TrajectoryError) as error:
             yield f"{name} cannot be read: {error}"
             continue
         plain = json.loads(json.dumps(expected, default=str))
-        if not isinstance(found, dict) or any(
-            found.get(key) != value for key, value in plain.items() if key not in _NEVER_CHECKED
+        if not isinstance(stored, dict) or any(
+            stored.get(key) != value for key, value in plain.items() if key not in _NEVER_CHECKED
         ):
             yield f"{name} does not say what the record says"

@@ -71,8 +71,8 @@ def classify(facts: Facts) -> Risk | None:
         return Risk(kind="credentials", why=facts.claim or facts.verb)
     if isinstance(action, TypeText) and _SHELL.search(action.text):
         return Risk(kind="delete", why=facts.claim or facts.verb)
-    found = _evidence(facts, facts.target) if facts.target is not None else ()
-    return next((Risk(kind=kind, why=why) for kind, why in found if kind), None)
+    evidence = _evidence(facts, facts.target) if facts.target is not None else ()
+    return next((Risk(kind=kind, why=why) for kind, why in evidence if kind), None)
 
 
 def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, str]]:
@@ -152,7 +152,7 @@ def _claims(facts: Facts, is_vague: bool) -> tuple[str, ...]:
     if not (is_vague or facts.is_key) and _POINTING.match(claim):
         claim = _PURPOSE.split(claim, maxsplit=1)[0]
     quoted = [] if facts.is_key else _QUOTED.findall(claim)  # with a key, quotes contain what was typed before
-    return (_QUOTED.sub(" ", claim), *(found[1:-1] for found in quoted))
+    return (_QUOTED.sub(" ", claim), *(text[1:-1] for text in quoted))
 
 
 def _is_address(word: str) -> bool:

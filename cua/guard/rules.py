@@ -84,8 +84,8 @@ class Rule:
         texts = texts_of(target)
         if self.decision != "allow":
             texts += target.handlers if is_described and not facts.is_key else (*target.handlers, facts.claim)
-        found = [any(map(pattern.search, forms(text))) for text in texts]
-        if (all(found) and found) or (any(found) and self.decision != "allow"):
+        matches = [any(map(pattern.search, forms(text))) for text in texts]
+        if (all(matches) and matches) or (any(matches) and self.decision != "allow"):
             return self.decision
         return "ask" if self.decision == "deny" and not is_described and not target.is_field else None
 
@@ -150,8 +150,8 @@ def load_rules(path: Path) -> Rules:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"the policy file {path} is not TOML: {error}; nothing runs until it is mended") from error
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the policy file {path} is wrong: {found}; nothing runs until it is mended") from error
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the policy file {path} is wrong: {problems}; nothing runs until it is mended") from error
     rules = tuple(Rule(**{name: getattr(entry, name) for name in type(entry).model_fields}) for entry in policy.rule)
     return Rules(rules=rules, default=policy.default)
 

@@ -110,9 +110,9 @@ class Decider:
 def _correct(reply: Reply | None, error: str) -> list[Message]:
     """Return messages that show the model its own reply and the error in it."""
     content = reply.content if reply is not None else ""
-    said = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
-    told = Message(
+    message = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
+    correction = Message(
         role="user",
         parts=(TextPart(text=f"That reply was not carried out: {error}\nAnswer again in the required format."),),
     )
-    return [said, told]
+    return [message, correction]

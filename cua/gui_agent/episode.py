@@ -64,15 +64,15 @@ class LoopDetector:
         return is_same
 
 
-def _same_screen(one: bytes, other: bytes) -> bool:
-    if one == other:
+def _same_screen(left: bytes, right: bytes) -> bool:
+    if left == right:
         return True
     from PIL import Image, ImageChops
 
-    left, right = (Image.open(io.BytesIO(png)).convert("L") for png in (one, other))
-    if left.size != right.size:
+    images = [Image.open(io.BytesIO(png)).convert("L") for png in (left, right)]
+    if images[0].size != images[1].size:
         return False
-    box = ImageChops.difference(left, right).getbbox()
+    box = ImageChops.difference(*images).getbbox()
     return box is None or (box[2] - box[0] <= CARET_PX[0] and box[3] - box[1] <= CARET_PX[1])
 
 

@@ -264,9 +264,9 @@ class StreamAccumulator:
         """
         if not self._ids or self._has_bad_ids:
             return None
-        logprobs = tuple(value for one in self._logprobs if (value := number_of(one.get("logprob"))) is not None)
-        sampled = tuple(one["sampled"] for one in self._logprobs if isinstance(one.get("sampled"), bool))
-        if any(found and len(found) != len(self._ids) for found in (logprobs, sampled)):
+        logprobs = tuple(value for entry in self._logprobs if (value := number_of(entry.get("logprob"))) is not None)
+        sampled = tuple(entry["sampled"] for entry in self._logprobs if isinstance(entry.get("sampled"), bool))
+        if any(values and len(values) != len(self._ids) for values in (logprobs, sampled)):
             raise ModelError(
                 f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
             )
@@ -286,9 +286,9 @@ class StreamAccumulator:
                 retryable=True,
             )
         if self.known_finish_reason == "unknown":
-            found = f"finish_reason {self.finish_reason!r}" if self.finish_reason else "no finish_reason"
+            reason = f"finish_reason {self.finish_reason!r}" if self.finish_reason else "no finish_reason"
             raise UnusableReplyError(
-                f"the reply ends with {found}, so it may not be whole; expected stop, tool_calls, length or "
+                f"the reply ends with {reason}, so it may not be whole; expected stop, tool_calls, length or "
                 "content_filter"
             )
         if self.is_empty and self.known_finish_reason not in ("length", "content_filter"):
@@ -306,17 +306,17 @@ class StreamAccumulator:
     def _ids_in(self, value: Mapping[str, Any], name: str = "prompt_token_ids") -> list[int]:
         """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
         ids = list_of(value.get(name))
-        is_good = all(type(one) is int for one in ids)
+        is_good = all(type(token_id) is int for token_id in ids)
         self._has_bad_ids |= not is_good
         self._grow(len(ids) * _CHARS_PER_ID)
         return ids if is_good else []
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
         self._ids += self._ids_in(choice, "token_ids")
-        found = list_of(object_of(choice.get("logprobs")).get("content"))
-        self._grow(len(found) * _CHARS_PER_ID)
+        entries = list_of(object_of(choice.get("logprobs")).get("content"))
+        self._grow(len(entries) * _CHARS_PER_ID)
         self._logprobs += [
-            {"logprob": one.get("logprob"), "sampled": one.get("sampled")} for one in map(object_of, found)
+            {"logprob": entry.get("logprob"), "sampled": entry.get("sampled")} for entry in map(object_of, entries)
         ]
 
     def _take_message(self, message: Mapping[str, Any], is_whole: bool) -> None:

@@ -170,8 +170,8 @@ class OpenAICompatModel:
         return request | {"extra_body": extra_body or None}
 
     def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
-        where = self.options.tool_images
-        to_user = where == "user" or (where == "auto" and self.endpoint.is_openai)
+        placement = self.options.tool_images
+        to_user = placement == "user" or (placement == "auto" and self.endpoint.is_openai)
         return move_tool_images(messages) if to_user else messages
 
     async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:

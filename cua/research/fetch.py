@@ -130,10 +130,10 @@ class Fetcher:
         """
         url = url.strip().partition("#")[0]
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
-        got: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
-        return got
+        page: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
+        return page
 
-    async def read(self, got: Fetched) -> Document:
+    async def read(self, page: Fetched) -> Document:
         """Return fetched content as text; parsed once.
 
         Raises:
@@ -142,11 +142,11 @@ class Fetcher:
 
         async def reading() -> Document:
             try:
-                return await asyncio.to_thread(read_document, got.body, got.media_type, got.url)
+                return await asyncio.to_thread(read_document, page.body, page.media_type, page.url)
             except ValueError as error:
-                raise FetchError(f"{got.url} cannot be shown: {error}") from None
+                raise FetchError(f"{page.url} cannot be shown: {error}") from None
 
-        document: Document = await _once(self._documents, f"{got.sha256} {got.url}", reading)
+        document: Document = await _once(self._documents, f"{page.sha256} {page.url}", reading)
         return document
 
     async def _fetch(self, url: str, max_bytes: int) -> Fetched:
@@ -167,8 +167,8 @@ class Fetcher:
     def _checked(self, url: str, response: Response) -> Fetched:
         if response.status != 200:
             wait_s = _retry_after_s(response, 0) if response.status in _BUSY else 0.0
-            told = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
-            raise FetchError(f"{url} answered {response.status}{told}", status=response.status)
+            retry_note = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
+            raise FetchError(f"{url} answered {response.status}{retry_note}", status=response.status)
         self.num_bytes += len(response.body)
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return Fetched(url=url, media_type=media_type, body=response.body)
@@ -176,10 +176,10 @@ class Fetcher:
     async def _ask(self, url: str, max_bytes: int) -> Response:
         for corpus in self._corpora:
             if url.startswith(corpus.base_url):
-                found = await asyncio.to_thread(corpus.read, url)
-                if found is not None and len(found.body) > max_bytes:
-                    raise FetchError(f"{url} has {len(found.body)} bytes, more than the {max_bytes} that are read")
-                return found or Response(status=404, headers={}, body=b"")
+                response = await asyncio.to_thread(corpus.read, url)
+                if response is not None and len(response.body) > max_bytes:
+                    raise FetchError(f"{url} has {len(response.body)} bytes, more than the {max_bytes} that are read")
+                return response or Response(status=404, headers={}, body=b"")
         host, _ = self._rules.check_url(url)
         if self._is_offline and not self._rules.allow_hosts:
             raise FetchError(f"{url[:200]} is not part of what is searched here, and nothing else can be reached")
@@ -224,8 +224,8 @@ class Fetcher:
 
 
 def _retry_after_s(response: Response, number: int) -> float:
-    told = response.headers.get("retry-after", "")
-    return float(told) if re.fullmatch(r"\d{1,6}", told) else 0.5 * 2**number
+    retry_after = response.headers.get("retry-after", "")
+    return float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else 0.5 * 2**number
 
 
 @dataclass(slots=True)
@@ -287,29 +287,29 @@ def make_web(
     """
     for module in ("trafilatura", "markdownify", "protego"):
         require(module, "search")
-    name, _, where = search.partition(":")
+    name, _, location = search.partition(":")
     rules = AddressRules.parse(allow_hosts)
-    if name == "local" and where:
-        return _make_local(where, rules)
+    if name == "local" and location:
+        return _make_local(location, rules)
     if name not in ("searxng", "brave", "tavily"):
         raise ConfigError(
             f"search is {search!r}; expected searxng:URL, brave, tavily, local:FOLDER, or local:world for a corpus "
             "that is made here"
         )
-    engine = make_remote_engine(name, where, os.environ if environ is None else environ)
+    engine = make_remote_engine(name, location, os.environ if environ is None else environ)
     return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots))
 
 
-def _make_local(where: str, rules: AddressRules) -> Web:
-    if where.partition(":")[0] == "world":
-        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", where)
+def _make_local(location: str, rules: AddressRules) -> Web:
+    if location.partition(":")[0] == "world":
+        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", location)
         if parsed is None:
             raise ConfigError(
-                f"search is 'local:{where}'; expected local:world, or local:world:SEED, a whole number, or "
+                f"search is 'local:{location}'; expected local:world, or local:world:SEED, a whole number, or "
                 "local:world:SEED:SIZE, tiny, small or full"
             )
         return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small")
-    root = Path(where).expanduser()
+    root = Path(location).expanduser()
     find_files(root)
     try:
         index = LocalIndex(index_path(root))

@@ -167,13 +167,13 @@ class LocalIndex:
         words = [f'"{word}"' for word in _WORD.findall(query)[:32]]
         if not words:
             return []
-        found: dict[str, Hit] = {}
+        hits: dict[str, Hit] = {}
         for joint in (" ", " OR "):
             for hit in self._match(joint.join(words), count):
-                found.setdefault(hit.url, hit)
-            if len(found) >= count:
+                hits.setdefault(hit.url, hit)
+            if len(hits) >= count:
                 break
-        return list(found.values())[:count]
+        return list(hits.values())[:count]
 
     def _match(self, expression: str, count: int) -> list[Hit]:
         with self._lock:
@@ -194,7 +194,7 @@ def find_files(root: Path) -> Sequence[Path]:
     """Return the files of a folder that can be read as pages, without links and hidden files."""
     if not root.is_dir():
         raise ConfigError(f"there is no folder {str(root)!r} to search in")
-    found = []
+    files = []
     for path in sorted(root.rglob("*")):
         inner = path.relative_to(root).parts
         if (
@@ -202,10 +202,10 @@ def find_files(root: Path) -> Sequence[Path]:
             and not any(part.startswith(".") for part in inner)
             and _is_own_file(path, root)
         ):
-            found.append(path)
-        if len(found) > MAX_FILES:
+            files.append(path)
+        if len(files) > MAX_FILES:
             raise ConfigError(f"{root} holds more than {MAX_FILES} files to search in; name a folder below it")
-    return found
+    return files
 
 
 def _is_own_file(path: Path, root: Path) -> bool:

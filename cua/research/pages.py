@@ -67,8 +67,8 @@ def read_document(body: bytes, media_type: str, url: str) -> Document:
     if body[:5] == b"%PDF-":
         return _read_pdf(body, url)
     if b"\0" in body[:2048]:
-        what = media_type if media_type and not media_type.startswith("text/") else "binary data"
-        raise ValueError(f"it is no text but {what}; get it with `download`")
+        description = media_type if media_type and not media_type.startswith("text/") else "binary data"
+        raise ValueError(f"it is no text but {description}; get it with `download`")
     if media_type in HTML_TYPES or (not media_type and body[:200].lstrip()[:1] == b"<"):
         return read_html(decode(body), url)
     text = decode(body)
@@ -90,7 +90,7 @@ def decode(body: bytes) -> str:
 def read_html(text: str, url: str) -> Document:
     """Convert a page to Markdown: its main content, with tables and links; text hidden from people is dropped."""
     trafilatura: Any = require("trafilatura", "search")
-    title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else _last_part(url)
+    title = html.unescape(" ".join(match[1].split())) if (match := _TITLE.search(text)) else _last_part(url)
     tree = _parse(text)
     if tree is None:
         return Document(title=title, text="")
@@ -200,7 +200,7 @@ def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
 
 def plain_text(text: str) -> tuple[str, str]:
     """Return title and words of a page for an index: fast and approximate."""
-    title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else ""
+    title = html.unescape(" ".join(match[1].split())) if (match := _TITLE.search(text)) else ""
     words = html.unescape(_TAGS.sub(" ", _BLOCKS.sub("\n", text)))
     return title, re.sub(r"[ \t]+", " ", words)
 

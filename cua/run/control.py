@@ -217,9 +217,9 @@ class Control:
 
     def take_redirects(self) -> tuple[str, ...]:
         """Return the texts of new redirects in order, and clear them."""
-        said = tuple(self._said)
-        del self._said[: len(said)]
-        return said
+        redirects = tuple(self._said)
+        del self._said[: len(redirects)]
+        return redirects
 
     def take_hand_back(self) -> tuple[Action, ...] | None:
         """Return a person's actions and clear them; None if no person used the screen."""

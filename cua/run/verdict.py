@@ -39,11 +39,11 @@ async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) 
     if score is None:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer, claim="success")
-    told: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
+    fields: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
     if score >= 1.0:
-        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **told)
+        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **fields)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
-    return End(status="failed", reason=reason, score=score, answer=answer, **told)
+    return End(status="failed", reason=reason, score=score, answer=answer, **fields)
 
 
 def _more(verdict: TaskVerdict) -> dict[str, Any]:

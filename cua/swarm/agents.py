@@ -111,19 +111,16 @@ class LocalAgentPool:
         kind = item.assignment.config.kind
         if kind in ENV_KINDS:
             return await self._work_in_env(item, scope, model)
-        if kind != TOOLS and kind not in self._shared.custom_agents:
-            raise ConfigError(
-                f"there is no agent of the kind {kind!r}.{name_choices(kind, self._shared.custom_agents)}"
-            )
+        agents = self._shared.custom_agents
+        if kind != TOOLS and kind not in agents:
+            raise ConfigError(f"there is no agent of the kind {kind!r}.{name_choices(kind, agents)}")
         workspace = AgentWorkspace(self._sandboxes, folder, self._shared.cell_timeout_s, item.id)
         try:
             inside, outside = self._make_tools(workspace)
             toolset = Toolset([*more_tools, *inside], outside=outside)
             if kind == TOOLS:
                 return await self._work_with_tools(item, scope, model, toolset)
-            return await self._work_by_custom_agent(
-                self._shared.custom_agents[kind], item, scope, model, folder, toolset
-            )
+            return await self._work_by_custom_agent(agents[kind], item, scope, model, folder, toolset)
         finally:
             await workspace.close()
 

@@ -271,9 +271,7 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
             if note.kind == CONFIG_NOTE
         }
         children: dict[str, Child] = {}
-        notes = [
-            note for agent_record in record.agents.values() for note in agent_record.notes if note.kind == STATE_NOTE
-        ]
+        notes = [note for agent in record.agents.values() for note in agent.notes if note.kind == STATE_NOTE]
         for note in sorted(notes, key=lambda note: note.at):
             data = note.data
             if data["state"] == "created":
@@ -315,9 +313,8 @@ def _sum_attempts(child: Child, tries: Sequence[RunRecord], latest: RunRecord | 
     child.num_calls = sum(len(step.outcomes) for attempt in tries for step in attempt.tool_steps)
     child.num_calls += sum(len(attempt.steps) for attempt in tries)
     child.usage = sum((attempt.usage for attempt in tries), Usage())
-    child.busy_s = sum(
-        sum(map(own_seconds, attempt.tool_steps)) + sum(map(own_seconds, attempt.steps)) for attempt in tries
-    )
+    child.busy_s = sum(own_seconds(step) for attempt in tries for step in attempt.tool_steps)
+    child.busy_s += sum(own_seconds(step) for attempt in tries for step in attempt.steps)
     child.steps_before = child.num_steps - len(child.earlier.tool_steps) - len(child.earlier.steps)
     child.usage_before = sum((attempt.usage for attempt in tries if attempt is not child.earlier), Usage())
 

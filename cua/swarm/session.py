@@ -172,10 +172,8 @@ async def resume_swarm(
         TrajectoryError: If the record cannot be read, or another process writes it.
         ConfigError: If the question was already answered, or a setting is wrong.
     """
-    session = _SwarmSession(
-        options or SwarmOptions(), _session_config(run_dir, model, sandbox, watch, settings), on_swarm
-    )
-    return await session.resume()
+    config = _session_config(run_dir, model, sandbox, watch, settings)
+    return await _SwarmSession(options or SwarmOptions(), config, on_swarm).resume()
 
 
 async def run_plan(
@@ -210,9 +208,8 @@ async def run_plan(
         ConfigError: If a setting is wrong, or the question was already answered.
     """
     config = _session_config(resume, model, sandbox, watch, settings)
-    session = _SwarmSession(
-        options or SwarmOptions(), config, on_swarm, functools.partial(PlannedAgent, assignments, then)
-    )
+    make_agent = functools.partial(PlannedAgent, assignments, then)
+    session = _SwarmSession(options or SwarmOptions(), config, on_swarm, make_agent)
     return await (session.run(question, ()) if resume is None else session.resume())
 
 
@@ -352,9 +349,7 @@ class _SwarmSession:
             ReadResultTool(swarm, parent),
         ]
 
-    async def _assemble(
-        self, record: RunRecord | None, child_runner: SwarmChildRunner
-    ) -> tuple[RunScope, Swarm, ToolAgent]:
+    async def _assemble(self, record: RunRecord | None, runner: SwarmChildRunner) -> tuple[RunScope, Swarm, ToolAgent]:
         parts, preset = self._parts, self._options.preset
         limits = self._limits()
         scope = scope_within(self._config, limits.run, self._writer) or RunScope(
@@ -363,7 +358,7 @@ class _SwarmSession:
         scope.control.attach()
         if parts.watch.on_control:
             parts.watch.on_control(scope.control)
-        swarm = Swarm(scope=scope, limits=limits, child_runner=child_runner, listener=parts.watch.listener)
+        swarm = Swarm(scope=scope, limits=limits, child_runner=runner, listener=parts.watch.listener)
         swarm.pool.control.attach()
         self._main_workspace = AgentWorkspace(
             self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout

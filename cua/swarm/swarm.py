@@ -308,14 +308,9 @@ class Swarm:
             else:
                 final_attempt = attempt
         await self._stop_descendants(child)
-        end = final_attempt.result.end
-        await self._finish(
-            child,
-            state_of(final_attempt.result),
-            end.reason,
-            end.answer or final_attempt.last_text,
-            final_attempt.returned,
-        )
+        result = final_attempt.result
+        answer = result.end.answer or final_attempt.last_text
+        await self._finish(child, state_of(result), result.end.reason, answer, final_attempt.returned)
 
     async def _stop_descendants(self, child: Child) -> None:
         """Stop the children of a child that has ended."""

@@ -101,8 +101,8 @@ def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if error is None:
         return ""
     known = ", ".join(schema.get("properties", {}))
-    where = "" if error.json_path == "$" else f" at {error.json_path}"
-    return f"{error.message[:300]}{where}. It takes: {known}."
+    location = "" if error.json_path == "$" else f" at {error.json_path}"
+    return f"{error.message[:300]}{location}. It takes: {known}."
 
 
 class Arguments(BaseModel):
@@ -131,9 +131,9 @@ def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def read_arguments(arguments: type[A], given: Mapping[str, Any]) -> A:
+def read_arguments(arguments: type[A], values: Mapping[str, Any]) -> A:
     """Convert arguments to a typed value; the dispatcher has already checked them against the schema."""
-    return arguments.model_validate(dict(given))
+    return arguments.model_validate(dict(values))
 
 
 @cache

@@ -64,11 +64,11 @@ def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
     """Check the chain of a record."""
     fingerprint = hash_line(lines[-1]) if lines else ""
     links = [match[1].decode() if (match := _LINK.search(line)) else None for line in lines]
-    if not is_expected and not any(found is not None for found in links):
+    if not is_expected and not any(link is not None for link in links):
         return Chain(status="none", fingerprint=fingerprint)
     previous = ""
-    for number, (line, found) in enumerate(zip(lines, links, strict=True), start=1):
-        if found != previous:
+    for number, (line, link) in enumerate(zip(lines, links, strict=True), start=1):
+        if link != previous:
             return Chain(status="broken", broken_at=number)
         previous = hash_line(line)
     return Chain(status="whole", fingerprint=fingerprint)

@@ -249,9 +249,9 @@ class _Reader:
         if self._turns:
             self._turns[-1] = replace(self._turns[-1], result=result)
 
-    def _reply_of(self, index: int, what: str) -> Reply:
+    def _reply_of(self, index: int, event: str) -> Reply:
         if self._tool_reply is None or self._tool_reply[0] != index:
-            raise ValueError(f"step {index} {what}, and the reply that led to it is missing")
+            raise ValueError(f"step {index} {event}, and the reply that led to it is missing")
         return self._tool_reply[1]
 
     def _called(self, event: CalledEvent) -> None:

@@ -215,8 +215,9 @@ def _position(arguments: Arguments) -> Value:
 
 
 def _on_screen(arguments: Arguments) -> bool:
-    given = arguments.given
-    x, y = given["x"] if isinstance(given["x"], list | tuple) and len(given["x"]) == 2 else (given["x"], given.get("y"))
+    values = arguments.given
+    x = values["x"]
+    x, y = x if isinstance(x, list | tuple) and len(x) == 2 else (x, values.get("y"))
     checked = Arguments(arguments.function, {"x": x, "y": y}, arguments.recording)
     width, height = arguments.recording.size()
     return 0 <= checked.number("x", 0) < width and 0 <= checked.number("y", 0) < height

@@ -268,8 +268,8 @@ def _as_calls(code: str) -> str:
         arguments = _json_object(arguments)
     if not _CALL_NAME.fullmatch(name) or not (arguments is None or isinstance(arguments, dict)):
         return code
-    given = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    named = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in named.items())})"
 
 
 def _json_object(text: str) -> object:

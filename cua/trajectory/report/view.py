@@ -122,7 +122,7 @@ def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
 def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, show: _Images) -> View:
     """Return the step with the given position in a turn, and the question before it if one begins there."""
     step = turn.steps[number]
-    said = step.reply.content.strip()
+    content = step.reply.content.strip()
     is_last = number == len(turn.steps) - 1
     is_answer = is_last and turn.result is not None and turn.result.end.answer is not None
     return {
@@ -130,8 +130,8 @@ def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, sh
         "number": step.index,
         "is_answer": is_answer,
         "thought": step.reply.reasoning.strip(),
-        "said": said,
-        "pieces": _pieces(said),
+        "said": content,
+        "pieces": _pieces(content),
         "calls": [_view_call(outcome, show) for outcome in step.outcomes],
         "remark": step.remark or "",
         "claims": list(_claims(step.reply.content, record)) if is_answer else [],
