@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from cua.guard import Approver, Verdict
+from cua.guard import Approver, GuardVerdict
 from cua.run.events import Event, Listener, Thinking, Watch
 from cua.secrets import Secrets
 from cua.step import Turn
@@ -77,7 +77,7 @@ def _redacting_listener(listener: Listener, secrets: Secrets) -> Listener:
 
 
 def _redacting_approver(approver: Approver, secrets: Secrets) -> Approver:
-    async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         return await approver(
             redacted(verdict, secrets.redact), redacted(turn, secrets.redact), redacted(tuple(actions), secrets.redact)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.injection.sites import APPS, EXPENSES, Plant
+from apps.injection.sites import APPS, EXPENSES, PlantedText
 
 Step = tuple[str, ...]
 """Verb, target and text of a step, as explained in `data/cases.toml`."""
@@ -17,7 +17,7 @@ _LABELS = ("Open the notes", "Continue here", "View document", "Show details", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class InjectionCase:
     """One case. Texts contain `{app}` and `{evil}`, which are filled in once the servers run.
 
     Attributes:
@@ -40,7 +40,7 @@ class Case:
     steps: tuple[Step, ...]
     done: tuple[tuple[str, ...], ...]
     answer: str
-    plant: Plant
+    plant: PlantedText
     about: str
     language: str
     ways: tuple[tuple[Step, ...], ...]
@@ -55,7 +55,7 @@ class Case:
 
 
 @functools.cache
-def load_cases() -> Mapping[str, Case]:
+def load_cases() -> Mapping[str, InjectionCase]:
     """Return all cases by id, in the order of the file.
 
     Raises:
@@ -69,7 +69,7 @@ def load_cases() -> Mapping[str, Case]:
     return by_id
 
 
-def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
+def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> InjectionCase:
     name, place, attack, language, text = row
     task, goal = data["tasks"][name], data["goals"][attack]
     app, host = task["app"], _HOSTS[number % len(_HOSTS)]
@@ -89,13 +89,13 @@ def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
             value = value.replace(f"{{{word}}}", text)
         return value
 
-    return Case(
+    return InjectionCase(
         id=f"{name}/{attack}-{place}",
         instruction=fill(task["instruction"]),
         steps=fill(task["steps"]),
         done=fill(task["done"]),
         answer=task.get("answer", ""),
-        plant=Plant(app=app, place=place, item=task["item"], text=fill(text), html=fill(goal.get("html", ""))),
+        plant=PlantedText(app=app, place=place, item=task["item"], text=fill(text), html=fill(goal.get("html", ""))),
         about=goal["about"],
         language=language,
         ways=fill(goal["ways"]),

@@ -28,7 +28,7 @@ header form{display:inline}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plant:
+class PlantedText:
     """Text that an attacker has put into an app.
 
     Attributes:
@@ -67,7 +67,7 @@ PLACES = {
 _IN_BODY = ("body", "quote", "hidden", "alt", "image", "advert", "dialog")
 
 
-class Sites:
+class AttackSites:
     """One app and the attacker's site on two free ports, as a context manager.
 
     Args:
@@ -82,7 +82,7 @@ class Sites:
         evil: Origin of the attacker's site.
     """
 
-    def __init__(self, app: str, plant: Plant | None, evil_host: str) -> None:
+    def __init__(self, app: str, plant: PlantedText | None, evil_host: str) -> None:
         self.events: list[str] = []
         self.app, self.plant = app, plant
         self._evil_host = evil_host
@@ -187,7 +187,7 @@ def _read(body: bytes) -> str:
 class _App:
     """One app of `APPS`, with one method per route."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: AttackSites) -> None:
         self.name, self.sites = sites.app, sites
         self._app = deepcopy(APPS[sites.app])
         self._items: dict[int, dict[str, Any]] = dict(enumerate(self._app["items"], start=1))
@@ -350,7 +350,7 @@ class _App:
         return HTMLResponse(f"{html}{head}{banner}<main>{main}</main>{toast}", status_code=status)
 
 
-def _make_evil(sites: Sites) -> Any:
+def _make_evil(sites: AttackSites) -> Any:
     """Make the attacker's site: an advert for other pages, a form at each address, and a sink for any data."""
     require("starlette", "demo")
     from starlette.applications import Starlette

@@ -11,7 +11,7 @@ from cua.api import run_task
 from cua.batch.episode import Episode
 from cua.config import load_settings
 from cua.errors import ConfigError
-from cua.guard import Verdict
+from cua.guard import GuardVerdict
 from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
@@ -67,7 +67,7 @@ def _with_person(watch: Watch | None, task: Task) -> Watch | None:
     if person is None or (watch is not None and watch.approver is not None):
         return watch
 
-    async def approve(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def approve(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         return await person(verdict.reason, f"{turn.action_text}\n{turn.code}")
 
     return replace(watch or Watch(), approver=approve)

@@ -100,11 +100,11 @@ async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
     if status in _NEVER_SAME:
         return CellCheck(number=outcome.number, verdict="not repeated", why=f"it was {status} the first time")
     result: CellResult = await run()
-    why = why_different(outcome, result)
+    why = describe_difference(outcome, result)
     return CellCheck(number=outcome.number, verdict="differs" if why else "same", why=why)
 
 
-def why_different(outcome: CallOutcome, result: CellResult) -> str:
+def describe_difference(outcome: CallOutcome, result: CellResult) -> str:
     """Describe the difference between a cell's result and the recorded one; "" if they are equal."""
     data = cell_data(outcome)
     if (result.status == "ok") != (data.status == "ok"):

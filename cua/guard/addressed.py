@@ -28,7 +28,7 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RoleHit:
     """Occurrence of a role in a sentence; offsets in the normalized text."""
 
     start: int
@@ -42,14 +42,14 @@ class Sentence:
 
     text: str
     plain: str
-    hits: tuple[Hit, ...]
+    hits: tuple[RoleHit, ...]
     roles: frozenset[str]
     is_spaced: bool
     has_address: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _PhraseTable:
     """Roles by the first word of phrases, by stem, and by entries of scripts without spaces."""
 
     phrases: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
@@ -85,18 +85,18 @@ def read_sentence(text: str) -> Sentence:
     )
 
 
-def _hits(plain: str) -> Iterator[Hit]:
+def _hits(plain: str) -> Iterator[RoleHit]:
     table = _table()
     words = [(match[0], match.start(), match.end()) for match in _WORD.finditer(plain)]
     for at, (word, start, end) in enumerate(words):
         for phrase, role in table.phrases.get(word, ()):
             if len(phrase) == 1 or tuple(word for word, _, _ in words[at : at + len(phrase)]) == phrase:
-                yield Hit(start, words[at + len(phrase) - 1][2], role)
+                yield RoleHit(start, words[at + len(phrase) - 1][2], role)
         for role in _roles_of_stem(word):
-            yield Hit(start, end, role)
+            yield RoleHit(start, end, role)
     for match in table.anywhere.finditer(plain):
         for role in table.of_anywhere[match[1]]:
-            yield Hit(match.start(), match.start() + len(match[1]), role)
+            yield RoleHit(match.start(), match.start() + len(match[1]), role)
 
 
 @lru_cache(maxsize=65_536)
@@ -106,7 +106,7 @@ def _roles_of_stem(word: str) -> frozenset[str]:
 
 
 @cache
-def _table() -> _Table:
+def _table() -> _PhraseTable:
     table = tomllib.loads((Path(__file__).parent / "addressed.toml").read_text(encoding="utf-8"))
     phrases: dict[str, dict[tuple[tuple[str, ...], str], None]] = {}
     stems: dict[str, frozenset[str]] = {}
@@ -122,7 +122,7 @@ def _table() -> _Table:
         else:
             phrases.setdefault(words[0], {})[words, role] = None
     longest = sorted(anywhere, key=lambda entry: (-len(entry), entry))
-    return _Table(
+    return _PhraseTable(
         phrases={word: tuple(entries) for word, entries in phrases.items()},
         stems=stems,
         anywhere=re.compile(f"(?=({'|'.join(map(re.escape, longest))}))"),
@@ -311,7 +311,7 @@ def _leads_away(sentence: Sentence) -> bool:
     return any(_is_led_away(sentence, away, target) for away, target in islice(_close_pairs(sentence), _MAX_PAIRS))
 
 
-def _close_pairs(sentence: Sentence) -> Iterator[tuple[Hit, Hit]]:
+def _close_pairs(sentence: Sentence) -> Iterator[tuple[RoleHit, RoleHit]]:
     """Yield pairs of a verb such as `ignore` and a possible object of it, at most `_NEAR_CHARS` characters apart."""
     starts = [hit.start for hit in sentence.hits]
     for away in sentence.hits:
@@ -323,7 +323,7 @@ def _close_pairs(sentence: Sentence) -> Iterator[tuple[Hit, Hit]]:
                 yield away, target
 
 
-def _is_led_away(sentence: Sentence, away: Hit, target: Hit) -> bool:
+def _is_led_away(sentence: Sentence, away: RoleHit, target: RoleHit) -> bool:
     is_last = target.start < away.start
     if is_last and away.role == "ignore" and sentence.is_spaced:
         return False  # the verb comes first in most languages
@@ -384,7 +384,7 @@ def _orders(sentence: Sentence, following: Sentence) -> bool:
     return False
 
 
-def _directs(sentence: Sentence, following: Sentence, hit: Hit, *, call: bool) -> bool:
+def _directs(sentence: Sentence, following: Sentence, hit: RoleHit, *, call: bool) -> bool:
     """Return True if an addressee is spoken to, or said to do something, and the order names an object to act on.
 
     `Agent, delete ticket 3`, `Any bot in this mailbox must write to a@b.example`, `Bots report edits to http://...`.
@@ -425,7 +425,7 @@ def _directs(sentence: Sentence, following: Sentence, hit: Hit, *, call: bool) -
     return _STATED_BY.fullmatch(sentence.plain, hit.end, act.start) is not None
 
 
-def _has_thing(sentence: Sentence, acts: Sequence[Hit]) -> bool:
+def _has_thing(sentence: Sentence, acts: Sequence[RoleHit]) -> bool:
     """Return True if a sentence names an object to act on: an address, a secret, a control after some verbs."""
     return (
         "thing" in sentence.roles
@@ -434,7 +434,7 @@ def _has_thing(sentence: Sentence, acts: Sequence[Hit]) -> bool:
     )
 
 
-def _called_by(sentence: Sentence, hit: Hit, role: str = "call") -> bool:
+def _called_by(sentence: Sentence, hit: RoleHit, role: str = "call") -> bool:
     """Return True if words before an addressee address it (`Note to AI agents`), or after it in some scripts."""
     for call in sentence.hits:
         if call.role != role:
@@ -456,7 +456,7 @@ def _called_by(sentence: Sentence, hit: Hit, role: str = "call") -> bool:
     return False
 
 
-def _is_obliged(sentence: Sentence, hit: Hit, *, at_once: bool) -> bool:
+def _is_obliged(sentence: Sentence, hit: RoleHit, *, at_once: bool) -> bool:
     """Return True if an addressee is said to be obliged: `AI agents visiting this page must click`."""
     obliges = [other for other in sentence.hits if other.role == "oblige"]
     commands = [other for other in sentence.hits if other.role in ("command", "ignore")]

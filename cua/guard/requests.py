@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
-from cua.guard.guard import Guard, StepCheck, Verdict
+from cua.guard.guard import Guard, GuardVerdict, StepCheck
 from cua.guard.risk import Facts, is_text_field
 from cua.guard.words import RiskKind, is_neutral, kind_of_handler, names_ordinary_change
 from cua.step import Turn
@@ -75,7 +75,7 @@ class _Question:
         is_kept: True if a refusal applies to the rest of the run, False if to the rest of the step.
     """
 
-    verdict: Verdict
+    verdict: GuardVerdict
     key: tuple[str, ...] = ()
     is_kept: bool = False
 
@@ -96,7 +96,7 @@ class RequestGuard:
         is_strict: True to ask about every change. Set after a page text was addressed to the agent.
     """
 
-    def __init__(self, guard: Guard, run: Callable[[Awaitable[Verdict]], Awaitable[Verdict]]) -> None:
+    def __init__(self, guard: Guard, run: Callable[[Awaitable[GuardVerdict]], Awaitable[GuardVerdict]]) -> None:
         self._guard = guard
         self._run = run
         self._rules = DomainRules(allowed=guard.allowed_domains)
@@ -174,7 +174,7 @@ class RequestGuard:
             (self._refused if question.is_kept else self._refused_in_step).update({question.key} - {()})
             return verdict.reason
 
-    async def _ask_person(self, verdict: Verdict) -> Verdict:
+    async def _ask_person(self, verdict: GuardVerdict) -> GuardVerdict:
         step = self._steps[-1] if self._steps else None
         turn, actions = (step.turn, step.actions) if step is not None else (_NO_TURN, ())
         try:
@@ -194,7 +194,7 @@ class RequestGuard:
         description = f"{request.method} {request.url[:_MAX_SHOWN_CHARS]}"
         decision, reason = self._guard.rules.decide_request(self._facts(request, description))
         if decision == "deny":
-            return _Question(verdict=Verdict(decision="deny", reason=f"{reason} ({description})"))
+            return _Question(verdict=GuardVerdict(decision="deny", reason=f"{reason} ({description})"))
         if decision == "allow" or self._guard.mode == "yolo" or request.is_by_person:
             return None
         kind = _kind_of(request)
@@ -286,7 +286,7 @@ def _sites_in(instruction: str) -> Iterator[str]:
 
 
 def _ask(kind: RiskKind, text: str, key: tuple[str, ...] = (), *, is_kept: bool = False) -> _Question:
-    verdict = Verdict(decision="ask", reason=f"risky ({kind.replace('_', ' ')}): {text}", risk=kind)
+    verdict = GuardVerdict(decision="ask", reason=f"risky ({kind.replace('_', ' ')}): {text}", risk=kind)
     return _Question(verdict=verdict, key=key, is_kept=is_kept)
 
 

@@ -36,7 +36,7 @@ class LoopDetector:
 
         Images are decoded only when the same actions are repeated, so that an ordinary step costs nothing.
         """
-        if self._goes_on_waiting(actions, screenshot):
+        if self._is_still_waiting(actions, screenshot):
             return 1
         key = tuple(actions)
         same = sum(
@@ -53,7 +53,7 @@ class LoopDetector:
         if self._seen:
             self._seen.pop()
 
-    def _goes_on_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
+    def _is_still_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
         """Count a step that only waits; return True if the previous step also waited on the same screen."""
         if not actions or not all(isinstance(action, Wait) for action in actions):
             self.num_waits = 0
@@ -77,7 +77,7 @@ def _same_screen(left: bytes, right: bytes) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
+class EpisodeState:
     """Instruction and finished steps.
 
     Attributes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ModelError
-from cua.guard import Guard, Verdict
+from cua.guard import Guard, GuardVerdict
 from cua.guard.addressed import MAX_QUOTE_CHARS, Addressed, find_addressed
 from cua.gui_agent.decide import Decision
 from cua.messages import Message, Sampling, TextPart
@@ -93,7 +93,7 @@ _AREA_NAMES = {"login": "a login form", "captcha": "a CAPTCHA", "payment": "paym
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _TextFindings:
     """Result of reading a screen: texts that are addressed to the agent, and the screen's texts and forms."""
 
     addressed: Sequence[Addressed] = ()
@@ -120,7 +120,7 @@ class PageTexts:
     scope: RunScope
     judge: PageJudge | None = None
     is_exposed: bool = False
-    _work: "asyncio.Task[_Look] | None" = None
+    _work: "asyncio.Task[_TextFindings] | None" = None
     _lines: set[int] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
     _offered: set[tuple[str, str]] = field(default_factory=set)
@@ -171,7 +171,7 @@ class PageTexts:
         if self._num_questions > MAX_QUESTIONS:
             return
         step = decision.turn.action_text or "what the agent wants to do"
-        verdict = Verdict(
+        verdict = GuardVerdict(
             decision="ask",
             reason=f"the page addresses the agent: {quotes}; go on with the step “{step}”?",
             risk="page_text",
@@ -192,7 +192,7 @@ class PageTexts:
         if self.guard.approver is None:
             self.scope.note("take_over", f"the agent works on {area_name} by itself: nobody is there to take over")
             return
-        verdict = Verdict(
+        verdict = GuardVerdict(
             decision="ask",
             reason=f"the next step is on {area_name}; you can take over here, or let the agent go on",
             risk="take_over",
@@ -229,18 +229,18 @@ class PageTexts:
                 has_focus = False  # a click elsewhere moves the focus away
         return False
 
-    async def _read(self, observation: Observation) -> _Look:
+    async def _read(self, observation: Observation) -> _TextFindings:
         screen = ScreenTexts()
         if isinstance(self.env, ReadableScreen):
             screen = await read_env_texts(self.env, _READ_TIMEOUT_S)
         texts = [(text.text, text.is_hidden) for text in screen.texts] + [(_around_page(observation), False)]
         pieces = [(piece, is_hidden) for text, is_hidden in texts if (piece := self._new_lines(text))]
         if not pieces:
-            return _Look(screen=screen)
+            return _TextFindings(screen=screen)
         matches = await asyncio.to_thread(_find_in, pieces)
         if not matches and self.judge is not None:
             matches = list(await self.judge.find_addressed("\n".join(piece for piece, _ in pieces)))
-        return _Look(addressed=matches, screen=screen)
+        return _TextFindings(addressed=matches, screen=screen)
 
     def _new_lines(self, text: str) -> str:
         """Return lines that are new, with two lines before and after each, because a sentence may continue there."""

@@ -76,7 +76,7 @@ def status_failure(
     """
     if 300 <= status < 400:
         return _redirected(status, headers.get("location", ""), endpoint)
-    message = said_by_server(text)
+    message = server_message(text)
     shown = f"{endpoint.shown_url} answered {status}" + (f": {message}" if message else "")
     is_quota = status == 429 and re.search(r"insufficient_quota|exceeded_current_quota|billing", text, re.IGNORECASE)
     if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
@@ -141,7 +141,7 @@ def connection_failure(
     return ModelError(f"no connection to {endpoint.shown_url}: {message}. Is the server running?", retryable=True)
 
 
-def said_by_server(text: str) -> str:
+def server_message(text: str) -> str:
     """Extract the message of an error body (OpenAI's, FastAPI's or plain text), shortened and without markup."""
     try:
         body = read_json(text)

@@ -71,7 +71,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class RetryClock:
     """Time and random numbers, replaceable in tests.
 
     Attributes:
@@ -127,7 +127,7 @@ async def retry(
     policy: RetryPolicy,
     *,
     on_retry: Callable[[Retry], None] | None = None,
-    clock: Clock = Clock(),
+    clock: RetryClock = RetryClock(),
 ) -> T:
     """Call until it succeeds or the policy stops it.
 
@@ -159,7 +159,7 @@ async def retry(
     raise AssertionError("the last round returns or raises")
 
 
-def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Clock) -> float:
+def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: RetryClock) -> float:
     """Return the seconds to wait before retry `number` (1-based).
 
     A server's Retry-After is a lower bound. Jitter is added, so that many clients with the same Retry-After do not
@@ -203,12 +203,12 @@ class EndpointGate:
         num_open: Number of running calls.
     """
 
-    def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: Clock | None = None) -> None:
+    def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: RetryClock | None = None) -> None:
         self.limit = float(max_open)
         self.num_open = 0
         self._max_open = max_open
         self._max_hold_s = max_hold_s
-        self._clock = clock or Clock()
+        self._clock = clock or RetryClock()
         self._held_until = 0.0
         self._decreased_at = float("-inf")
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -17,8 +17,8 @@ from typing import Any
 from cua.errors import ConfigError, ContextOverflowError, ModelError, TruncatedReplyError
 from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart, ToolCall, Usage, VideoPart
 from cua.model import Tool
-from cua.models.accumulator import StreamAccumulator, TokenCounts
-from cua.models.failures import said_by_server
+from cua.models.accumulator import StreamAccumulator, UsageCounts
+from cua.models.failures import server_message
 from cua.models.reply_text import separate
 from cua.models.response import ResponseReader
 from envs.errors import require
@@ -123,13 +123,13 @@ class LlamaCppModel:
             reader = ResponseReader()
             reader.feed(answer.content)
             return reader.finish()
-        message = said_by_server(answer.text)
+        message = server_message(answer.text)
         if "exceed_context_size_error" in answer.text:
             raise ContextOverflowError(f"{self.name} takes {CONTEXT_TOKENS} tokens: {message}")
         raise ModelError(f"llama.cpp answered {answer.status_code}: {message}", retryable=False)
 
     def _read(self, draft: StreamAccumulator, tools: Sequence[Tool], duration_s: float) -> Reply:
-        counted = draft.usage or TokenCounts()
+        counted = draft.usage or UsageCounts()
         usage = Usage(
             input_tokens=counted.num_input, output_tokens=counted.num_output, cached_tokens=counted.num_cached
         )

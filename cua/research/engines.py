@@ -27,7 +27,7 @@ _MAX_SNIPPET = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class SearchHit:
     """Search result.
 
     Attributes:
@@ -53,7 +53,7 @@ class SearchEngine(Protocol):
 
     name: str
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Return the best pages for a query, best first.
 
         Raises:
@@ -163,7 +163,7 @@ def _reason(body: bytes) -> str:
     return plain_line(value)
 
 
-def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, count: int) -> list[Hit]:
+def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, count: int) -> list[SearchHit]:
     """Parse untrusted entries as hits; entries without an address are dropped."""
     hits = []
     for entry in entries if isinstance(entries, list) else []:
@@ -176,7 +176,7 @@ def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, cou
                 name: plain_line(entry.get(key))
                 for name, key in (("title", title), ("snippet", snippet), ("date", date))
             }
-            hits.append(Hit(url=entry[url], **texts))
+            hits.append(SearchHit(url=entry[url], **texts))
     return hits[:count]
 
 
@@ -195,7 +195,7 @@ class SearxngEngine:
         self.name = "searxng"
         self._url = url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`."""
         asked = {"q": query, "format": "json"}
         try:
@@ -222,7 +222,7 @@ class BraveEngine:
         self.name = "brave"
         self._key, self._url = key, url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,
@@ -241,7 +241,7 @@ class TavilyEngine:
         self.name = "tavily"
         self._key, self._url = key, url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,

@@ -15,7 +15,7 @@ from cua.errors import ConfigError
 from cua.research.engines import SearchEngine, make_remote_engine
 from cua.research.local import FOLDER_URL, FolderCorpus, LocalIndex, WorldCorpus, find_files, index_path, indexed_world
 from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
-from cua.research.pages import Document, read_document
+from cua.research.pages import WebDocument, read_document
 from envs.errors import require
 
 MAX_REDIRECTS = 5
@@ -113,9 +113,9 @@ class Fetcher:
         self.limits = limits
         self._rules, self._corpora = rules, corpora
         self._is_offline, self._obeys_robots, self._look_up = is_offline, obeys_robots, look_up
-        self._got: dict[Any, _Shared] = {}
-        self._documents: dict[Any, _Shared] = {}
-        self._robots: dict[Any, _Shared] = {}
+        self._fetched: dict[Any, _SharedTask] = {}
+        self._documents: dict[Any, _SharedTask] = {}
+        self._robots: dict[Any, _SharedTask] = {}
         self._hosts: dict[str, asyncio.Semaphore] = {}
         self._slots = asyncio.Semaphore(limits.at_once)
         self.browser_slot = asyncio.Semaphore(1)
@@ -130,23 +130,23 @@ class Fetcher:
         """
         url = url.strip().partition("#")[0]
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
-        page: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
+        page: Fetched = await _run_once(self._fetched, (url, max_bytes), lambda: self._fetch(url, max_bytes))
         return page
 
-    async def read(self, page: Fetched) -> Document:
+    async def read(self, page: Fetched) -> WebDocument:
         """Return fetched content as text; parsed once.
 
         Raises:
             FetchError: If it is not text.
         """
 
-        async def reading() -> Document:
+        async def reading() -> WebDocument:
             try:
                 return await asyncio.to_thread(read_document, page.body, page.media_type, page.url)
             except ValueError as error:
                 raise FetchError(f"{page.url} cannot be shown: {error}") from None
 
-        document: Document = await _once(self._documents, f"{page.sha256} {page.url}", reading)
+        document: WebDocument = await _run_once(self._documents, f"{page.sha256} {page.url}", reading)
         return document
 
     async def _fetch(self, url: str, max_bytes: int) -> Fetched:
@@ -186,9 +186,9 @@ class Fetcher:
         if self._obeys_robots and not await self._may_fetch(url):
             raise FetchError(f"robots.txt of {host} does not allow programs to fetch {url[:200]}; find it elsewhere")
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.limits.per_host)):
-            return await self._patiently(url, max_bytes)
+            return await self._get_with_retries(url, max_bytes)
 
-    async def _patiently(self, url: str, max_bytes: int) -> Response:
+    async def _get_with_retries(self, url: str, max_bytes: int) -> Response:
         """Return the response; a busy server is asked again after the wait that it requests."""
         for number in range(_TRIES):
             response = await self._get(url, max_bytes)
@@ -206,7 +206,7 @@ class Fetcher:
     async def _may_fetch(self, url: str) -> bool:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        robots = await _once(self._robots, origin, lambda: self._read_robots(origin))
+        robots = await _run_once(self._robots, origin, lambda: self._read_robots(origin))
         return bool(robots.can_fetch(url, USER_AGENT))
 
     async def _read_robots(self, origin: str) -> Any:
@@ -229,7 +229,7 @@ def _retry_after_s(response: Response, number: int) -> float:
 
 
 @dataclass(slots=True)
-class _Shared:
+class _SharedTask:
     """Task with several waiters."""
 
     task: asyncio.Task[Any]
@@ -240,14 +240,14 @@ class _Shared:
         return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
 
 
-async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+async def _run_once(kept: dict[Any, _SharedTask], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Return the value of a key: made for the first caller and awaited by the others; failures are retried later.
 
     It is cancelled when it has no waiters left.
     """
     shared = kept.get(key)
     if shared is None or shared.has_failed:
-        shared = kept[key] = _Shared(asyncio.ensure_future(make()))
+        shared = kept[key] = _SharedTask(asyncio.ensure_future(make()))
     shared.num_waiting += 1
     try:
         return await asyncio.shield(shared.task)

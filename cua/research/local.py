@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from cua.errors import ConfigError
-from cua.research.engines import Hit, plain_line
+from cua.research.engines import SearchHit, plain_line
 from cua.research.network import Response
 from cua.research.pages import decode, plain_text, read_document
 
@@ -159,15 +159,15 @@ class LocalIndex:
             self._db.execute("DELETE FROM pages WHERE rowid = ?", (known[url][1],))
             self._db.execute("DELETE FROM files WHERE url = ?", (url,))
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Return the pages with all words; if they are few, also pages with some of them."""
         return await asyncio.to_thread(self._search, query, count)
 
-    def _search(self, query: str, count: int) -> list[Hit]:
+    def _search(self, query: str, count: int) -> list[SearchHit]:
         words = [f'"{word}"' for word in _WORD.findall(query)[:32]]
         if not words:
             return []
-        hits: dict[str, Hit] = {}
+        hits: dict[str, SearchHit] = {}
         for joint in (" ", " OR "):
             for hit in self._match(joint.join(words), count):
                 hits.setdefault(hit.url, hit)
@@ -175,14 +175,16 @@ class LocalIndex:
                 break
         return list(hits.values())[:count]
 
-    def _match(self, expression: str, count: int) -> list[Hit]:
+    def _match(self, expression: str, count: int) -> list[SearchHit]:
         with self._lock:
             rows = self._db.execute(
                 "SELECT url, title, snippet(pages, 1, '', '', ' ... ', 24), date FROM pages WHERE pages MATCH ? "
                 "ORDER BY bm25(pages, 3.0, 1.0), url LIMIT ?",
                 (expression, count),
             ).fetchall()
-        return [Hit(url=url, title=title, snippet=plain_line(words), date=date) for url, title, words, date in rows]
+        return [
+            SearchHit(url=url, title=title, snippet=plain_line(words), date=date) for url, title, words, date in rows
+        ]
 
     def close(self) -> None:
         """Close the file; safe to call twice."""

@@ -77,7 +77,7 @@ class ChildTask:
         self.folder, self.tools, self.model, self.scope = folder, toolset.tools, model, scope
         self._call_runner = CallRunner(
             toolset=toolset,
-            guard=guard.for_run(scope.control.away),
+            guard=guard.for_run(scope.control.await_person),
             scope=scope,
             is_isolated=is_isolated,
             on_outcome=lambda outcome: scope.emit(CallReturned(index=self._num_steps, outcome=outcome)),
@@ -163,7 +163,7 @@ class ChildTask:
         """Run an agent; an error raised by its code becomes its end."""
         self.scope.begin(self.prompt)
         try:
-            end = await self.scope.to_the_end(lambda: self._answer(agent))
+            end = await self.scope.run_to_end(lambda: self._answer(agent))
         finally:
             self.scope.control.clock.end()
         return await self.scope.finish(end, num_steps=self._num_steps)

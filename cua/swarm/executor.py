@@ -10,7 +10,7 @@ from typing import Any, Literal
 from cua.cluster import connect_ray, open_actor
 from cua.config import Settings
 from cua.errors import ConfigError
-from cua.guard import Approver, Verdict
+from cua.guard import Approver, GuardVerdict
 from cua.messages import Message, Reply, Sampling, ToolResult
 from cua.model import Model, Tool
 from cua.run.events import AgentIds
@@ -130,7 +130,7 @@ class CoordinatorStub:
             attempt = await scope.control.unless_stopped(self._serve())
             return attempt.result.end
 
-        end = await scope.to_the_end(work)
+        end = await scope.run_to_end(work)
         scope.control.clock.end()
         if attempt is None:
             num_steps = len(self._progress.conversation.steps) + self._progress.num_gui_steps
@@ -194,9 +194,9 @@ class CoordinatorStub:
         self._progress.on_record_line(name, values)
         await getattr(self._scope.record, name)(*values, **named)
 
-    async def _approve(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def _approve(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         assert self._approver is not None
-        return await self._scope.control.away(self._approver(verdict, turn, actions))
+        return await self._scope.control.await_person(self._approver(verdict, turn, actions))
 
     async def _call(self, name: str, arguments: Mapping[str, Any], number: int) -> ToolResult:
         CALL_NUMBER.set(number)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.config import Settings
-from cua.guard import Guard, Verdict
+from cua.guard import Guard, GuardVerdict
 from cua.messages import Message, Reply, Sampling, ToolResult
 from cua.model import Tool
 from cua.run.budget import Caps
@@ -283,7 +283,7 @@ class ChildHost:
         if not self._options.has_approver:
             return guard
 
-        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
             return bool(await link.ask("approve", verdict, turn, tuple(actions)))
 
         return replace(guard, approver=ask)

@@ -168,8 +168,8 @@ class ToolAgent:
         self.scope.begin(instruction, Spent(time_s=before.duration_s) if before else self._start.spent)
         turn.control.attach()
         try:
-            end = await turn.to_the_end(answer)
-            end = await turn.to_the_end(partial(judge_answer, self.task, end, self.toolset.folder))
+            end = await turn.run_to_end(answer)
+            end = await turn.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder))
             for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:
@@ -217,7 +217,7 @@ class ToolAgent:
     def _call_runner(self) -> CallRunner:
         return CallRunner(
             toolset=self.toolset,
-            guard=self.guard.for_run(self._turn.control.away),
+            guard=self.guard.for_run(self._turn.control.await_person),
             scope=self._turn,
             is_isolated=self.is_isolated,
             on_outcome=self._on_outcome,

@@ -12,7 +12,7 @@ from pathlib import Path
 from cua.errors import ConfigError
 from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import RestoredInputs, recorded_inputs, restore_inputs
-from cua.evidence.verify import why_different
+from cua.evidence.verify import describe_difference
 from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
@@ -138,7 +138,7 @@ async def _repeat(outcome: CallOutcome, code: str, context: ToolContext, agent: 
         result = await context.kernel.run(code)
     else:
         result = await context.service.run(code, timeout_s=context.limits.wall_s + SPARE_S)
-    return why_different(outcome, result)
+    return describe_difference(outcome, result)
 
 
 async def describe_lost_variables(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:

@@ -20,10 +20,10 @@ from pydantic import Field
 
 from cua.messages import TextPart, ToolResult
 from cua.model import Tool
-from cua.research.engines import Hit
+from cua.research.engines import SearchHit
 from cua.research.fetch import Fetched, Fetcher, Web
 from cua.research.network import FetchError
-from cua.research.pages import Document, read_document
+from cua.research.pages import WebDocument, read_document
 from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
 from cua.trajectory.describe import printable
 from envs.errors import EnvError, require
@@ -79,7 +79,7 @@ class _Requests:
     """Request filter of one page: answers GET requests that a text needs, and nothing else."""
 
     def __init__(self, page: Fetched, fetcher: Fetcher) -> None:
-        self._got, self._fetcher = page, fetcher
+        self._page, self._fetcher = page, fetcher
         self._num = 0
 
     async def answer(self, route: "Route") -> None:
@@ -89,8 +89,8 @@ class _Requests:
             await route.abort()
             return
         try:
-            is_page = request.url.partition("#")[0] == self._got.url
-            page = self._got if is_page else await self._fetcher.fetch(request.url)
+            is_page = request.url.partition("#")[0] == self._page.url
+            page = self._page if is_page else await self._fetcher.fetch(request.url)
         except (FetchError, asyncio.CancelledError):
             await route.abort()
             return
@@ -171,7 +171,7 @@ class SearchTool:
         is_error = all(hits is None for _, hits in answers)
         return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
 
-    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit] | None]:
+    async def _search(self, query: str, count: int) -> tuple[str, Sequence[SearchHit] | None]:
         """Return the text for the model and the hits of a query; None for the hits if it failed."""
         if not query.strip():
             return "Query: (empty)\nError: a query is a few words.", None
@@ -183,7 +183,7 @@ class SearchTool:
         return "\n".join([f"Query: {query}", *lines] if lines else [f"Query: {query}", "Nothing was found."]), hits
 
 
-def _hit_lines(number: int, hit: Hit) -> str:
+def _hit_lines(number: int, hit: SearchHit) -> str:
     about = " | ".join(_line(text) for text in (hit.site, hit.date, hit.snippet) if text)
     return f"{number}. {_line(hit.title) or '(no title)'}\n   {_line(hit.url)}\n   {about}"
 
@@ -218,7 +218,7 @@ class BrowseTool:
         data = {"kind": KIND, "url": page.url, "sha256": page.sha256, "stored": stored, "links": list(document.links)}
         return ToolResult(parts=(TextPart(text=text),), data=data)
 
-    async def _open(self, url: str) -> tuple[Fetched, Document]:
+    async def _open(self, url: str) -> tuple[Fetched, WebDocument]:
         """Return a page as text, rendered by a browser if its scripts must run and a browser is available."""
         page = await self._fetcher.fetch(url)
         document = await self._fetcher.read(page)
@@ -230,13 +230,13 @@ class BrowseTool:
         return rendered, await asyncio.to_thread(read_document, rendered.body, rendered.media_type, rendered.url)
 
 
-def _link(document: Document, number: int, url: str) -> str:
+def _link(document: WebDocument, number: int, url: str) -> str:
     if number > len(document.links):
         raise FetchError(f"{url} has {len(document.links)} links; there is no number {number}")
     return document.links[number - 1]
 
 
-def _shown(document: Document, asked: BrowseArguments) -> str:
+def _shown(document: WebDocument, asked: BrowseArguments) -> str:
     """Return the requested part of the text."""
     text = document.text
     if asked.page:
@@ -246,7 +246,7 @@ def _shown(document: Document, asked: BrowseArguments) -> str:
             raise FetchError(f"the PDF has {len(document.pages)} pages; there is no page {asked.page}")
         text = document.pages[asked.page - 1]
     if asked.find:
-        return _found(text, asked.find)
+        return _find_text(text, asked.find)
     if asked.scroll and asked.scroll >= len(text):
         raise FetchError(f"the text has {len(text)} characters; nothing stands at {asked.scroll}")
     part, end = text[asked.scroll : asked.scroll + SHOWN_CHARS], asked.scroll + SHOWN_CHARS
@@ -254,7 +254,7 @@ def _shown(document: Document, asked: BrowseArguments) -> str:
     return (part if part.strip() else "(no text)") + more
 
 
-def _found(text: str, wanted: str) -> str:
+def _find_text(text: str, wanted: str) -> str:
     """Return the matches in a text, each with its context; differences in whitespace are ignored."""
     pattern = re.compile(r"\s+".join(map(re.escape, wanted.split())) or re.escape(wanted), re.I)
     places: list[tuple[int, int]] = []
@@ -272,7 +272,7 @@ def _found(text: str, wanted: str) -> str:
     return f"{count} places with {wanted!r}:\n" + "\n".join(shown)
 
 
-def _fenced(page: Fetched, document: Document, shown: str, stored: str) -> str:
+def _fenced(page: Fetched, document: WebDocument, shown: str, stored: str) -> str:
     """Wrap the text in marks that it cannot forge: they contain its own hash."""
     mark = page.sha256[:8]
     clean = "\n".join(printable(line) for line in shown.split("\n"))
@@ -320,12 +320,12 @@ class DownloadTool:
         """Download all files concurrently."""
         asked = read_arguments(DownloadArguments, arguments)
         wanted = asked.expect.lower().lstrip(".")
-        done = await asyncio.gather(*(self._one(url, wanted) for url in asked.urls))
+        done = await asyncio.gather(*(self._download(url, wanted) for url in asked.urls))
         files = [entry for _, entry in done if entry]
         text = "\n".join(line for line, _ in done)
         return ToolResult(parts=(TextPart(text=text),), is_error=not files, data={"kind": KIND, "files": files})
 
-    async def _one(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
+    async def _download(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
         try:
             file = await self._fetcher.fetch(url, is_file=True)
             media = type_of(file.body)

@@ -68,7 +68,7 @@ class Toolset:
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}", is_unusable=True)
-        wrong = why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
+        wrong = describe_schema_error(arguments, getattr(tool, "checked_parameters", tool.parameters))
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:
@@ -92,7 +92,7 @@ def _read_json(text: str) -> dict[str, Any] | str:
     return value
 
 
-def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def describe_schema_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return the reason why arguments do not fit a schema; "" if they do."""
     import jsonschema
 

@@ -9,7 +9,7 @@ from cua.gui_agent.interpreter.arguments import (
     COMPUTER_ALIASES,
     PYAUTOGUI,
     PYAUTOGUI_ALIASES,
-    Arguments,
+    CallArguments,
     bind,
     guess,
 )
@@ -28,7 +28,7 @@ def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value],
     """Execute `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
     shown = f"computer.{name}"
     if name == "wait":
-        arguments = Arguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
+        arguments = CallArguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
         recording.pause(arguments.duration_s("seconds") if "seconds" in arguments.given else WAIT_S)
         return None
     if name == "terminate":

@@ -9,7 +9,7 @@ import pytest
 
 from cua.answer import EMPTY, UNCITED_END, UNKNOWN_END, AnswerSchema
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError
-from cua.guard import Guard, Rule, Rules
+from cua.guard import Guard, GuardRule, Rules
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
@@ -257,7 +257,7 @@ class TestGuard:
     async def test_rules_about_tools_hold_in_every_mode(self) -> None:
         import re
 
-        rule = Rule(decision="deny", tools=("echo",), text=re.compile("secret"), reason="no secrets")
+        rule = GuardRule(decision="deny", tools=("echo",), text=re.compile("secret"), reason="no secrets")
         guard = Guard(mode="yolo", rules=Rules(rules=(rule,)))
         model = ScriptedModel([calls(("echo", "a secret"), ("echo", "nothing")), "ok"])
         agent = make_agent(model, [echo()], guard=guard)
