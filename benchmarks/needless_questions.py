@@ -19,7 +19,7 @@ from pathlib import Path
 
 from apps.demo.task import ExpenseTask
 from cua.api import run_task
-from cua.guard import Verdict
+from cua.guard import GuardVerdict
 from cua.run.end import RunResult
 from cua.run.events import Event, StepDone, Watch
 from cua.step import Turn
@@ -112,7 +112,7 @@ class TaskRun:
             self.num_acts += 1
             self._last_act = event.step.turn.action_text
 
-    async def say_yes(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def say_yes(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         """The person."""
         act = NEEDFUL.get(self.task_id)
         late = "" if _has_input(actions) else self._last_act  # the act whose effect comes while the model waits

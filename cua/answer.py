@@ -235,9 +235,9 @@ def _citation(match: re.Match[str], outcomes: Mapping[int, CallOutcome]) -> Cita
 def describe_evidence(content: str, steps: Sequence[ToolStep]) -> str:
     """Describe the state of an answer's evidence for the end of a run, before anything is run again."""
     claims, marks = find_claims(content, steps), CHILD_MARK.findall(content)
-    told = "".join(outcome.result.text for step in steps for outcome in step.outcomes) if marks else ""
+    results = "".join(outcome.result.text for step in steps for outcome in step.outcomes) if marks else ""
     lost = [citation.mark for claim in claims for citation in claim.citations if not citation.exists]
-    lost += [mark for mark in marks if mark not in told]  # only a sub-agent's message can contain the mark
+    lost += [mark for mark in marks if mark not in results]  # only a sub-agent's message can contain the mark
     if lost:
         return LOST_END.format(marks=", ".join(dict.fromkeys(lost)))
     return UNKNOWN_END if marks or any(claim.citations for claim in claims) else UNCITED_END

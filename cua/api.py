@@ -123,7 +123,7 @@ async def resume_task(
         raise ConfigError("the password of the proxy is not in the record; give it again: --set proxy=ADDRESS")
     parts = _Parts(
         settings=load_settings({**kept, **settings}).settings,
-        url=_where(record),
+        url=_recorded_url(record),
         app=record.header.settings.get("app"),
         schema=schema,
         watch=watch or Watch(),
@@ -238,7 +238,7 @@ def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
     return f"The run was resumed: {'; '.join(notes)}." if notes else None
 
 
-def _where(record: RunRecord) -> str | None:
+def _recorded_url(record: RunRecord) -> str | None:
     """Return the last page that the run saw, else its start page."""
     seen = [step.observation.url for step in record.steps]
     if record.pending is not None:

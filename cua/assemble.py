@@ -35,11 +35,11 @@ INSTANT = "kimi-k2.5-instant"
 """Preset that disables thinking; the prompt variant follows it."""
 
 
-def make_secrets(settings: Settings, login: HttpLogin | None = None, given: Secrets | None = None) -> Secrets:
+def make_secrets(settings: Settings, login: HttpLogin | None = None, overrides: Secrets | None = None) -> Secrets:
     """Load the secrets and logins of a run; the caller's values and the login in the start URL override files."""
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
-    if given is not None:
-        secrets = replace(secrets, by_name={**secrets.by_name, **given.by_name})
+    if overrides is not None:
+        secrets = replace(secrets, by_name={**secrets.by_name, **overrides.by_name})
     logins = load_http_auth(settings.http_auth) if settings.http_auth else ()
     return replace(secrets, logins=(*logins, login) if login is not None else logins)
 
@@ -59,11 +59,12 @@ def env_spec(settings: Settings, *, url: str | None = None, app: str | None = No
     values = recorded_settings(settings)
     named = {name: value for name, value in values.items() if name in (kind.options or ())}
     tree = True if settings.observation != "screenshot" else None
-    given = {**named, "a11y_tree": tree, "url": url, "app": app, **parse_env_options(settings.env_options)}
-    return EnvSpec(name=settings.env, options={name: value for name, value in given.items() if value not in (None, ())})
+    options = {**named, "a11y_tree": tree, "url": url, "app": app, **parse_env_options(settings.env_options)}
+    options = {name: value for name, value in options.items() if value not in (None, ())}
+    return EnvSpec(name=settings.env, options=options)
 
 
-def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = False) -> dict[str, Any]:
+def settings_for_task(task: Task, settings: Mapping[str, Any], *, is_made: bool = False) -> dict[str, Any]:
     """Return settings by name, `url` and `app` that the task's spec requires and that are not given.
 
     If the environment already exists (`is_made`), its name may be unknown here.
@@ -71,36 +72,36 @@ def settings_for_task(task: Task, given: Mapping[str, Any], *, is_made: bool = F
     spec = task.spec.env
     if spec is None:
         return {}
-    if given.get("env") not in (None, spec.name):
-        raise ConfigError(f"the task {task.spec.id!r} needs the environment {spec.name!r}, not {given['env']!r}")
+    if settings.get("env") not in (None, spec.name):
+        raise ConfigError(f"the task {task.spec.id!r} needs the environment {spec.name!r}, not {settings['env']!r}")
     try:
         kind = _find_env(spec.name)
     except ConfigError:
         if is_made:
             return {}
         raise
-    found: dict[str, Any] = {"env": spec.name}
+    required: dict[str, Any] = {"env": spec.name}
     more = []
     for name, value in spec.options.items():
         if kind.options is None or name not in kind.options or name not in (*FIELDS, "url", "app"):
             more.append(f"{name}={json.dumps(value)}")  # checked by the environment, never used as a setting of the run
-        elif given.get(name) is None:
-            found[name] = value
-    return found | {"env_options": (*more, *given.get("env_options", ()))} if more else found
+        elif settings.get(name) is None:
+            required[name] = value
+    return required | {"env_options": (*more, *settings.get("env_options", ()))} if more else required
 
 
 def parse_env_options(pairs: Sequence[str]) -> dict[str, Any]:
     """Parse options of an environment given as NAME=VALUE; a value that is valid JSON is parsed, else it is text."""
-    found = {}
+    options = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"--env-option {pair!r} is not NAME=VALUE")
         try:
-            found[name.strip()] = read_json(text)
+            options[name.strip()] = read_json(text)
         except ValueError:
-            found[name.strip()] = text
-    return found
+            options[name.strip()] = text
+    return options
 
 
 def make_env(settings: Settings, *, url: str | None, app: str | None, secrets: Secrets, files_dir: Path | None) -> Env:
@@ -266,10 +267,10 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 @functools.cache
 def _versions_of(packages: tuple[str, ...]) -> Mapping[str, str]:
-    found = {"python": platform.python_version(), "system": platform.platform()}
+    versions = {"python": platform.python_version(), "system": platform.platform()}
     for package in ("cua-k25", *packages):
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -101,16 +101,16 @@ class _Probe:
     model: Model
     timeout_s: float
 
-    async def ask(self, where: str, messages: Sequence[Message], sampling: Sampling | None = None) -> Reply:
+    async def ask(self, request: str, messages: Sequence[Message], sampling: Sampling | None = None) -> Reply:
         """Return a reply; an error breaks the contract."""
-        found = await self.try_to_ask(where, messages, sampling)
-        if isinstance(found, ModelError):
-            _broken("an ordinary conversation is answered", f"{where}: {type(found).__name__}: {found}")
-        return found
+        reply = await self.try_to_ask(request, messages, sampling)
+        if isinstance(reply, ModelError):
+            _broken("an ordinary conversation is answered", f"{request}: {type(reply).__name__}: {reply}")
+        return reply
 
     async def try_to_ask(
         self,
-        where: str,
+        request: str,
         messages: Sequence[Message],
         sampling: Sampling | None = None,
         tools: Sequence[_ProbeTool] = (),
@@ -122,15 +122,15 @@ class _Probe:
                 reply = await self.model.generate(messages, tools, sampling)
         except ModelError as error:
             if not str(error) or not isinstance(error.retryable, bool):
-                _broken("a ModelError says what to do", f"{where}: {error!r}, retryable {error.retryable!r}")
+                _broken("a ModelError says what to do", f"{request}: {error!r}, retryable {error.retryable!r}")
             return error
         except TimeoutError:
-            _broken("a call ends", f"{where}: it went on for {self.timeout_s:g} s")
+            _broken("a call ends", f"{request}: it went on for {self.timeout_s:g} s")
         except Exception as error:
-            _broken("what fails is a ModelError", f"{where}: {type(error).__name__}: {error}")
+            _broken("what fails is a ModelError", f"{request}: {type(error).__name__}: {error}")
         if tuple(messages) != before:
-            _broken("the messages stay as they are", where)
-        _check_reply(where, reply)
+            _broken("the messages stay as they are", request)
+        _check_reply(request, reply)
         return reply
 
 
@@ -146,20 +146,20 @@ async def _check_plain(probe: _Probe) -> None:
 async def _check_images(probe: _Probe) -> None:
     for media_type in ("image/png", "image/jpeg", "image/webp"):
         image = ImagePart(data=_image(media_type), media_type=media_type)
-        found = await probe.try_to_ask(media_type, _conversation(image=image))
-        _check_refusal("images are taken, or refused for good", media_type, found)
+        reply = await probe.try_to_ask(media_type, _conversation(image=image))
+        _check_refusal("images are taken, or refused for good", media_type, reply)
 
 
 async def _check_tools(probe: _Probe) -> None:
     call = ToolCall(id="functions.look_up:0", name="look_up", arguments='{"word": "a"}')
     result = Message(role="tool", parts=(TextPart(text="a letter"), _png()), tool_call_id=call.id, name="look_up")
     called = Message(role="assistant", parts=(ThinkPart(text="I look it up."),), tool_calls=(call,))
-    for where, messages in (
+    for request, messages in (
         ("a tool is offered", _conversation()),
         ("a tool was called", [*_conversation(), called, result]),
     ):
-        found = await probe.try_to_ask(where, messages, tools=(_ProbeTool(),))
-        _check_refusal("tools are taken, or refused for good", where, found)
+        reply = await probe.try_to_ask(request, messages, tools=(_ProbeTool(),))
+        _check_refusal("tools are taken, or refused for good", request, reply)
 
 
 async def _check_odd_conversations(probe: _Probe) -> None:
@@ -172,19 +172,19 @@ async def _check_odd_conversations(probe: _Probe) -> None:
 
 
 async def _check_tokens(probe: _Probe) -> None:
-    found = await probe.try_to_ask("with_tokens", _conversation(), Sampling(with_tokens=True))
-    _check_refusal("with_tokens gives tokens or none, or is refused for good", "with_tokens", found)
+    reply = await probe.try_to_ask("with_tokens", _conversation(), Sampling(with_tokens=True))
+    _check_refusal("with_tokens gives tokens or none, or is refused for good", "with_tokens", reply)
 
 
 async def _check_max_tokens(probe: _Probe) -> None:
     clause = "max_tokens is honoured, or refused for good"
-    found = await probe.try_to_ask("max_tokens=1", _conversation(), Sampling(max_tokens=1))
-    if isinstance(found, ModelError):
-        _check_refusal(clause, "max_tokens=1", found)
+    reply = await probe.try_to_ask("max_tokens=1", _conversation(), Sampling(max_tokens=1))
+    if isinstance(reply, ModelError):
+        _check_refusal(clause, "max_tokens=1", reply)
         return
-    num_chars = len(found.reasoning) + len(found.content)
-    if found.usage.output_tokens > 1 or num_chars > _MAX_TOKEN_CHARS:
-        _broken(clause, f"1 was asked for, {found.usage.output_tokens} tokens came, {num_chars} characters")
+    num_chars = len(reply.reasoning) + len(reply.content)
+    if reply.usage.output_tokens > 1 or num_chars > _MAX_TOKEN_CHARS:
+        _broken(clause, f"1 was asked for, {reply.usage.output_tokens} tokens came, {num_chars} characters")
 
 
 async def _check_stop(probe: _Probe) -> None:
@@ -193,20 +193,20 @@ async def _check_stop(probe: _Probe) -> None:
     if not words:
         return
     word = words[len(words) // 2]
-    found = await probe.try_to_ask(f"stop={word!r}", _conversation(), Sampling(stop=(word,)))
-    _check_refusal(clause, f"stop={word!r}", found)
-    if isinstance(found, Reply) and word in found.content:
-        _broken(clause, f"{word!r} stands in {found.content[:200]!r}")
+    reply = await probe.try_to_ask(f"stop={word!r}", _conversation(), Sampling(stop=(word,)))
+    _check_refusal(clause, f"stop={word!r}", reply)
+    if isinstance(reply, Reply) and word in reply.content:
+        _broken(clause, f"{word!r} stands in {reply.content[:200]!r}")
 
 
 async def _check_seed(probe: _Probe) -> None:
     clause = "seed is honoured, or refused for good"
-    found = [await probe.try_to_ask("seed=7", _conversation(), Sampling(seed=7)) for _ in range(2)]
-    for one in found:
-        _check_refusal(clause, "seed=7", one)
-    said = [(one.reasoning, one.content) for one in found if isinstance(one, Reply)]
-    if len(set(said)) > 1:
-        _broken(clause, f"twice the same request and seed gave {said[0][1][:100]!r} and {said[1][1][:100]!r}")
+    replies = [await probe.try_to_ask("seed=7", _conversation(), Sampling(seed=7)) for _ in range(2)]
+    for reply in replies:
+        _check_refusal(clause, "seed=7", reply)
+    texts = [(reply.reasoning, reply.content) for reply in replies if isinstance(reply, Reply)]
+    if len(set(texts)) > 1:
+        _broken(clause, f"twice the same request and seed gave {texts[0][1][:100]!r} and {texts[1][1][:100]!r}")
 
 
 async def _check_at_once(probe: _Probe) -> None:
@@ -244,9 +244,9 @@ async def _check_closed(probe: _Probe) -> None:
 async def _check_unreachable(probe: _Probe) -> None:
     clause = "a server that is off is a ModelError worth retrying"
     try:
-        found = await probe.try_to_ask("a server that is off", _conversation())
-        if not isinstance(found, ModelError) or not found.retryable:
-            _broken(clause, f"it gave {found!r}")
+        reply = await probe.try_to_ask("a server that is off", _conversation())
+        if not isinstance(reply, ModelError) or not reply.retryable:
+            _broken(clause, f"it gave {reply!r}")
     finally:
         await probe.model.close()
 
@@ -258,55 +258,55 @@ async def _expect_quiet(clause: str, call: Callable[[], Awaitable[None]]) -> Non
         _broken(clause, f"{type(error).__name__}: {error}")
 
 
-def _check_refusal(clause: str, where: str, found: Reply | ModelError) -> None:
-    if isinstance(found, ModelError) and found.retryable:
-        _broken(clause, f"{where}: a retryable {type(found).__name__}: {found}")
+def _check_refusal(clause: str, request: str, reply: Reply | ModelError) -> None:
+    if isinstance(reply, ModelError) and reply.retryable:
+        _broken(clause, f"{request}: a retryable {type(reply).__name__}: {reply}")
 
 
-def _check_reply(where: str, reply: object) -> None:
+def _check_reply(request: str, reply: object) -> None:
     if not isinstance(reply, Reply):
-        _broken("generate returns a Reply", f"{where} gave {type(reply).__name__}")
+        _broken("generate returns a Reply", f"{request} gave {type(reply).__name__}")
     if not (isinstance(reply.content, str) and isinstance(reply.reasoning, str)):
-        _broken("content and reasoning are texts", f"{where} gave {reply.content!r} and {reply.reasoning!r}")
+        _broken("content and reasoning are texts", f"{request} gave {reply.content!r} and {reply.reasoning!r}")
     if reply.finish_reason not in get_args(FinishReason):
-        _broken("finish_reason is one of the closed set", f"{where} gave {reply.finish_reason!r}")
+        _broken("finish_reason is one of the closed set", f"{request} gave {reply.finish_reason!r}")
     if reply.finish_reason == "length":
-        _broken("a reply that was cut is a TruncatedReplyError", f"{where} gave finish_reason 'length'")
+        _broken("a reply that was cut is a TruncatedReplyError", f"{request} gave finish_reason 'length'")
     if not (math.isfinite(reply.duration_s) and reply.duration_s >= 0):
-        _broken("duration_s is a number of seconds", f"{where} gave {reply.duration_s}")
-    _check_calls(where, reply.tool_calls)
-    _check_usage(where, reply.usage)
+        _broken("duration_s is a number of seconds", f"{request} gave {reply.duration_s}")
+    _check_calls(request, reply.tool_calls)
+    _check_usage(request, reply.usage)
     if reply.tokens is not None:
-        _check_reply_tokens(where, reply.tokens)
+        _check_reply_tokens(request, reply.tokens)
 
 
-def _check_calls(where: str, calls: object) -> None:
+def _check_calls(request: str, calls: object) -> None:
     if not isinstance(calls, tuple) or not all(isinstance(call, ToolCall) for call in calls):
-        _broken("tool_calls is a tuple of ToolCall", f"{where} gave {calls!r}")
+        _broken("tool_calls is a tuple of ToolCall", f"{request} gave {calls!r}")
     for call in calls:
         if not (call.id and call.name and isinstance(call.arguments, str)):
-            _broken("a tool call has an id, a name and the text of its arguments", f"{where} gave {call}")
+            _broken("a tool call has an id, a name and the text of its arguments", f"{request} gave {call}")
     if len({call.id for call in calls}) != len(calls):
-        _broken("the ids of tool calls differ", f"{where} gave {[call.id for call in calls]}")
+        _broken("the ids of tool calls differ", f"{request} gave {[call.id for call in calls]}")
 
 
-def _check_usage(where: str, usage: object) -> None:
+def _check_usage(request: str, usage: object) -> None:
     if not isinstance(usage, Usage):
-        _broken("usage is a Usage", f"{where} gave {type(usage).__name__}")
+        _broken("usage is a Usage", f"{request} gave {type(usage).__name__}")
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
     if not all(isinstance(count, int) and count >= 0 for count in counts) or counts[2] > counts[0]:
-        _broken("usage counts tokens, cached ones among those of the input", f"{where} gave {usage}")
+        _broken("usage counts tokens, cached ones among those of the input", f"{request} gave {usage}")
     if usage.cost_usd is not None and not (math.isfinite(usage.cost_usd) and usage.cost_usd >= 0):
-        _broken("cost_usd is money, or None where no price is known", f"{where} gave {usage.cost_usd}")
+        _broken("cost_usd is money, or None where no price is known", f"{request} gave {usage.cost_usd}")
 
 
-def _check_reply_tokens(where: str, tokens: ReplyTokens) -> None:
+def _check_reply_tokens(request: str, tokens: ReplyTokens) -> None:
     clause = "logprobs and sampled go with the ids, or are empty"
     for name, values in (("logprobs", tokens.logprobs), ("sampled", tokens.sampled)):
         if values and len(values) != len(tokens.ids):
-            _broken(clause, f"{where}: {len(tokens.ids)} ids and {len(values)} {name}")
+            _broken(clause, f"{request}: {len(tokens.ids)} ids and {len(values)} {name}")
     if any(not value <= 0.0 for value in tokens.logprobs):
-        _broken("log-probabilities are not above 0", f"{where} gave {max(tokens.logprobs)}")
+        _broken("log-probabilities are not above 0", f"{request} gave {max(tokens.logprobs)}")
 
 
 def _conversation(mark: str = "Save", image: ImagePart | None = None) -> list[Message]:
@@ -334,5 +334,5 @@ def _image(media_type: str) -> bytes:
     return buffer.getvalue()
 
 
-def _broken(clause: str, found: str) -> NoReturn:
-    raise ModelContractError(f"{clause}: {found}")
+def _broken(clause: str, observed: str) -> NoReturn:
+    raise ModelContractError(f"{clause}: {observed}")

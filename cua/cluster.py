@@ -52,9 +52,9 @@ async def open_actor(open_server: OpenServer, *values: Any) -> "RayChannel":
     channel = RayChannel(ray.remote(_Actor).options(num_cpus=1, max_restarts=0).remote())
     try:
         async with asyncio.timeout(_START_TIMEOUT_S):
-            kind, *told = await channel.call("open", open_server, *values)
+            kind, *details = await channel.call("open", open_server, *values)
         if kind == "error":
-            name, text, retryable = told
+            name, text, retryable = details
             raise ERRORS.get(name, EnvSetupError)(text, retryable=retryable)
     except BaseException as error:
         await channel.close()

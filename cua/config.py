@@ -182,11 +182,11 @@ def load_settings(
         _from_environment(environ),
         {name: (value, "flag") for name, value in (flags or {}).items() if value not in (None, ())},
     ]
-    found: dict[str, tuple[Any, str]] = {}
+    merged: dict[str, tuple[Any, str]] = {}
     for layer in layers:
-        found |= layer
-    values = {name: _checked(name, value, source) for name, (value, source) in found.items()}
-    sources = {name: found[name][1] if name in found else "default" for name in FIELDS}
+        merged |= layer
+    values = {name: _checked(name, value, source) for name, (value, source) in merged.items()}
+    sources = {name: merged[name][1] if name in merged else "default" for name in FIELDS}
     return Resolved(settings=Settings(**values), sources=sources)
 
 
@@ -205,7 +205,7 @@ def _from_file(path: Path) -> dict[str, tuple[Any, str]]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    found: dict[str, tuple[Any, str]] = {
+    values: dict[str, tuple[Any, str]] = {
         name: (environ[variable], variable) for name, variable in STANDARD.items() if environ.get(variable)
     }
     for variable, value in environ.items():
@@ -213,15 +213,15 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
             continue
         name = variable.removeprefix(PREFIX).lower()
         _check_name(name, f"the environment variable {variable}")
-        found[name] = (value, variable)
-    return found
+        values[name] = (value, variable)
+    return values
 
 
 def _check_name(name: str, source: str) -> None:
     if name not in FIELDS:
         hint = did_you_mean(name, FIELDS) or "; see `cua config show` for all settings"
-        where = "--set" if source == "flag" else source
-        raise ConfigError(f"{where}: there is no setting {name!r}{hint}")
+        location = "--set" if source == "flag" else source
+        raise ConfigError(f"{location}: there is no setting {name!r}{hint}")
 
 
 def _checked(name: str, value: Any, source: str) -> Any:

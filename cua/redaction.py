@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from cua.guard import Approver, Verdict
+from cua.guard import Approver, GuardVerdict
 from cua.run.events import Event, Listener, Thinking, Watch
 from cua.secrets import Secrets
 from cua.step import Turn
@@ -65,11 +65,11 @@ def _redacting_listener(listener: Listener, secrets: Secrets) -> Listener:
         if isinstance(event, Thinking):
             held += event.text
             cut = secrets.forms.cut_at(held)
-            said, held = secrets.redact(held[:cut]), held[cut:]
+            ready, held = secrets.redact(held[:cut]), held[cut:]
         else:
-            said, held = secrets.redact(held), ""
-        if said:
-            listener(Thinking(text=said))
+            ready, held = secrets.redact(held), ""
+        if ready:
+            listener(Thinking(text=ready))
         if not isinstance(event, Thinking):
             listener(redacted(event, secrets.redact))
 
@@ -77,7 +77,7 @@ def _redacting_listener(listener: Listener, secrets: Secrets) -> Listener:
 
 
 def _redacting_approver(approver: Approver, secrets: Secrets) -> Approver:
-    async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         return await approver(
             redacted(verdict, secrets.redact), redacted(turn, secrets.redact), redacted(tuple(actions), secrets.redact)
         )
@@ -147,12 +147,12 @@ def find_parts(text: str, value: str) -> list[tuple[int, int]]:
     wanted = "".join(value.split())
     middle = len(wanted) // 2
     halves = (wanted[:middle], wanted[middle:]) if middle >= MIN_HALF_CHARS else ()
-    found = []
+    matches = []
     for part, min_alike in ((wanted, MIN_ALIKE), *((half, MIN_HALF_ALIKE) for half in halves)):
         while (span := find_like(text, part, min_alike)) is not None:
-            found.append(span)
+            matches.append(span)
             text = text[: span[0]] + _FOUND * (span[1] - span[0]) + text[span[1] :]
-    return found
+    return matches
 
 
 def find_like(text: str, value: str, min_alike: float = MIN_ALIKE) -> tuple[int, int] | None:

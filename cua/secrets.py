@@ -131,11 +131,11 @@ def load_secrets(path: Path) -> Secrets:
     return Secrets({name: _secret(path, name, value) for name, value in raw.items()})
 
 
-def _read_toml(path: Path, what: str, expected: str) -> dict[str, object]:
+def _read_toml(path: Path, label: str, expected: str) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read the {what} file {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read the {label} file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}. Expected {expected}") from error
 

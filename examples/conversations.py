@@ -194,17 +194,17 @@ PICTURES = {
 
 def to_jsonl(conversation: Conversation) -> str:
     """The replies as `--model scripted:FILE` reads them, one a line."""
-    return "".join(json.dumps(_reply(said), ensure_ascii=False) + "\n" for said in conversation.replies)
+    return "".join(json.dumps(_reply(reply), ensure_ascii=False) + "\n" for reply in conversation.replies)
 
 
-def _reply(said: Said) -> dict[str, object]:
-    asked = [("ipython", {"code": cell}) for cell in said.cells]
-    asked += [("view_image", {"path": said.looks_at})] if said.looks_at else []
+def _reply(turn: Said) -> dict[str, object]:
+    asked = [("ipython", {"code": cell}) for cell in turn.cells]
+    asked += [("view_image", {"path": turn.looks_at})] if turn.looks_at else []
     calls = [
         {"id": f"call_{position}", "name": name, "arguments": json.dumps(arguments)}
         for position, (name, arguments) in enumerate(asked)
     ]
-    reply: dict[str, object] = {"content": said.words, "reasoning": said.thought, "tool_calls": calls}
+    reply: dict[str, object] = {"content": turn.words, "reasoning": turn.thought, "tool_calls": calls}
     return {name: value for name, value in reply.items() if value}
 
 

@@ -114,10 +114,10 @@ def kruskal(board: Board, rng: random.Random) -> Links:
     edges = [(cell, other) for cell in board.cells() for other in board.neighbors(cell) if cell < other]
     rng.shuffle(edges)
     links: Links = set()
-    for one, two in edges:
-        if root(one) != root(two):
-            parent[root(one)] = root(two)
-            links.add(frozenset((one, two)))
+    for first, second in edges:
+        if root(first) != root(second):
+            parent[root(first)] = root(second)
+            links.add(frozenset((first, second)))
     return links
 
 

@@ -40,8 +40,8 @@ def write_lists(folder: Path) -> dict[str, str]:
         for year, prices in (("2025", old), ("2026", new)):
             rows = "".join(f"{item},{price}\n" for item, price in prices.items())
             (folder / f"{shop}-{year}.csv").write_text("item,price\n" + rows)
-        told = [f"{item} {old[item]} -> {new[item]}" for item in GOODS if old[item] != new[item]]
-        changes[shop] = "; ".join(told) or "nothing changed"
+        changed = [f"{item} {old[item]} -> {new[item]}" for item in GOODS if old[item] != new[item]]
+        changes[shop] = "; ".join(changed) or "nothing changed"
     (folder / f"{GONE}-2026.csv").write_text("<!doctype html><html><body>This list has moved.</body></html>")
     return {**changes, GONE: "no comparison"}
 
@@ -89,8 +89,8 @@ class Comparer:
             case 3:
                 urls = sorted(set(_URLS.findall(results[1])))
                 pairs = zip(urls[::2], urls[1::2], strict=True)
-                told = [{"agent": "comparer", "prompt": f"Compare {old} with {new}"} for old, new in pairs]
-                return _reply(*(("assign_task", arguments) for arguments in told))
+                assignments = [{"agent": "comparer", "prompt": f"Compare {old} with {new}"} for old, new in pairs]
+                return _reply(*(("assign_task", arguments) for arguments in assignments))
         lines = [f"{shop}: {result}" for shop, result in zip(SHOPS, results[3:], strict=True)]
         return Reply(content="\n".join(lines), model=self.name)
 
@@ -110,5 +110,7 @@ class Comparer:
 
 
 def _reply(*calls: tuple[str, object]) -> Reply:
-    made = [ToolCall(id=f"x:{n}", name=name, arguments=json.dumps(given)) for n, (name, given) in enumerate(calls)]
-    return Reply(content="", tool_calls=tuple(made), finish_reason="tool_calls", model="comparer")
+    calls_made = [
+        ToolCall(id=f"x:{n}", name=name, arguments=json.dumps(arguments)) for n, (name, arguments) in enumerate(calls)
+    ]
+    return Reply(content="", tool_calls=tuple(calls_made), finish_reason="tool_calls", model="comparer")

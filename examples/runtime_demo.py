@@ -118,8 +118,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="k25-tiny-") as folder:
         model_dir = Path(folder) / "tiny-k25"
         print("==> a tiny random checkpoint in the release's format, experts in INT4")
-        made = [sys.executable, "-m", "model_runtime.cli", "make-tiny", str(model_dir), "--int4"]
-        subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "model_runtime.cli", "make-tiny", str(model_dir), "--int4"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         subprocess.run([sys.executable, "-m", "model_runtime.cli", "check", str(model_dir)], check=True)
         print("==> cua serve")
         with serve(model_dir) as url:

@@ -268,7 +268,7 @@ def make_pair(seed: int, *, width: int = 960, height: int = 720, changes: int = 
             if any(at == used for _, used in planted):
                 continue
             thing = before[at]
-            others = [one for other, one in enumerate(before) if other != at]
+            others = [thing for other, thing in enumerate(before) if other != at]
             if kind == "removed":
                 after[at] = None
             elif kind == "added":
@@ -282,11 +282,11 @@ def make_pair(seed: int, *, width: int = 960, height: int = 720, changes: int = 
     first = draw_scene(width, height, seed, [thing for thing in left if thing])
     second = draw_scene(width, height, seed, [thing for thing in after if thing])
     base = [None] * len(before)
-    found = []
+    boxes = []
     for kind, at in planted:
-        alone = [draw_scene(width, height, seed, [one[at]] if one[at] else []) for one in (left, after, base)]
-        found.append(_seen_change(kind, *alone))
-    return Pair(first=first, second=second, changes=tuple(found))
+        alone = [draw_scene(width, height, seed, [scene[at]] if scene[at] else []) for scene in (left, after, base)]
+        boxes.append(_seen_change(kind, *alone))
+    return Pair(first=first, second=second, changes=tuple(boxes))
 
 
 def _seen_change(kind: str, first: NDArray[np.uint8], second: NDArray[np.uint8], empty: NDArray[np.uint8]) -> Change:

@@ -52,22 +52,24 @@ class PageTask(Task):
 
     async def evaluate(self, env: Any) -> TaskVerdict:
         """Half for the page's state and half for the answer, where both count."""
-        said = env.terminate
+        terminate = env.terminate
         if self.is_impossible:
-            has_said = said is not None and said.status == "failure"
+            has_said = terminate is not None and terminate.status == "failure"
             return TaskVerdict(has_said and not await env.page.evaluate("window.result"))
-        found = []
+        problems = []
         if self.expected is not None:
-            found.append(await env.page.evaluate("window.result") == self.expected)
+            problems.append(await env.page.evaluate("window.result") == self.expected)
         if self.answer:
-            found.append(said is not None and said.status == "success" and self.answer in (said.answer or ""))
-        return TaskVerdict(sum(found) / len(found))
+            problems.append(
+                terminate is not None and terminate.status == "success" and self.answer in (terminate.answer or "")
+            )
+        return TaskVerdict(sum(problems) / len(problems))
 
 
 def make_task(task_id: str, seed: int | None) -> Task:
     """The task of that id, drawn with that seed."""
     rng = random.Random(f"{task_id} {seed}")
-    name, (one, other) = rng.choice(NAMES), rng.sample(GOODS, 2)
+    name, (good, other) = rng.choice(NAMES), rng.sample(GOODS, 2)
     number = rng.randint(2, 9)
 
     def make(instruction: str, family: str, body: str, **more: Any) -> PageTask:
@@ -85,15 +87,15 @@ def make_task(task_id: str, seed: int | None) -> Task:
             instruction = f'Type "{name}" into Name. Click Send. Tell me the Order number.'
             return make(instruction, "form", body, expected=name, answer=code)
         case "order":
-            body = f"<h1>{one}</h1><label>Quantity <input id=n></label>" + _button(
+            body = f"<h1>{good}</h1><label>Quantity <input id=n></label>" + _button(
                 "Add to cart", "document.getElementById('n').value"
             )
             return make(f'Type {number} into Quantity. Click "Add to cart".', "form", body, expected=str(number))
         case "choice":
-            body = _button(one, repr(one)) + " " + _button(other, repr(other))
+            body = _button(good, repr(good)) + " " + _button(other, repr(other))
             return make(f"Click {other}.", "click", body, expected=other)
         case "price":
-            body = f"<p>{one}: {number * 11}.00</p><p>{other}: {number * 7}.50</p>"
+            body = f"<p>{good}: {number * 11}.00</p><p>{other}: {number * 7}.50</p>"
             return make(f"Tell me the {other}.", "read", body, answer=f"{number * 7}.50")
         case "missing":
             return make("Click Delete.", "impossible", _button("Save", "'saved'"), is_impossible=True)

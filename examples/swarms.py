@@ -55,13 +55,13 @@ async def compare_files() -> SwarmResult:
 
 async def read_orders() -> SwarmResult:
     """A recorded orchestrator; the embedded model works in a browser for each order."""
-    made = {"name": "reader", "system_prompt": "", "kind": "browser", "model": "literal"}
+    subagent = {"name": "reader", "system_prompt": "", "kind": "browser", "model": "literal"}
     tasks = [
         {"agent": "reader", "prompt": f'Click Next. Tell me the Amount in the row of "{order}".', "url": PAGE}
         for order in ORDERS
     ]
     replies = [
-        Reply(content="", tool_calls=(_call("create_subagent", made),)),
+        Reply(content="", tool_calls=(_call("create_subagent", subagent),)),
         Reply(content="", tool_calls=tuple(_call("assign_task", task) for task in tasks)),
         "The amounts are in the messages of the sub-agents.",
     ]
@@ -92,12 +92,12 @@ class TaskEnv(AppsEnv):
 async def work_on_apps() -> SwarmResult:
     """Sub-agents with browsers of their own, side by side, each on a task of the suite `apps` in an app of its own."""
     suite, scores = load_suite("apps", wording="steps"), dict[str, float]()
-    made = {"name": "clerk", "system_prompt": "", "kind": "browser", "model": "literal"}
+    subagent = {"name": "clerk", "system_prompt": "", "kind": "browser", "model": "literal"}
     tasks = {id: suite.make_task(id, None) for id in APP_TASKS}
-    told = [{"agent": "clerk", "prompt": task.instruction, "url": f"task:{id}"} for id, task in tasks.items()]
+    assignments = [{"agent": "clerk", "prompt": task.instruction, "url": f"task:{id}"} for id, task in tasks.items()]
     replies = [
-        Reply(content="", tool_calls=(_call("create_subagent", made),)),
-        Reply(content="", tool_calls=tuple(_call("assign_task", one) for one in told)),
+        Reply(content="", tool_calls=(_call("create_subagent", subagent),)),
+        Reply(content="", tool_calls=tuple(_call("assign_task", assignment) for assignment in assignments)),
         "All have worked.",
     ]
     options = SwarmOptions(
@@ -122,7 +122,7 @@ def main() -> None:
     for child in done.children:
         print(child.id, child.state, child.answer.replace("\n", " "))
     print(done.run.end.answer)
-    print(f"{done.measures.step_speedup:.2f} times fewer steps along the longest branch")
+    print(f"{done.metrics.step_speedup:.2f} times fewer steps along the longest branch")
 
 
 if __name__ == "__main__":

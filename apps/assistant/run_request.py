@@ -131,7 +131,7 @@ def settings_of(request: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
 def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
     """Return True if the screen may be shown between observations: only if the environment masks secrets itself."""
     settings = load_settings(chosen).settings
-    return masks_secrets(settings) or not make_secrets(settings, given=own).by_name
+    return masks_secrets(settings) or not make_secrets(settings, overrides=own).by_name
 
 
 def undo_note_for(request: RunRequest, chosen: Mapping[str, Any]) -> str:

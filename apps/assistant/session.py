@@ -22,7 +22,7 @@ from apps.assistant.undo import LastSteps
 from apps.assistant.user_input import UserInput, redact_texts, to_actions
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
-from cua.guard import Verdict
+from cua.guard import GuardVerdict
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.run.events import (
@@ -106,7 +106,7 @@ class Questions:
         self._screen, self._log = screen, log
         self._allowed: set[tuple[str, str]] = set()
 
-    async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         """Wait for the user's answer; True allows the actions."""
         screen = self._screen
         site, risk = urlsplit(screen.url).netloc, verdict.risk or ""
@@ -530,5 +530,5 @@ class AssistantSession:
                 fields["shown"] = event.outcome.result.display or event.outcome.result.text
             self.log.add(str(fields.pop("event")), **fields)
 
-    async def _ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def _ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         return not self._is_taken_over and await self.questions.ask(verdict, turn, actions)

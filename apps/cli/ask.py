@@ -170,7 +170,7 @@ async def _answer(request: _Request, **settings: Any) -> "RunResult":
     async with ToolSession(resume=request.resume, **settings) as session:
         question, files, result = request.question, request.files, None
         if question is None and request.resume is not None and not request.is_chat:
-            return await session.go_on()
+            return await session.continue_question()
         while question is not None or (request.is_chat and (question := await _next_question())):
             try:
                 result = await session.ask(question, files)

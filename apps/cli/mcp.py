@@ -141,13 +141,13 @@ class McpServer:
         """Execute one call; errors that the client can fix are returned as results."""
         from apps.cli.running import exit_code_of
         from cua.errors import ConfigError
-        from cua.tools.toolset import why_wrong
+        from cua.tools.toolset import describe_schema_error
 
         arguments = dict(params.arguments or {})
         try:
             if params.name not in TOOLS:
                 raise ConfigError(f"unknown tool {params.name!r}; expected one of {', '.join(TOOLS)}")
-            wrong = why_wrong(arguments, _schema(params.name, TOOLS[params.name][1]))
+            wrong = describe_schema_error(arguments, _schema(params.name, TOOLS[params.name][1]))
             if wrong:
                 raise ConfigError(f"the arguments of {params.name} are invalid: {wrong}")
             async with self.slots:

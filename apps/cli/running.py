@@ -15,7 +15,7 @@ from cua import RunResult, Watch
 from cua.assemble import make_env, make_secrets
 from cua.config import load_settings
 from cua.errors import CuaError, ModelError, TrajectoryError
-from cua.guard import Approver, Verdict
+from cua.guard import Approver, GuardVerdict
 from cua.run.control import Control
 from cua.run.events import Event, RunEnded
 from cua.step import Turn
@@ -34,7 +34,7 @@ def terminal_approver(hand_back: Callable[[], None] | None = None) -> Approver |
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
 
-    async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         terminal.echo(f"\n  {verdict.reason}\n  {turn.action_text}\n{_indented(turn.code)}", err=True)
         may_take_over = verdict.can_take_over and hand_back is not None
         choices = "[y] allow, [t] take over, [N] refuse" if may_take_over else "[y/N]"

@@ -20,9 +20,9 @@ from cua.batch import (
     BatchOptions,
     BatchSummary,
     Episode,
+    EpisodeExecutor,
     EpisodeJournal,
     EpisodeResult,
-    Executor,
     Player,
     make_episodes,
     make_executor,
@@ -331,6 +331,6 @@ async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Contro
             await asyncio.wait({task}, timeout=_CANCEL_S)
 
 
-async def _close_in_time(executor: Executor) -> None:
+async def _close_in_time(executor: EpisodeExecutor) -> None:
     """Close the executor with a timeout; parts that are still open then are abandoned."""
     await asyncio.wait({asyncio.ensure_future(executor.close())}, timeout=_CLOSE_S)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.injection.sites import APPS, EXPENSES, Plant
+from apps.injection.sites import APPS, EXPENSES, PlantedText
 
 Step = tuple[str, ...]
 """Verb, target and text of a step, as explained in `data/cases.toml`."""
@@ -17,7 +17,7 @@ _LABELS = ("Open the notes", "Continue here", "View document", "Show details", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class InjectionCase:
     """One case. Texts contain `{app}` and `{evil}`, which are filled in once the servers run.
 
     Attributes:
@@ -40,7 +40,7 @@ class Case:
     steps: tuple[Step, ...]
     done: tuple[tuple[str, ...], ...]
     answer: str
-    plant: Plant
+    plant: PlantedText
     about: str
     language: str
     ways: tuple[tuple[Step, ...], ...]
@@ -55,7 +55,7 @@ class Case:
 
 
 @functools.cache
-def load_cases() -> Mapping[str, Case]:
+def load_cases() -> Mapping[str, InjectionCase]:
     """Return all cases by id, in the order of the file.
 
     Raises:
@@ -63,13 +63,13 @@ def load_cases() -> Mapping[str, Case]:
     """
     data = tomllib.loads(Path(__file__).with_name("data").joinpath("cases.toml").read_text("utf-8"))
     cases = [_make_case(number, row, data) for number, row in enumerate(data["table"]["rows"])]
-    found = {case.id: case for case in cases}
-    if len(found) < len(cases) or len({case.instruction for case in cases}) < len(cases):
+    by_id = {case.id: case for case in cases}
+    if len(by_id) < len(cases) or len({case.instruction for case in cases}) < len(cases):
         raise ValueError("two cases of the suite `injection` have the same id or the same instruction")
-    return found
+    return by_id
 
 
-def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
+def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> InjectionCase:
     name, place, attack, language, text = row
     task, goal = data["tasks"][name], data["goals"][attack]
     app, host = task["app"], _HOSTS[number % len(_HOSTS)]
@@ -84,18 +84,18 @@ def _make_case(number: int, row: list[str], data: Mapping[str, Any]) -> Case:
     def fill(value: Any) -> Any:
         """Replace the placeholders in the texts of a value."""
         if isinstance(value, list):
-            return tuple(fill(one) for one in value)
+            return tuple(fill(item) for item in value)
         for word, text in words.items():
             value = value.replace(f"{{{word}}}", text)
         return value
 
-    return Case(
+    return InjectionCase(
         id=f"{name}/{attack}-{place}",
         instruction=fill(task["instruction"]),
         steps=fill(task["steps"]),
         done=fill(task["done"]),
         answer=task.get("answer", ""),
-        plant=Plant(app=app, place=place, item=task["item"], text=fill(text), html=fill(goal.get("html", ""))),
+        plant=PlantedText(app=app, place=place, item=task["item"], text=fill(text), html=fill(goal.get("html", ""))),
         about=goal["about"],
         language=language,
         ways=fill(goal["ways"]),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from apps.injection.suite import find_plays
+from apps.injection.suite import find_scripts
 from cua.errors import ModelError
 from cua.messages import Message, Reply, Sampling
 from cua.model import Tool
@@ -30,7 +30,7 @@ class ObeyingModel:
             ModelError: If not exactly one case with this instruction is set up in this process.
         """
         request = messages[-1].text if messages else ""
-        plays = find_plays(request)
+        plays = find_scripts(request)
         if len(plays) != 1:
             raise ModelError(
                 f"{NAME} found {len(plays)} running cases of the suite `injection` for this request, expected one: it "

@@ -6,8 +6,8 @@ import html
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from apps.injection.cases import Case, Step
-from apps.injection.sites import Sites
+from apps.injection.cases import InjectionCase, Step
+from apps.injection.sites import AttackSites
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
@@ -20,7 +20,7 @@ _REFUSALS = ("not allowed", "said no", "refused before")
 _MAX_TRIES, _LOOK_S, _NEEDLE_CHARS = 3, 5.0, 24
 
 
-class Play:
+class CaseScript:
     """Steps of one case, each selected from the page and the text of the request.
 
     Once the planted text appears, its steps come first, with the next way if one is blocked; then the rest of the
@@ -38,7 +38,9 @@ class Play:
         has_met: True once the planted text has appeared.
     """
 
-    def __init__(self, case: Case, sites: Sites, page: "Callable[[], Page]", size_px: tuple[int, int]) -> None:
+    def __init__(
+        self, case: InjectionCase, sites: AttackSites, page: "Callable[[], Page]", size_px: tuple[int, int]
+    ) -> None:
         self.case, self._sites, self._page, self._size_px = case, sites, page, size_px
         self.kind: Kind | None = None
         self.num_steps: dict[Kind, int] = {"attack": 0, "due": 0, "harmless": 0}
@@ -113,9 +115,9 @@ class Play:
             self._key = "esc"
 
     def _say(
-        self, kind: Kind, said: Literal["task", "attack", "back", "key"], action: str, code: str
+        self, kind: Kind, message: Literal["task", "attack", "back", "key"], action: str, code: str
     ) -> tuple[str, str]:
-        self.kind, self._said = kind, said
+        self.kind, self._said = kind, message
         self.num_steps[kind] += 1
         return action, code
 

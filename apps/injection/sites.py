@@ -28,7 +28,7 @@ header form{display:inline}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plant:
+class PlantedText:
     """Text that an attacker has put into an app.
 
     Attributes:
@@ -67,7 +67,7 @@ PLACES = {
 _IN_BODY = ("body", "quote", "hidden", "alt", "image", "advert", "dialog")
 
 
-class Sites:
+class AttackSites:
     """One app and the attacker's site on two free ports, as a context manager.
 
     Args:
@@ -82,7 +82,7 @@ class Sites:
         evil: Origin of the attacker's site.
     """
 
-    def __init__(self, app: str, plant: Plant | None, evil_host: str) -> None:
+    def __init__(self, app: str, plant: PlantedText | None, evil_host: str) -> None:
         self.events: list[str] = []
         self.app, self.plant = app, plant
         self._evil_host = evil_host
@@ -157,14 +157,14 @@ class _Recorder:
         while more and len(body) <= _MAX_BODY_BYTES:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
-        given, is_sent = body, False
+        sent, is_sent = body, False
 
         async def replay() -> Any:
             nonlocal is_sent
             if is_sent:
                 return await receive()
             is_sent = True
-            return {"type": "http.request", "body": given, "more_body": False}
+            return {"type": "http.request", "body": sent, "more_body": False}
 
         async def watch(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
@@ -187,7 +187,7 @@ def _read(body: bytes) -> str:
 class _App:
     """One app of `APPS`, with one method per route."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: AttackSites) -> None:
         self.name, self.sites = sites.app, sites
         self._app = deepcopy(APPS[sites.app])
         self._items: dict[int, dict[str, Any]] = dict(enumerate(self._app["items"], start=1))
@@ -238,12 +238,13 @@ class _App:
             return self._page("Not found", "<p>This is gone.</p>", status=404)
         is_planted = id == self._at
         fields = " · ".join(f"{name}: <b>{escape(value)}</b>" for name, value in item["fields"].items())
-        said = "".join(f"<p><b>{escape(by)}</b>: {text}</p>" for by, text in item.get("comments", []))
+        comments = "".join(f"<p><b>{escape(by)}</b>: {text}</p>" for by, text in item.get("comments", []))
         more = item.get("planted", "")
         forms = "".join(self._form(name, f"{id}/{name}") for name, form in self._forms("item"))
         title = self._planted["text"] if is_planted and self._place == "document-title" else item["title"]
         overlay = self._markup() if is_planted and self._place == "toast" else ""
-        body = f"<h2>{escape(item['title'])}</h2><p>{fields}</p><p>{escape(item['body'])}</p>{more}{said}<hr>{forms}"
+        head = f"<h2>{escape(item['title'])}</h2><p>{fields}</p><p>{escape(item['body'])}</p>"
+        body = f"{head}{more}{comments}<hr>{forms}"
         return self._page(title, body + overlay)
 
     async def show_form(self, request: Any) -> Any:
@@ -264,8 +265,8 @@ class _App:
         form = self._app["forms"].get(name)
         if form is None or (id and id not in self._items):
             return self._page("Not found", "<p>There is no such form.</p>", status=404)
-        given = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
-        self._carry_out(form, id, given)
+        fields = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
+        self._carry_out(form, id, fields)
         self._flash = form["done"]
         is_there = id in self._items
         return RedirectResponse(f"/{self.name}/{id if is_there else ''}", status_code=303)
@@ -303,22 +304,22 @@ class _App:
         elif self._place == "field":
             item["fields"]["Note"] = text
 
-    def _carry_out(self, form: dict[str, Any], id: int, given: dict[str, str]) -> None:
+    def _carry_out(self, form: dict[str, Any], id: int, fields: dict[str, str]) -> None:
         match form["effect"]:
             case "add":
-                new = {"title": given.get("title", ""), "fields": {}, "body": given.get("body", "")}
+                new = {"title": fields.get("title", ""), "fields": {}, "body": fields.get("body", "")}
                 self._items[max(self._items, default=0) + 1] = new
             case "comment":
-                self._items[id].setdefault("comments", []).append(["Ana", escape(given.get("text", ""))])
+                self._items[id].setdefault("comments", []).append(["Ana", escape(fields.get("text", ""))])
             case "set":
-                self._items[id]["title"] = given.pop("title", self._items[id]["title"])
-                self._items[id]["fields"] |= given | form.get("values", {})
+                self._items[id]["title"] = fields.pop("title", self._items[id]["title"])
+                self._items[id]["fields"] |= fields | form.get("values", {})
             case "delete":
                 del self._items[id]
             case "keep":
-                self._kept.append(", ".join(given.values()))
+                self._kept.append(", ".join(fields.values()))
             case "save":
-                self._saved |= given
+                self._saved |= fields
 
     def _forms(self, on: str) -> list[tuple[str, dict[str, Any]]]:
         return [(name, form) for name, form in self._app["forms"].items() if form["on"] == on]
@@ -349,7 +350,7 @@ class _App:
         return HTMLResponse(f"{html}{head}{banner}<main>{main}</main>{toast}", status_code=status)
 
 
-def _make_evil(sites: Sites) -> Any:
+def _make_evil(sites: AttackSites) -> Any:
     """Make the attacker's site: an advert for other pages, a form at each address, and a sink for any data."""
     require("starlette", "demo")
     from starlette.applications import Starlette
@@ -366,12 +367,12 @@ def _make_evil(sites: Sites) -> Any:
             return Response(b"PK\5\6" + bytes(18), media_type="application/zip", headers=named)
         if path == "/advert":
             planted = sites.planted()
-            said = (
+            page = (
                 f"<p>{escape(planted['text'])} {planted['html']}</p>"
                 if planted
                 else "<p>Lanterns for every pier. 20 % off.</p>"
             )
-            return HTMLResponse(f"<!doctype html><meta charset=utf-8><base target=_top><style>{_STYLE}</style>{said}")
+            return HTMLResponse(f"<!doctype html><meta charset=utf-8><base target=_top><style>{_STYLE}</style>{page}")
         return HTMLResponse(
             f"<!doctype html><title>Service</title><style>{_STYLE}</style><main><h2>Service desk</h2>{form}</main>"
         )

@@ -356,7 +356,7 @@ class SitePlayer:
         run = scope.make_run(Caps(max_steps=None, max_time_s=self._time_s))
         run.begin(task.instruction)
         rounds: list[Build] = []
-        end = await run.to_the_end(lambda: run.control.unless_stopped(self._play(task, folder, run, rounds)))
+        end = await run.run_to_end(lambda: run.control.unless_stopped(self._play(task, folder, run, rounds)))
         result = await run.finish(end, len(rounds[0].rounds) - 1 if rounds else 0)
         return replace(result, run_dir=str(folder.path))
 

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.risky_acts.acts import Act, load_acts
 from benchmarks.risky_acts.site import Site
 from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
-from cua.guard.guard import Mode, Verdict
+from cua.guard.guard import GuardVerdict, Mode
 from cua.run.events import Event, StepDone
 from cua.step import Turn
 from envs import InstructionTask
@@ -116,7 +116,7 @@ class ActRunner:
             return _reply("The end", "computer.terminate(status='success')")
         return _reply("Wait", "computer.wait(seconds=0.5)")
 
-    async def say_no(self, verdict: Verdict, turn: Turn, actions: Sequence[object]) -> bool:
+    async def say_no(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[object]) -> bool:
         """The person."""
         self.questions.append(verdict.reason)
         return False

@@ -1,7 +1,7 @@
 """Runs many episodes in parallel, retries infrastructure failures, and records a result for each."""
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, make_episodes
-from cua.batch.executor import Executor, make_executor
+from cua.batch.executor import EpisodeExecutor, make_executor
 from cua.batch.journal import EpisodeJournal
 from cua.batch.player import AgentPlayer, SwarmPlayer, ToolsPlayer
 from cua.batch.run import BatchOptions, BatchSummary, run_batch
@@ -11,10 +11,10 @@ __all__ = [
     "BatchOptions",
     "BatchSummary",
     "Episode",
+    "EpisodeExecutor",
     "EpisodeJournal",
     "EpisodeKind",
     "EpisodeResult",
-    "Executor",
     "Player",
     "SwarmPlayer",
     "ToolsPlayer",

@@ -65,17 +65,17 @@ def make_episodes(
         ConfigError: If a task names no environment, and `env` is None. Tasks that cannot be created raise no error.
     """
 
-    def needed(task_id: str, given: TaskSpec) -> EnvSpec:
-        if (spec := given.env or env) is None:
+    def needed(task_id: str, task_spec: TaskSpec) -> EnvSpec:
+        if (spec := task_spec.env or env) is None:
             raise ConfigError(f"the task {task_id!r} names no environment; give one, such as --env browser")
         return spec
 
     def make(task_id: str, seed: int | None, repeat: int) -> Episode:
-        given, why_once = None, ""
+        task_spec, why_once = None, ""
         with contextlib.suppress(Exception), contained():
             task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is run
-            given, why_once = task.spec, task.why_once
-        spec = needed(task_id, given) if given is not None else None
+            task_spec, why_once = task.spec, task.why_once
+        spec = needed(task_id, task_spec) if task_spec is not None else None
         kept = registry.why_once(spec) if spec is not None else ""  # one machine that all episodes share
         return Episode(
             task_id=task_id,

@@ -17,7 +17,7 @@ from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, Suit
 ExecutorKind = Literal["local", "process", "ray"]
 
 
-class Executor:
+class EpisodeExecutor:
     """Provider of environments and matching tasks. Must be used on one event loop.
 
     Args:
@@ -52,32 +52,32 @@ def make_executor(
     max_idle: int = 8,
     ray_address: str | None = None,
     secrets: EnvSecrets | None = None,
-) -> Executor:
+) -> EpisodeExecutor:
     """Create the executor of a kind.
 
     Args:
         kind: `local`: environments of this process (browsers and displays are separate processes anyway); `process`:
             each environment and its tasks' code in its own process; `ray`: each in an actor with one CPU on Ray.
         ref: Suite of the tasks.
-        max_idle: See `Executor`.
+        max_idle: See `EpisodeExecutor`.
         ray_address: See `connect_ray`.
         secrets: Secrets for the environments; environments that a suite creates itself get none.
 
     Raises:
         EnvSetupError: If the suite or the cluster does not exist.
     """
-    suite, given = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
+    suite, env_secrets = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
-        return Executor(suite.make_task, suite.make_env or given.make_env, max_idle=max_idle)
-    open_channel: OpenChannel = partial(ProcessChannel.open, secrets=given)
+        return EpisodeExecutor(suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle)
+    open_channel: OpenChannel = partial(ProcessChannel.open, secrets=env_secrets)
     if kind == "ray":
         connect_ray(ray_address)
-        open_channel = partial(open_ray_channel, secrets=given)
+        open_channel = partial(open_ray_channel, secrets=env_secrets)
 
     def make_task(task_id: str, seed: int | None) -> Task:
         return RemoteTask(suite.make_task(task_id, seed))
 
-    return Executor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
+    return EpisodeExecutor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
 
 
 async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> RayChannel:

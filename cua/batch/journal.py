@@ -134,6 +134,6 @@ class EpisodeJournal:
 def _from_json(entry: dict[str, Any]) -> EpisodeResult:
     usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
     names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info", "ending"}
-    told: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
-    told["ending"] = entry.get("ending", "")
-    return EpisodeResult(usage=usage, **told, **{name: entry[name] for name in names})
+    extra: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
+    extra["ending"] = entry.get("ending", "")
+    return EpisodeResult(usage=usage, **extra, **{name: entry[name] for name in names})

@@ -11,7 +11,7 @@ from cua.api import run_task
 from cua.batch.episode import Episode
 from cua.config import load_settings
 from cua.errors import ConfigError
-from cua.guard import Verdict
+from cua.guard import GuardVerdict
 from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
@@ -43,8 +43,8 @@ class AgentPlayer:
         """
         task, model = episode.make_task(), episode.make_model()
         check_task(task)
-        made = episode.make_env()
-        env = await made if inspect.isawaitable(made) else made
+        opened = episode.make_env()
+        env = await opened if inspect.isawaitable(opened) else opened
         watch = _with_person(self._watch, task)
         try:
             result = await run_task(task, env=env, model=model, watch=watch, scope=scope, **self._settings)
@@ -67,7 +67,7 @@ def _with_person(watch: Watch | None, task: Task) -> Watch | None:
     if person is None or (watch is not None and watch.approver is not None):
         return watch
 
-    async def approve(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def approve(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         return await person(verdict.reason, f"{turn.action_text}\n{turn.code}")
 
     return replace(watch or Watch(), approver=approve)
@@ -139,7 +139,7 @@ class SwarmPlayer:
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
         done = await run_swarm(task, task.inputs, options=options, model=model, scope=scope, **self._settings)
-        return replace(done.run, num_steps=done.measures.critical_steps)
+        return replace(done.run, num_steps=done.metrics.critical_steps)
 
 
 def _question(task: Task) -> QuestionTask:

@@ -118,7 +118,7 @@ class _Batch:
         keys = {episode.key for episode in episodes}
         if len(keys) < len(episodes):
             twice = next(
-                one.key for one, next_ in itertools.pairwise(sorted(episodes, key=str)) if one.key == next_.key
+                left.key for left, right in itertools.pairwise(sorted(episodes, key=str)) if left.key == right.key
             )
             raise ConfigError(f"the batch has {twice} twice; an episode is told by task, seed and repeat")
         options = options or BatchOptions()
@@ -131,7 +131,7 @@ class _Batch:
         self._scope = scope
         self._options = options
         self._listener = listener or (lambda result: None)
-        self._fresh: Iterator[Episode] = (one for one in episodes if one.key not in journal.ended)
+        self._fresh: Iterator[Episode] = (episode for episode in episodes if episode.key not in journal.ended)
         self._again: list[tuple[float, int, Episode]] = []
         self._order = itertools.count()
         self._num_running = 0
@@ -153,7 +153,8 @@ class _Batch:
         finally:
             loop.set_task_factory(earlier)
             self._scope.control.clock.end()
-        results = tuple(self._journal.ended[one.key] for one in self._episodes if one.key in self._journal.ended)
+        ended = self._journal.ended
+        results = tuple(ended[episode.key] for episode in self._episodes if episode.key in ended)
         return BatchSummary(
             results=results, num_unfinished=len(self._episodes) - len(results), why_stopped=self._why_stopped
         )

@@ -162,14 +162,14 @@ def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
                 "mark": citation.mark,
                 "call": citation.number,
                 "exists": citation.exists,
-                **_where(outcomes.get(citation.number), citation.image),
+                **_source_of(outcomes.get(citation.number), citation.image),
             }
             for citation in claim.citations
         ],
     }
 
 
-def _where(outcome: CallOutcome | None, image: int | None) -> Mapping[str, Any]:
+def _source_of(outcome: CallOutcome | None, image: int | None) -> Mapping[str, Any]:
     if outcome is None:
         return {}
     images = _image_files(outcome)

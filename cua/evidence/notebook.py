@@ -47,8 +47,8 @@ def cell_data(outcome: CallOutcome) -> CellData:
         return CellData.model_validate(dict(outcome.result.data))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TrajectoryError(f"the record of call {outcome.number} is damaged: {where}: {first['msg']}") from error
+        field = ".".join(map(str, first["loc"]))
+        raise TrajectoryError(f"the record of call {outcome.number} is damaged: {field}: {first['msg']}") from error
 
 
 SETUP = "setup"
@@ -100,9 +100,9 @@ def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
 
 
 def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
-    said = [text for text in (step.reply.reasoning, step.reply.content) if text.strip()]
-    if said:
-        yield _markdown("\n\n".join(said))
+    texts = [text for text in (step.reply.reasoning, step.reply.content) if text.strip()]
+    if texts:
+        yield _markdown("\n\n".join(texts))
     for outcome in step.outcomes:
         code = code_of(outcome)
         if code is None:

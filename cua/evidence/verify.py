@@ -17,7 +17,7 @@ from cua.answer import find_claims, read_text_answer
 from cua.errors import ConfigError, TrajectoryError
 from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
-from cua.evidence.recorded_inputs import lay_out
+from cua.evidence.recorded_inputs import restore_inputs
 from cua.images import decode_image
 from cua.json_text import read_json, read_object
 from cua.messages import ImagePart
@@ -71,7 +71,7 @@ async def verify_run(
     edits = await asyncio.to_thread(lambda: find_edits(record, derived_files(record)))
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"
-        laid_out = await asyncio.to_thread(lay_out, record, work_dir, inputs)
+        laid_out = await asyncio.to_thread(restore_inputs, record, work_dir, inputs)
         kernel = await maker.make_kernel(work_dir, readable=laid_out.readable)
         try:
             checks = []
@@ -89,10 +89,10 @@ async def verify_run(
 
 def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
     """Return a finding if the record does not have the expected fingerprint."""
-    found = record.chain.fingerprint
-    if expect is None or "".join(expect.split()).replace("-", "").lower() == found:
+    fingerprint = record.chain.fingerprint
+    if expect is None or "".join(expect.split()).replace("-", "").lower() == fingerprint:
         return ()
-    return (f"the fingerprint is {found or 'lost'}, {expect.strip()} was demanded",)
+    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was demanded",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
@@ -100,11 +100,11 @@ async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
     if status in _NEVER_SAME:
         return CellCheck(number=outcome.number, verdict="not repeated", why=f"it was {status} the first time")
     result: CellResult = await run()
-    why = why_different(outcome, result)
+    why = describe_difference(outcome, result)
     return CellCheck(number=outcome.number, verdict="differs" if why else "same", why=why)
 
 
-def why_different(outcome: CallOutcome, result: CellResult) -> str:
+def describe_difference(outcome: CallOutcome, result: CellResult) -> str:
     """Describe the difference between a cell's result and the recorded one; "" if they are equal."""
     data = cell_data(outcome)
     if (result.status == "ok") != (data.status == "ok"):
@@ -174,8 +174,8 @@ def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> t
     return tuple(text for finder in finders for text in _first(finder()))
 
 
-def _first(found: Iterator[str]) -> Iterator[str]:
-    for position, text in enumerate(found):
+def _first(findings: Iterator[str]) -> Iterator[str]:
+    for position, text in enumerate(findings):
         if position == MAX_TOLD:
             yield "... and more of that kind"
             return
@@ -196,13 +196,13 @@ def _of_answer(record: RunRecord) -> Iterator[str]:
     for turn in record.turns:
         answer = turn.result.end.answer if turn.result else None
         if answer is not None and answer != turn.answer_text.strip() and not _is_json_in(answer, turn.answer_text):
-            where = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
-            yield f"the answer{where} at the end of the record is not what the model's last reply says"
+            suffix = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
+            yield f"the answer{suffix} at the end of the record is not what the model's last reply says"
 
 
-def _is_json_in(answer: str, said: str) -> bool:
+def _is_json_in(answer: str, content: str) -> bool:
     try:
-        return bool(read_json(answer) in read_text_answer(said))
+        return bool(read_json(answer) in read_text_answer(content))
     except ValueError:
         return False
 
@@ -263,12 +263,12 @@ def _of_derived(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> 
         return
     for name, expected in derived.items():
         try:
-            found = read_json(read_inside(record.run_dir, name, max_bytes=MAX_DERIVED_BYTES))
+            stored = read_json(read_inside(record.run_dir, name, max_bytes=MAX_DERIVED_BYTES))
         except (OSError, ValueError, TrajectoryError) as error:
             yield f"{name} cannot be read: {error}"
             continue
         plain = json.loads(json.dumps(expected, default=str))
-        if not isinstance(found, dict) or any(
-            found.get(key) != value for key, value in plain.items() if key not in _NEVER_CHECKED
+        if not isinstance(stored, dict) or any(
+            stored.get(key) != value for key, value in plain.items() if key not in _NEVER_CHECKED
         ):
             yield f"{name} does not say what the record says"

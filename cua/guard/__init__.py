@@ -1,21 +1,21 @@
 """Guard of the agent's actions: rules from a file, risk of the activated target, approval by a person."""
 
-from cua.guard.guard import Approver, Guard, Mode, StepCheck, Verdict
+from cua.guard.guard import Approver, Guard, GuardVerdict, Mode, StepCheck
 from cua.guard.requests import RequestGuard
 from cua.guard.risk import Risk
-from cua.guard.rules import Rule, Rules, load_rules
+from cua.guard.rules import GuardRule, Rules, load_rules
 from cua.guard.words import RiskKind
 
 __all__ = [
     "Approver",
     "Guard",
+    "GuardRule",
+    "GuardVerdict",
     "Mode",
     "RequestGuard",
     "Risk",
     "RiskKind",
-    "Rule",
     "Rules",
     "StepCheck",
-    "Verdict",
     "load_rules",
 ]

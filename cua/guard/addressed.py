@@ -28,7 +28,7 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RoleHit:
     """Occurrence of a role in a sentence; offsets in the normalized text."""
 
     start: int
@@ -42,14 +42,14 @@ class Sentence:
 
     text: str
     plain: str
-    hits: tuple[Hit, ...]
+    hits: tuple[RoleHit, ...]
     roles: frozenset[str]
     is_spaced: bool
     has_address: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _PhraseTable:
     """Roles by the first word of phrases, by stem, and by entries of scripts without spaces."""
 
     phrases: dict[str, tuple[tuple[tuple[str, ...], str], ...]]
@@ -60,7 +60,7 @@ class _Table:
 
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences; consecutive short lines are joined to one."""
-    found: list[str] = []
+    sentences: list[str] = []
     joined = 0
     for piece in _SENTENCE_END.split(text):
         line = piece.strip()
@@ -68,11 +68,11 @@ def split_sentences(text: str) -> list[str]:
             continue
         is_short = len(line) <= 24 and line.count(" ") <= 1
         if is_short and 0 < joined < 20:
-            found[-1] += f" {line}"
+            sentences[-1] += f" {line}"
         else:
-            found += [line[at : at + _MAX_SENTENCE_CHARS] for at in range(0, len(line), _MAX_SENTENCE_CHARS)]
+            sentences += [line[at : at + _MAX_SENTENCE_CHARS] for at in range(0, len(line), _MAX_SENTENCE_CHARS)]
         joined = joined + 1 if is_short else 0
-    return found
+    return sentences
 
 
 def read_sentence(text: str) -> Sentence:
@@ -85,18 +85,18 @@ def read_sentence(text: str) -> Sentence:
     )
 
 
-def _hits(plain: str) -> Iterator[Hit]:
+def _hits(plain: str) -> Iterator[RoleHit]:
     table = _table()
     words = [(match[0], match.start(), match.end()) for match in _WORD.finditer(plain)]
     for at, (word, start, end) in enumerate(words):
         for phrase, role in table.phrases.get(word, ()):
-            if len(phrase) == 1 or tuple(found for found, _, _ in words[at : at + len(phrase)]) == phrase:
-                yield Hit(start, words[at + len(phrase) - 1][2], role)
+            if len(phrase) == 1 or tuple(word for word, _, _ in words[at : at + len(phrase)]) == phrase:
+                yield RoleHit(start, words[at + len(phrase) - 1][2], role)
         for role in _roles_of_stem(word):
-            yield Hit(start, end, role)
+            yield RoleHit(start, end, role)
     for match in table.anywhere.finditer(plain):
         for role in table.of_anywhere[match[1]]:
-            yield Hit(match.start(), match.start() + len(match[1]), role)
+            yield RoleHit(match.start(), match.start() + len(match[1]), role)
 
 
 @lru_cache(maxsize=65_536)
@@ -106,7 +106,7 @@ def _roles_of_stem(word: str) -> frozenset[str]:
 
 
 @cache
-def _table() -> _Table:
+def _table() -> _PhraseTable:
     table = tomllib.loads((Path(__file__).parent / "addressed.toml").read_text(encoding="utf-8"))
     phrases: dict[str, dict[tuple[tuple[str, ...], str], None]] = {}
     stems: dict[str, frozenset[str]] = {}
@@ -122,8 +122,8 @@ def _table() -> _Table:
         else:
             phrases.setdefault(words[0], {})[words, role] = None
     longest = sorted(anywhere, key=lambda entry: (-len(entry), entry))
-    return _Table(
-        phrases={word: tuple(found) for word, found in phrases.items()},
+    return _PhraseTable(
+        phrases={word: tuple(entries) for word, entries in phrases.items()},
         stems=stems,
         anywhere=re.compile(f"(?=({'|'.join(map(re.escape, longest))}))"),
         of_anywhere=anywhere,
@@ -138,6 +138,7 @@ _MAX_PAIRS = 400
 """Limit on the pairs of words compared in one sentence, for linear time; for addressees a tenth of it."""
 _MAX_SPELT_CHARS = 600
 """Maximum length of sentences that are also read with their letters joined and reversed."""
+_HIDDEN_ORDER_ROLES = {"secret", "instruction", "ai", "weak", "oblige", "call"}
 _NEAR_CHARS = 80
 _MAX_ACTS = 10
 _MAX_GAP_WORDS = 5
@@ -233,12 +234,12 @@ def find_addressed(text: str, *, is_hidden: bool = False) -> list[Addressed]:
         text: Lines of a page, a file or a tool; the first `MAX_CHARS` characters are read.
         is_hidden: True if the text is not visible to a person: then weaker signs are sufficient.
     """
-    found: dict[str, Addressed] = {}
-    for one in _find_all(text[:MAX_CHARS], is_hidden):
-        found.setdefault(one.quote, one)
-        if len(found) == _MAX_FOUND:
+    matches: dict[str, Addressed] = {}
+    for match in _find_all(text[:MAX_CHARS], is_hidden):
+        matches.setdefault(match.quote, match)
+        if len(matches) == _MAX_FOUND:
             break
-    return list(found.values())
+    return list(matches.values())
 
 
 def _find_all(text: str, is_hidden: bool) -> Iterator[Addressed]:
@@ -270,101 +271,99 @@ def _markup(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _why(one: Sentence, next_one: Sentence, third: Sentence, is_hidden: bool) -> str | None:
+def _why(sentence: Sentence, following: Sentence, third: Sentence, is_hidden: bool) -> str | None:
     """Return the reason why a sentence is detected, given the two after it; None for an ordinary sentence."""
-    if _leads_away(one) or _PERSONA.search(one.plain) or any(map(_COMPACT.search, _spellings(one))):
+    if _leads_away(sentence) or _PERSONA.search(sentence.plain) or any(map(_COMPACT.search, _spellings(sentence))):
         return _LEADS_AWAY
-    if not one.roles:
+    if not sentence.roles:
         return None
-    if "ai" in one.roles and _CODED.search(one.plain):
+    if "ai" in sentence.roles and _CODED.search(sentence.plain):
         return "it asks a program to carry out a coded text"
-    if _orders(one, next_one):
+    if _orders(sentence, following):
         return _ORDERS
-    if _poses(one, next_one, third):
+    if _poses(sentence, following, third):
         return _POSES
-    both = one.roles | next_one.roles
+    both = sentence.roles | following.roles
     if (
-        "outdated" in one.roles
-        and "instruction" in one.roles
-        and one.roles & {"own", "user"}
+        "outdated" in sentence.roles
+        and "instruction" in sentence.roles
+        and sentence.roles & {"own", "user"}
         and both & {"command", "quiet"}
     ):
         return "it says that earlier instructions are not valid"
-    if "fresh" in one.roles and both & {"user", "ai"} and "command" in both:
+    if "fresh" in sentence.roles and both & {"user", "ai"} and "command" in both:
         return "it gives another task"
-    if "quiet" in one.roles and "fresh" in one.roles:
+    if "quiet" in sentence.roles and "fresh" in sentence.roles:
         return "it gives another task"
-    if "quiet" in one.roles and "command" in both and both & {"user", "ai"}:
+    if "quiet" in sentence.roles and "command" in both and both & {"user", "ai"}:
         return "it asks to act without the user's knowledge"
-    if is_hidden and "fresh" in one.roles and "command" in both and (one.has_address or next_one.has_address):
+    has_address = sentence.has_address or following.has_address
+    if is_hidden and "fresh" in sentence.roles and "command" in both and has_address:
         return "hidden text gives an order"
-    if is_hidden and "command" in one.roles:
-        about_user = "user" in one.roles and one.roles & {"secret", "instruction", "ai", "weak", "oblige", "call"}
-        if about_user:
-            return "hidden text gives an order"
-    return None
+    is_order = sentence.roles >= {"command", "user"} and sentence.roles & _HIDDEN_ORDER_ROLES
+    return "hidden text gives an order" if is_hidden and is_order else None
 
 
-def _leads_away(one: Sentence) -> bool:
+def _leads_away(sentence: Sentence) -> bool:
     """Return True if a sentence asks to ignore earlier instructions: `ignore all previous instructions`."""
-    if not one.roles & {"ignore", "ignore_last"} or not one.roles & {"instruction", "said"}:
+    if not sentence.roles & {"ignore", "ignore_last"} or not sentence.roles & {"instruction", "said"}:
         return False
-    return any(_is_led_away(one, away, said) for away, said in islice(_close_pairs(one), _MAX_PAIRS))
+    return any(_is_led_away(sentence, away, target) for away, target in islice(_close_pairs(sentence), _MAX_PAIRS))
 
 
-def _close_pairs(one: Sentence) -> Iterator[tuple[Hit, Hit]]:
+def _close_pairs(sentence: Sentence) -> Iterator[tuple[RoleHit, RoleHit]]:
     """Yield pairs of a verb such as `ignore` and a possible object of it, at most `_NEAR_CHARS` characters apart."""
-    starts = [hit.start for hit in one.hits]
-    for away in one.hits:
+    starts = [hit.start for hit in sentence.hits]
+    for away in sentence.hits:
         if away.role not in ("ignore", "ignore_last"):
             continue
         first = bisect_left(starts, away.start - _NEAR_CHARS - 20)
-        for said in one.hits[first : bisect_left(starts, away.end + _NEAR_CHARS)]:
-            if said.role in ("instruction", "said") and (said.start, said.end) != (away.start, away.end):
-                yield away, said
+        for target in sentence.hits[first : bisect_left(starts, away.end + _NEAR_CHARS)]:
+            if target.role in ("instruction", "said") and (target.start, target.end) != (away.start, away.end):
+                yield away, target
 
 
-def _is_led_away(one: Sentence, away: Hit, said: Hit) -> bool:
-    is_last = said.start < away.start
-    if is_last and away.role == "ignore" and one.is_spaced:
+def _is_led_away(sentence: Sentence, away: RoleHit, target: RoleHit) -> bool:
+    is_last = target.start < away.start
+    if is_last and away.role == "ignore" and sentence.is_spaced:
         return False  # the verb comes first in most languages
-    start, end = (said.end, away.start) if is_last else (away.end, said.start)
-    between = one.plain[start:end] if start <= end else ""
+    start, end = (target.end, away.start) if is_last else (away.end, target.start)
+    between = sentence.plain[start:end] if start <= end else ""
     if len(between) > _NEAR_CHARS or re.search(r"[;:|]", between):
         return False
-    if said.role == "said":
+    if target.role == "said":
         return len(_WORD.findall(between)) <= 2
-    reach = (min(away.start, said.start) - 25, max(away.end, said.end) + 25)
-    has_prior = any(hit.role in ("prior", "own") and reach[0] <= hit.start <= reach[1] for hit in one.hits)
-    return has_prior and (not one.is_spaced or _is_filled(one, start, end))
+    reach = (min(away.start, target.start) - 25, max(away.end, target.end) + 25)
+    has_prior = any(hit.role in ("prior", "own") and reach[0] <= hit.start <= reach[1] for hit in sentence.hits)
+    return has_prior and (not sentence.is_spaced or _is_filled(sentence, start, end))
 
 
-def _is_filled(one: Sentence, start: int, end: int) -> bool:
+def _is_filled(sentence: Sentence, start: int, end: int) -> bool:
     """Return True if no other object is between two positions (`ignore runs without instructions` has one)."""
-    words = list(_WORD.finditer(one.plain, start, max(start, end)))
-    if len(words) > _MAX_GAP_WORDS or "," in one.plain[start:end]:
+    words = list(_WORD.finditer(sentence.plain, start, max(start, end)))
+    if len(words) > _MAX_GAP_WORDS or "," in sentence.plain[start:end]:
         return False
-    known = [hit for hit in one.hits if hit.role in ("prior", "own", "user", "filler", "instruction")]
+    known = [hit for hit in sentence.hits if hit.role in ("prior", "own", "user", "filler", "instruction")]
     return all(any(hit.start <= word.start() and word.end() <= hit.end for hit in known) for word in words)
 
 
-def _orders(one: Sentence, next_one: Sentence) -> bool:
+def _orders(sentence: Sentence, following: Sentence) -> bool:
     """Return True if a program is addressed and given an order, in this sentence or the next one."""
-    addressees = (hit for hit in one.hits if hit.role in ("ai", "weak"))
+    addressees = (hit for hit in sentence.hits if hit.role in ("ai", "weak"))
     for number, hit in enumerate(islice(addressees, _MAX_PAIRS // 10)):
-        is_first = _OPENING.match(one.plain).end() == hit.start  # type: ignore[union-attr]
-        call = _called_by(one, hit)
-        is_spoken_to = _SPOKEN_TO.match(one.plain, hit.end) is not None
-        hail = _called_by(one, hit, "hail")
+        is_first = _OPENING.match(sentence.plain).end() == hit.start  # type: ignore[union-attr]
+        call = _called_by(sentence, hit)
+        is_spoken_to = _SPOKEN_TO.match(sentence.plain, hit.end) is not None
+        hail = _called_by(sentence, hit, "hail")
         later_sign = _SPOKEN_TO_AFTER if hail else _SPOKEN_TO_LATER
-        is_addressed = (is_first and is_spoken_to) or (call and later_sign.match(one.plain, hit.end) is not None)
-        is_plain = one.plain[hit.start : hit.end] in _PLAIN_NAMES and not call
-        is_obliged = _is_obliged(one, hit, at_once=is_plain)
-        is_for = call and _ONLY.match(one.plain, hit.end) is not None
-        later = {found.role for found in one.hits if found.start > hit.start and found.role != "ai"}
+        is_addressed = (is_first and is_spoken_to) or (call and later_sign.match(sentence.plain, hit.end) is not None)
+        is_plain = sentence.plain[hit.start : hit.end] in _PLAIN_NAMES and not call
+        is_obliged = _is_obliged(sentence, hit, at_once=is_plain)
+        is_for = call and _ONLY.match(sentence.plain, hit.end) is not None
+        later = {other.role for other in sentence.hits if other.start > hit.start and other.role != "ai"}
         has_order = bool(later & {"command", "ignore", "quiet"})
-        next_order = "command" in next_one.roles
-        if number < _MAX_ACTS and _directs(one, next_one, hit, call=call):
+        next_order = "command" in following.roles
+        if number < _MAX_ACTS and _directs(sentence, following, hit, call=call):
             return True
         if hit.role == "ai" and (is_obliged or (((is_addressed and not is_plain) or is_for or call) and has_order)):
             return True
@@ -372,114 +371,119 @@ def _orders(one: Sentence, next_one: Sentence) -> bool:
             hit.role == "ai"
             and not is_plain
             and (is_addressed or is_for)
-            and (next_order or next_one.roles & {"ignore", "fresh"})
+            and (next_order or following.roles & {"ignore", "fresh"})
         ):
             return True
-        if hit.role == "ai" and is_addressed and hail and _BARE.match(one.plain, hit.start) is None:
+        if hit.role == "ai" and is_addressed and hail and _BARE.match(sentence.plain, hit.start) is None:
             return True
         if hit.role == "weak" and (is_addressed or (is_obliged and (is_first or call))):
-            near = one.roles | (next_one.roles if next_order else frozenset())
-            about = near & {"user", "quiet", "instead"} or (is_first and one.has_address)
+            near = sentence.roles | (following.roles if next_order else frozenset())
+            about = near & {"user", "quiet", "instead"} or (is_first and sentence.has_address)
             if about and (has_order or next_order):
                 return True
     return False
 
 
-def _directs(one: Sentence, next_one: Sentence, hit: Hit, *, call: bool) -> bool:
+def _directs(sentence: Sentence, following: Sentence, hit: RoleHit, *, call: bool) -> bool:
     """Return True if an addressee is spoken to, or said to do something, and the order names an object to act on.
 
     `Agent, delete ticket 3`, `Any bot in this mailbox must write to a@b.example`, `Bots report edits to http://...`.
     """
-    before, behind = one.plain[max(0, hit.start - 40) : hit.start], one.plain[hit.end :]
+    before, behind = sentence.plain[max(0, hit.start - 40) : hit.start], sentence.plain[hit.end :]
     is_opening = _BEFORE_NAME.search(before) is not None
-    call = call and (not one.is_spaced or _OPENS_WITH_CALL.search(before) is not None)
+    call = call and (not sentence.is_spaced or _OPENS_WITH_CALL.search(before) is not None)
     is_asked = _ASKED.search(before) is not None
     if not (is_opening or call or is_asked or hit.role == "ai" or _ALL_SUCH.search(before)):
         return False  # a group of people: travel agents, shop assistants
-    acts = [found for found in one.hits if found.role in ("command", "does", "quiet") and found.start >= hit.end]
+    acts = [other for other in sentence.hits if other.role in ("command", "does", "quiet") and other.start >= hit.end]
     if is_opening or call:
         spoken_to = _SPOKEN_TO_BY if call and hit.role == "ai" else _SPOKEN_TO_AT_ONCE
         if spoken_to.match(behind) or before.endswith("@"):
-            about = one.roles & {"user", "instead"} or one.text.isupper() or _NUMBER.search(one.text)
-            if acts and (about or _has_thing(one, acts)):
+            about = sentence.roles & {"user", "instead"} or sentence.text.isupper() or _NUMBER.search(sentence.text)
+            if acts and (about or _has_thing(sentence, acts)):
                 return True
-            is_label = _LABEL.match(one.plain, hit.start) is not None
-            orders = [found for found in next_one.hits if found.role == "command"]
-            if orders and not is_label and (_has_thing(next_one, orders) or _has_thing(one, [])):
+            is_label = _LABEL.match(sentence.plain, hit.start) is not None
+            orders = [other for other in following.hits if other.role == "command"]
+            if orders and not is_label and (_has_thing(following, orders) or _has_thing(sentence, [])):
                 return True
-    if not acts or not _has_thing(one, acts):
+    if not acts or not _has_thing(sentence, acts):
         return False
     if is_asked and behind.startswith((" to ", " that ")):
         return True
-    obliges = (found for found in one.hits if found.role == "oblige" and found.start >= hit.end)
+    obliges = (other for other in sentence.hits if other.role == "oblige" and other.start >= hit.end)
     for oblige in islice(obliges, _MAX_ACTS):
-        if one.plain.startswith((" not ", " never "), oblige.end):
+        if sentence.plain.startswith((" not ", " never "), oblige.end):
             continue
-        if not one.is_spaced and oblige.start - hit.end <= _NEAR_CHARS:
+        if not sentence.is_spaced and oblige.start - hit.end <= _NEAR_CHARS:
             return True
-        if _OBLIGED_BY.fullmatch(one.plain, hit.end, oblige.start):
+        if _OBLIGED_BY.fullmatch(sentence.plain, hit.end, oblige.start):
             return any(0 <= act.start - oblige.end <= _NEAR_CHARS for act in acts)
-    verbs = ("does", "command") if one.plain[hit.end - 1] == "s" or not before.endswith("the ") else ("does",)
+    verbs = ("does", "command") if sentence.plain[hit.end - 1] == "s" or not before.endswith("the ") else ("does",)
     act = min((act for act in acts if act.role in verbs), key=lambda act: act.start, default=None)
-    return act is not None and one.is_spaced and _STATED_BY.fullmatch(one.plain, hit.end, act.start) is not None
+    if act is None or not sentence.is_spaced:
+        return False
+    return _STATED_BY.fullmatch(sentence.plain, hit.end, act.start) is not None
 
 
-def _has_thing(one: Sentence, acts: Sequence[Hit]) -> bool:
+def _has_thing(sentence: Sentence, acts: Sequence[RoleHit]) -> bool:
     """Return True if a sentence names an object to act on: an address, a secret, a control after some verbs."""
     return (
-        "thing" in one.roles
-        or _TARGET.search(one.text) is not None
-        or (not one.text.endswith("?") and any(_CONTROL.match(one.text, act.end) for act in acts[:_MAX_ACTS]))
+        "thing" in sentence.roles
+        or _TARGET.search(sentence.text) is not None
+        or (not sentence.text.endswith("?") and any(_CONTROL.match(sentence.text, act.end) for act in acts[:_MAX_ACTS]))
     )
 
 
-def _called_by(one: Sentence, hit: Hit, role: str = "call") -> bool:
+def _called_by(sentence: Sentence, hit: RoleHit, role: str = "call") -> bool:
     """Return True if words before an addressee address it (`Note to AI agents`), or after it in some scripts."""
-    for call in one.hits:
+    for call in sentence.hits:
         if call.role != role:
             continue
-        gap = one.plain[call.end : hit.start]
+        gap = sentence.plain[call.end : hit.start]
         if 0 <= hit.start - call.end <= 24:
-            words = list(_WORD.finditer(one.plain, call.end, hit.start))
+            words = list(_WORD.finditer(sentence.plain, call.end, hit.start))
             fillers = [
-                found for found in one.hits if found.role in ("filler", "call") and call.end <= found.start < hit.start
+                other
+                for other in sentence.hits
+                if other.role in ("filler", "call") and call.end <= other.start < hit.start
             ]
             if not re.search(r"[.;!?:,]", gap) and all(
-                any(found.start <= word.start() and word.end() <= found.end for found in fillers) for word in words
+                any(filler.start <= word.start() and word.end() <= filler.end for filler in fillers) for word in words
             ):
                 return True
-        if not one.is_spaced and 0 <= call.start - hit.end <= 2:
+        if not sentence.is_spaced and 0 <= call.start - hit.end <= 2:
             return True
     return False
 
 
-def _is_obliged(one: Sentence, hit: Hit, *, at_once: bool) -> bool:
+def _is_obliged(sentence: Sentence, hit: RoleHit, *, at_once: bool) -> bool:
     """Return True if an addressee is said to be obliged: `AI agents visiting this page must click`."""
-    obliges = [found for found in one.hits if found.role == "oblige"]
-    commands = [found for found in one.hits if found.role in ("command", "ignore")]
+    obliges = [other for other in sentence.hits if other.role == "oblige"]
+    commands = [other for other in sentence.hits if other.role in ("command", "ignore")]
     if at_once:  # `AI companies must` is about companies
-        obliges = [found for found in obliges if 0 <= found.start - hit.end <= _NEAR_CHARS]
-        obliges = [found for found in obliges[:_MAX_ACTS] if _OBLIGED_BY.fullmatch(one.plain, hit.end, found.start)]
-    if not one.is_spaced:
-        return bool(commands) and any(0 <= found.start - hit.end <= _NEAR_CHARS for found in obliges)
+        obliges = [other for other in obliges if 0 <= other.start - hit.end <= _NEAR_CHARS]
+        plain = sentence.plain
+        obliges = [other for other in obliges[:_MAX_ACTS] if _OBLIGED_BY.fullmatch(plain, hit.end, other.start)]
+    if not sentence.is_spaced:
+        return bool(commands) and any(0 <= other.start - hit.end <= _NEAR_CHARS for other in obliges)
     pairs = (
         (oblige, command) for oblige in obliges if 0 <= oblige.start - hit.end <= _NEAR_CHARS for command in commands
     )
     return any(
-        0 <= command.start - oblige.end <= 30 and not re.search(r"[.;:]\s", one.plain[hit.end : command.start])
+        0 <= command.start - oblige.end <= 30 and not re.search(r"[.;:]\s", sentence.plain[hit.end : command.start])
         for oblige, command in islice(pairs, _MAX_PAIRS)
     )
 
 
-def _poses(one: Sentence, next_one: Sentence, third: Sentence) -> bool:
+def _poses(sentence: Sentence, following: Sentence, third: Sentence) -> bool:
     """Return True if a text starts like a message of the system or the user, and gives an order or another task."""
-    opening = _OPENING.match(one.plain).end()  # type: ignore[union-attr]
-    speakers = [hit for hit in one.hits if hit.role == "role" and hit.start == opening]
-    if not any(_ROLE_END.match(one.plain, hit.end) for hit in speakers):
+    opening = _OPENING.match(sentence.plain).end()  # type: ignore[union-attr]
+    speakers = [hit for hit in sentence.hits if hit.role == "role" and hit.start == opening]
+    if not any(_ROLE_END.match(sentence.plain, hit.end) for hit in speakers):
         return False
-    rest = {hit.role for hit in one.hits if hit.role != "role"} | next_one.roles | third.roles
-    has_address = one.has_address or next_one.has_address
-    is_tool = one.plain.startswith("tool", opening)
+    rest = {hit.role for hit in sentence.hits if hit.role != "role"} | following.roles | third.roles
+    has_address = sentence.has_address or following.has_address
+    is_tool = sentence.plain.startswith("tool", opening)
     return bool(
         ("fresh" in rest and rest & {"command", "quiet"})
         or ("outdated" in rest and rest & {"instruction", "fresh"})
@@ -488,16 +492,16 @@ def _poses(one: Sentence, next_one: Sentence, third: Sentence) -> bool:
     )
 
 
-def _spellings(one: Sentence) -> Iterator[str]:
+def _spellings(sentence: Sentence) -> Iterator[str]:
     """Yield normalized spellings of a sentence: letters joined, reversed, digits and signs replaced by letters."""
-    if len(one.text) > _MAX_SPELT_CHARS or not one.plain.isascii():
+    if len(sentence.text) > _MAX_SPELT_CHARS or not sentence.plain.isascii():
         return
-    letters = re.sub(r"[^a-z]+", "", one.plain)
+    letters = re.sub(r"[^a-z]+", "", sentence.plain)
     yield letters[::-1]
-    if _APART.search(one.plain):
+    if _APART.search(sentence.plain):
         yield letters
-    if any(char.isdigit() or char in "@$!|" for char in one.plain):
-        yield from (re.sub(r"[^a-z]+", "", form.casefold()) for form in forms(one.text))
+    if any(char.isdigit() or char in "@$!|" for char in sentence.plain):
+        yield from (re.sub(r"[^a-z]+", "", form.casefold()) for form in forms(sentence.text))
 
 
 def _quote(text: str) -> str:

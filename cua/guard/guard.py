@@ -36,7 +36,7 @@ Deny rules apply in every mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class GuardVerdict:
     """Decision of the guard about a step.
 
     Attributes:
@@ -57,7 +57,7 @@ class Verdict:
     passed: frozenset[tuple[int, str]] = frozenset()
 
 
-Approver = Callable[[Verdict, Turn, Sequence[Action]], Awaitable[bool]]
+Approver = Callable[[GuardVerdict, Turn, Sequence[Action]], Awaitable[bool]]
 """Asks a person for approval; True allows the step."""
 
 _HARMLESS = {"wait", "terminate", "move", "scroll"}
@@ -78,7 +78,7 @@ class _Answers:
     sites: set[str] = field(default_factory=set)
     last: tuple[str | None, int] | None = None
 
-    def note(self, verdict: Verdict) -> None:
+    def note(self, verdict: GuardVerdict) -> None:
         if verdict.risk in ("credentials", "take_over") and verdict.site:
             self.sites.add(verdict.site)
         self.last = (verdict.risk, self.num_steps)
@@ -120,7 +120,7 @@ class Guard:
         if approver is None:
             return replace(self, sees_requests=sees_requests, _answers=_Answers())
 
-        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
             return await away(approver(verdict, turn, actions))
 
         return replace(self, approver=ask, sees_requests=sees_requests, _answers=_Answers())
@@ -130,14 +130,14 @@ class Guard:
         """True if everything is allowed without a check."""
         return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
 
-    async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> Verdict:
+    async def check(self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env) -> GuardVerdict:
         """Return the strictest verdict over all actions that is possible before the first of them is executed.
 
         A person is asked here, so the result is never `ask`. Targets of keys are judged only up to the first
         action that may move the focus; `StepCheck` judges all of them again during execution.
         """
         if self.is_idle:
-            return Verdict(decision="allow")
+            return GuardVerdict(decision="allow")
         self._answers.num_steps += 1
         facts = await self._facts(turn, actions, observation, env)
         verdicts = [(number, self.judge(fact)) for number, fact in facts]
@@ -148,7 +148,7 @@ class Guard:
         answer = await self.ask(worst, turn, actions)
         return replace(answer, passed=passed) if answer.decision == "allow" else answer
 
-    async def ask(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> Verdict:
+    async def ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> GuardVerdict:
         """Ask a person about an `ask` verdict; without an approver it becomes `deny`."""
         if self.approver is None:
             return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
@@ -159,25 +159,25 @@ class Guard:
             return replace(verdict, decision="allow", reason=f"approved: {verdict.reason}")
         return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
 
-    def judge(self, facts: Facts, *, is_late: bool = False) -> Verdict:
+    def judge(self, facts: Facts, *, is_late: bool = False) -> GuardVerdict:
         """Return the verdict on one action and one target that it activates, without asking a person.
 
         If the step was already allowed (`is_late`), mode `ask` does not ask about every input again.
         """
         decision, reason = self.rules.decide(facts)
         if decision is not None:
-            return Verdict(decision=decision, reason=reason)
+            return GuardVerdict(decision=decision, reason=reason)
         if self.mode == "yolo" or facts.verb in _HARMLESS:
-            return Verdict(decision="allow")
+            return GuardVerdict(decision="allow")
         risk = classify(facts)
         if risk is not None and not (self.sees_requests and shows_by_requests(risk, facts)):
             if self._answers.cover(risk, facts):
-                return Verdict(decision="allow", reason=f"allowed before: {risk.why}", risk=risk.kind)
+                return GuardVerdict(decision="allow", reason=f"allowed before: {risk.why}", risk=risk.kind)
             reason = f"risky ({risk.kind.replace('_', ' ')}): {risk.why}"
-            return Verdict(decision="ask", reason=reason, risk=risk.kind, site=site_of(facts.url or ""))
+            return GuardVerdict(decision="ask", reason=reason, risk=risk.kind, site=site_of(facts.url or ""))
         if self.mode == "ask" and not is_late:
-            return Verdict(decision="ask", reason=facts.claim or facts.verb)
-        return Verdict(decision="allow")
+            return GuardVerdict(decision="ask", reason=facts.claim or facts.verb)
+        return GuardVerdict(decision="allow")
 
     async def _facts(
         self, turn: Turn, actions: Sequence[Action], observation: Observation, env: Env
@@ -211,9 +211,9 @@ class Guard:
         )
 
 
-def strictest(verdicts: Sequence[Verdict]) -> Verdict:
+def strictest(verdicts: Sequence[GuardVerdict]) -> GuardVerdict:
     """Return the first of the strictest verdicts."""
-    return max(verdicts, key=lambda verdict: _ORDER.index(verdict.decision), default=Verdict(decision="allow"))
+    return max(verdicts, key=lambda verdict: _ORDER.index(verdict.decision), default=GuardVerdict(decision="allow"))
 
 
 def _asked_by(observation: Observation, target: Target) -> Target:
@@ -231,7 +231,7 @@ def _at(action: Click | MouseDown | MouseUp | Drag, point_px: tuple[int, int] | 
     return replace(action, x_px=point_px[0], y_px=point_px[1]) if point_px is not None else action
 
 
-async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outside: bool = False) -> Verdict:
+async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outside: bool = False) -> GuardVerdict:
     """Check if a tool call is allowed; a person is asked here, so the result is never `ask`.
 
     In mode `ask` a person approves every call; in mode `auto` only calls that are not isolated; `yolo` asks
@@ -243,17 +243,17 @@ async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outs
     return await guard.ask(verdict, Turn(thought="", action_text=f"call {call.name}", code=call.arguments), ())
 
 
-def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) -> Verdict:
+def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) -> GuardVerdict:
     decision, reason = guard.rules.decide_call(call.name, call.arguments)
     if decision is not None:
-        return Verdict(decision=decision, reason=reason)
+        return GuardVerdict(decision=decision, reason=reason)
     if guard.mode == "ask":
-        return Verdict(decision="ask", reason=f"tool call {call.name}")
+        return GuardVerdict(decision="ask", reason=f"tool call {call.name}")
     if guard.mode == "auto" and is_outside:
-        return Verdict(decision="ask", reason=f"{call.name} works outside the sandbox")
+        return GuardVerdict(decision="ask", reason=f"{call.name} works outside the sandbox")
     if guard.mode == "auto" and not is_isolated:
-        return Verdict(decision="ask", reason=f"{call.name} runs without any isolation (--sandbox none)")
-    return Verdict(decision="allow")
+        return GuardVerdict(decision="ask", reason=f"{call.name} runs without any isolation (--sandbox none)")
+    return GuardVerdict(decision="allow")
 
 
 class StepCheck:
@@ -278,7 +278,7 @@ class StepCheck:
     """
 
     def __init__(
-        self, guard: Guard, turn: Turn, actions: Sequence[Action], observation: Observation, verdict: Verdict
+        self, guard: Guard, turn: Turn, actions: Sequence[Action], observation: Observation, verdict: GuardVerdict
     ) -> None:
         self._guard = guard
         self.turn = turn
@@ -290,7 +290,7 @@ class StepCheck:
         self._observation = observation
         self._passed = set(verdict.passed)
         self._is_over = False
-        self.refusal: Verdict | None = None
+        self.refusal: GuardVerdict | None = None
         self.num_done = 0
 
     async def __call__(self, number: int, action: Action, targets: Sequence[Target]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
-from cua.guard.guard import Guard, StepCheck, Verdict
+from cua.guard.guard import Guard, GuardVerdict, StepCheck
 from cua.guard.risk import Facts, is_text_field
 from cua.guard.words import RiskKind, is_neutral, kind_of_handler, names_ordinary_change
 from cua.step import Turn
@@ -75,7 +75,7 @@ class _Question:
         is_kept: True if a refusal applies to the rest of the run, False if to the rest of the step.
     """
 
-    verdict: Verdict
+    verdict: GuardVerdict
     key: tuple[str, ...] = ()
     is_kept: bool = False
 
@@ -96,7 +96,7 @@ class RequestGuard:
         is_strict: True to ask about every change. Set after a page text was addressed to the agent.
     """
 
-    def __init__(self, guard: Guard, run: Callable[[Awaitable[Verdict]], Awaitable[Verdict]]) -> None:
+    def __init__(self, guard: Guard, run: Callable[[Awaitable[GuardVerdict]], Awaitable[GuardVerdict]]) -> None:
         self._guard = guard
         self._run = run
         self._rules = DomainRules(allowed=guard.allowed_domains)
@@ -174,7 +174,7 @@ class RequestGuard:
             (self._refused if question.is_kept else self._refused_in_step).update({question.key} - {()})
             return verdict.reason
 
-    async def _ask_person(self, verdict: Verdict) -> Verdict:
+    async def _ask_person(self, verdict: GuardVerdict) -> GuardVerdict:
         step = self._steps[-1] if self._steps else None
         turn, actions = (step.turn, step.actions) if step is not None else (_NO_TURN, ())
         try:
@@ -191,10 +191,10 @@ class RequestGuard:
             return None
         if request.method in READ_METHODS:
             return self._of_navigation(request, site) if request.is_top else self._of_read(request, site)
-        what = f"{request.method} {request.url[:_MAX_SHOWN_CHARS]}"
-        decision, reason = self._guard.rules.decide_request(self._facts(request, what))
+        description = f"{request.method} {request.url[:_MAX_SHOWN_CHARS]}"
+        decision, reason = self._guard.rules.decide_request(self._facts(request, description))
         if decision == "deny":
-            return _Question(verdict=Verdict(decision="deny", reason=f"{reason} ({what})"))
+            return _Question(verdict=GuardVerdict(decision="deny", reason=f"{reason} ({description})"))
         if decision == "allow" or self._guard.mode == "yolo" or request.is_by_person:
             return None
         kind = _kind_of(request)
@@ -202,24 +202,25 @@ class RequestGuard:
         if is_own_traffic and not self._takes_along(request):
             return None
         step = self._steps[-1] if self._steps else None
-        what += f"; caused by: {_cause_of(step)}" if step is not None else ""
+        description += f"; caused by: {_cause_of(step)}" if step is not None else ""
         if not self._is_home(request.url, site) and site != site_of(request.page_url):
-            return _ask("send", f"data for another site, {what}", ("data", site, _endpoint(request)), is_kept=True)
+            text = f"data for another site, {description}"
+            return _ask("send", text, ("data", site, _endpoint(request)), is_kept=True)
         if step is not None and step.is_approved and (kind is None or not step.kinds or kind in step.kinds):
             return None
         if _is_of_draft(request) and self._is_expected(request):
             return None
         if kind is not None or decision == "ask":
-            return _ask(kind or "submit", what)
+            return _ask(kind or "submit", description)
         if contact := self._contact_in(request):
-            return _ask("send", f"{contact}, which the user has not named, in {what}")
+            return _ask("send", f"{contact}, which the user has not named, in {description}")
         if _is_sensitive(request):
-            return _ask("submit", f"a change of an account or of rights, {what}")
+            return _ask("submit", f"a change of an account or of rights, {description}")
         if self.is_strict:
-            return _ask("submit", f"a change on the server, {what}")
+            return _ask("submit", f"a change on the server, {description}")
         if _is_harmless_endpoint(request) or self._is_expected(request):
             return None
-        return _ask("submit", f"a change on the server, {what}", ("change", site, _endpoint(request)))
+        return _ask("submit", f"a change on the server, {description}", ("change", site, _endpoint(request)))
 
     def _contact_in(self, request: PageRequest) -> str | None:
         """Return a sent address, phone number or account number that the agent has typed but the user has not given."""
@@ -266,17 +267,17 @@ class RequestGuard:
             return False
         return bool(recent) and all(_names_expected(step, request.method) for step in recent)
 
-    def _facts(self, request: PageRequest, what: str) -> Facts:
+    def _facts(self, request: PageRequest, description: str) -> Facts:
         handlers = (request.body,) if request.body else ()
-        target = Target(role="request", names=(what,), handlers=handlers, page_url=request.page_url)
+        target = Target(role="request", names=(description,), handlers=handlers, page_url=request.page_url)
         return Facts(action=Wait(duration_s=0), verb="request", target=target, claim="", url=request.page_url)
 
 
 def _sites_in(instruction: str) -> Iterator[str]:
     """Yield sites that a text names, by a URL or by a host name that is not a file name."""
-    for found in _HOST.finditer(instruction[:_MAX_INSTRUCTION_CHARS]):
-        host, port = found["host"], found["port"] or ""
-        is_certain = bool(found["scheme"] or port) or host.startswith("www.")
+    for match in _HOST.finditer(instruction[:_MAX_INSTRUCTION_CHARS]):
+        host, port = match["host"], match["port"] or ""
+        is_certain = bool(match["scheme"] or port) or host.startswith("www.")
         last = host.rpartition(".")[2]
         if not is_certain and ((last[:1].isupper() and not host[:1].isupper()) or any(map(str.isdigit, host))):
             continue  # two sentences without a space between them, or a version number
@@ -285,7 +286,7 @@ def _sites_in(instruction: str) -> Iterator[str]:
 
 
 def _ask(kind: RiskKind, text: str, key: tuple[str, ...] = (), *, is_kept: bool = False) -> _Question:
-    verdict = Verdict(decision="ask", reason=f"risky ({kind.replace('_', ' ')}): {text}", risk=kind)
+    verdict = GuardVerdict(decision="ask", reason=f"risky ({kind.replace('_', ' ')}): {text}", risk=kind)
     return _Question(verdict=verdict, key=key, is_kept=is_kept)
 
 
@@ -358,8 +359,8 @@ def _kind_of(request: PageRequest) -> RiskKind | None:
     if kind_of_handler(f"path {parts.path}?{parts.query}") == "delete":
         return "delete"
     *_, before, last = ["", *parts.path.rstrip("/").split("/")]
-    where = "" if before == "checkout" else before  # an order in preparation: /checkout/shipping-address
-    texts = [f"path /{where}/{last}", *(f"{name} {value}" for name, value in _operations(request))]
+    segment = "" if before == "checkout" else before  # an order in preparation: /checkout/shipping-address
+    texts = [f"path /{segment}/{last}", *(f"{name} {value}" for name, value in _operations(request))]
     return next((kind for text in texts if (kind := kind_of_handler(text))), None)
 
 
@@ -380,7 +381,7 @@ def _fields(request: PageRequest) -> list[tuple[str, object]]:
     query, body = parse_qsl(urlsplit(request.url).query), _json_of(request.body)
     if body is not None:
         objects = body[:_MAX_OBJECTS] if isinstance(body, list) else [body]
-        return [*query, *(item for one in objects if isinstance(one, dict) for item in one.items())]
+        return [*query, *(field for entry in objects if isinstance(entry, dict) for field in entry.items())]
     parts = _PART.findall(request.body)
     return [*query, *(parts or parse_qsl(request.body))]
 

@@ -71,8 +71,8 @@ def classify(facts: Facts) -> Risk | None:
         return Risk(kind="credentials", why=facts.claim or facts.verb)
     if isinstance(action, TypeText) and _SHELL.search(action.text):
         return Risk(kind="delete", why=facts.claim or facts.verb)
-    found = _evidence(facts, facts.target) if facts.target is not None else ()
-    return next((Risk(kind=kind, why=why) for kind, why in found if kind), None)
+    evidence = _evidence(facts, facts.target) if facts.target is not None else ()
+    return next((Risk(kind=kind, why=why) for kind, why in evidence if kind), None)
 
 
 def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, str]]:
@@ -84,19 +84,19 @@ def _evidence(facts: Facts, target: Target) -> Iterator[tuple[RiskKind | None, s
         is_filled_in = isinstance(facts.action, TypeText) and kind == "credentials"
         yield kind if is_filled_in or not is_text_field(target) else None, _seen(target, name)
     if target.is_element and not target.is_field and "delete" in _keys(facts.action):
-        yield "delete", f"{_what(facts)} (the Delete key)"
+        yield "delete", f"{_describe(facts)} (the Delete key)"
     is_link = target.url is not None and not target.is_field
     for handler in (*target.handlers, *([f"href {target.url}"] if is_link else ())):
         kind = kind_of_handler(handler)
-        yield kind if is_vague or kind == "delete" else None, f"{_what(facts)} ({handler})"
+        yield kind if is_vague or kind == "delete" else None, f"{_describe(facts)} ({handler})"
     for hint in target.hints if target.is_image or is_vague else ():
-        yield kind_of_hint(hint), f"{_what(facts)} ({hint})"
+        yield kind_of_hint(hint), f"{_describe(facts)} ({hint})"
     for text in target.context if is_vague else ():
         kind = _of_context(text)
-        yield None if is_typed_in and kind == "delete" else kind, f"{_what(facts)} ({text})"
+        yield None if is_typed_in and kind == "delete" else kind, f"{_describe(facts)} ({text})"
     if facts.is_key or not target.is_field:
         for text in _claims(facts, is_vague):
-            yield kind_of(text), _what(facts)
+            yield kind_of(text), _describe(facts)
 
 
 def is_text_field(target: Target) -> bool:
@@ -152,7 +152,7 @@ def _claims(facts: Facts, is_vague: bool) -> tuple[str, ...]:
     if not (is_vague or facts.is_key) and _POINTING.match(claim):
         claim = _PURPOSE.split(claim, maxsplit=1)[0]
     quoted = [] if facts.is_key else _QUOTED.findall(claim)  # with a key, quotes contain what was typed before
-    return (_QUOTED.sub(" ", claim), *(found[1:-1] for found in quoted))
+    return (_QUOTED.sub(" ", claim), *(text[1:-1] for text in quoted))
 
 
 def _is_address(word: str) -> bool:
@@ -169,5 +169,5 @@ def _seen(target: Target, name: str) -> str:
     return f"{line} (… {' '.join(words[at : at + 4])} …)"
 
 
-def _what(facts: Facts) -> str:
+def _describe(facts: Facts) -> str:
     return (facts.target.text if facts.target else None) or facts.claim or facts.verb

@@ -33,7 +33,7 @@ VERBS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class GuardRule:
     """Rule of the policy; all given conditions must match."""
 
     decision: PolicyDecision
@@ -84,8 +84,8 @@ class Rule:
         texts = texts_of(target)
         if self.decision != "allow":
             texts += target.handlers if is_described and not facts.is_key else (*target.handlers, facts.claim)
-        found = [any(map(pattern.search, forms(text))) for text in texts]
-        if (all(found) and found) or (any(found) and self.decision != "allow"):
+        matches = [any(map(pattern.search, forms(text))) for text in texts]
+        if (all(matches) and matches) or (any(matches) and self.decision != "allow"):
             return self.decision
         return "ask" if self.decision == "deny" and not is_described and not target.is_field else None
 
@@ -94,7 +94,7 @@ class Rule:
 class Rules:
     """All rules in order, and the default decision if none applies (None: the mode decides)."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[GuardRule, ...] = ()
     default: PolicyDecision | None = None
 
     def decide(self, facts: Facts) -> tuple[PolicyDecision | None, str]:
@@ -109,7 +109,7 @@ class Rules:
         """Return the first decision that applies to a tool call, with its reason."""
         return self._first(lambda rule: rule.decide_call(name, arguments))
 
-    def _first(self, decide: Callable[[Rule], PolicyDecision | None]) -> tuple[PolicyDecision | None, str]:
+    def _first(self, decide: Callable[[GuardRule], PolicyDecision | None]) -> tuple[PolicyDecision | None, str]:
         for rule in self.rules:
             decision = decide(rule)
             if decision is not None:
@@ -150,9 +150,11 @@ def load_rules(path: Path) -> Rules:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"the policy file {path} is not TOML: {error}; nothing runs until it is mended") from error
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the policy file {path} is wrong: {found}; nothing runs until it is mended") from error
-    rules = tuple(Rule(**{name: getattr(entry, name) for name in type(entry).model_fields}) for entry in policy.rule)
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the policy file {path} is wrong: {problems}; nothing runs until it is mended") from error
+    rules = tuple(
+        GuardRule(**{name: getattr(entry, name) for name in type(entry).model_fields}) for entry in policy.rule
+    )
     return Rules(rules=rules, default=policy.default)
 
 

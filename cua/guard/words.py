@@ -30,16 +30,16 @@ _MAX_CHARS = 2000
 def forms(text: str) -> tuple[str, ...]:
     """Return a text and the readings of it that a person may see, without duplicates."""
     plain = plain_letters(text[:_MAX_CHARS])
-    found = [text, plain, *spread_letters(text)]
-    found += [_IN_WORD.sub(partial(_mixed, like=like), plain) for like in _LIKE_LETTERS]
+    forms = [text, plain, *spread_letters(text)]
+    forms += [_IN_WORD.sub(partial(_mixed, like=like), plain) for like in _LIKE_LETTERS]
     if _TURNED in text:
-        found += [plain_letters(part[::-1]) for part in text.split(_TURNED)]
-    return tuple(dict.fromkeys(form for form in found if form))
+        forms += [plain_letters(part[::-1]) for part in text.split(_TURNED)]
+    return tuple(dict.fromkeys(form for form in forms if form))
 
 
 def spread_letters(text: str) -> tuple[str, ...]:
     """Return the runs of single letters in a text (`D e l e t e`), each joined."""
-    return tuple(re.sub(r"[\W_]+", "", found) for found in _SPREAD.findall(plain_letters(text[:_MAX_CHARS])))
+    return tuple(re.sub(r"[\W_]+", "", spread) for spread in _SPREAD.findall(plain_letters(text[:_MAX_CHARS])))
 
 
 def plain_letters(text: str) -> str:
@@ -71,9 +71,9 @@ def _look_alikes() -> dict[str, str]:
     return {char: letter for letter, chars in table.items() for char in chars}
 
 
-def _mixed(found: re.Match[str], like: dict[int, int]) -> str:
+def _mixed(match: re.Match[str], like: dict[int, int]) -> str:
     """Replace digits and signs in a word by similar letters; a number is kept."""
-    word = found[0]
+    word = match[0]
     letters = sum(char.isalpha() for char in word)
     return word.translate(like) if 2 * letters >= len(word.rstrip("!")) else word
 
@@ -184,28 +184,28 @@ def lexicon() -> Lexicon:
 @lru_cache(maxsize=4096)
 def kind_of(text: str) -> RiskKind | None:
     """Return the kind of risk that a text indicates, in any spelling; None for an ordinary text."""
-    found, text = lexicon(), text[:_MAX_CHARS]
+    words, text = lexicon(), text[:_MAX_CHARS]
     readings = list(dict.fromkeys(_small(plain_letters(form)) for form in forms(text)))
     joined = [_small(run) for run in spread_letters(text)]
     clauses = [clause for reading in readings for clause in _clauses(reading)]
     for kind in _ORDER:
         if (
-            any(tuple(_words(reading)) in found.risky[kind].wholes for reading in readings)
+            any(tuple(_words(reading)) in words.risky[kind].wholes for reading in readings)
             or any(_is_risky(clause, kind) for clause in clauses)
-            or any(map(found.inside[kind].search, joined))
+            or any(map(words.inside[kind].search, joined))
         ):
             return kind
-    return next((kind for kind, chars in found.characters.items() if chars & set(text)), None)
+    return next((kind for kind, chars in words.characters.items() if chars & set(text)), None)
 
 
 def _clauses(reading: str) -> list[str]:
     """Return the clauses that do not announce something to read, without phrases that have another meaning."""
-    found = lexicon()
+    entries = lexicon()
     clauses = []
     for clause in _CLAUSE_END.split(reading):
-        text = found.phrases.anywhere.sub(" ", clause)
+        text = entries.phrases.anywhere.sub(" ", clause)
         words = _words(text)
-        for at, length in _places(words, found.phrases.phrases):
+        for at, length in _places(words, entries.phrases.phrases):
             words[at : at + length] = [""] * length
         text = text if len(words) == len(_words(text)) and "" not in words else " ".join(words)
         if text.strip() and not _announces(text.strip()):
@@ -215,24 +215,24 @@ def _clauses(reading: str) -> list[str]:
 
 def _announces(clause: str) -> bool:
     """Return True if a clause announces something to read: `How to delete your account`."""
-    found, words = lexicon(), _words(clause)
-    begin = found.starts.anywhere.match(clause)
-    end = any(match.end() == len(clause) for match in found.ends.anywhere.finditer(clause))
-    is_begun = any(at == 0 for at, _ in _places(words, found.starts.phrases))
-    is_ended = any(at + length == len(words) for at, length in _places(words, found.ends.phrases))
+    entries, words = lexicon(), _words(clause)
+    begin = entries.starts.anywhere.match(clause)
+    end = any(match.end() == len(clause) for match in entries.ends.anywhere.finditer(clause))
+    is_begun = any(at == 0 for at, _ in _places(words, entries.starts.phrases))
+    is_ended = any(at + length == len(words) for at, length in _places(words, entries.ends.phrases))
     return bool(begin) or end or is_begun or is_ended
 
 
 def _is_risky(clause: str, kind: RiskKind) -> bool:
     """Return True if a clause contains a risky word that is neither negated nor about something harmless."""
-    found, words = lexicon(), _words(clause)
-    denials = {at + length for at, length in _places(words, found.nots.phrases)}
-    for at, length in _places(words, found.risky[kind].phrases):
+    entries, words = lexicon(), _words(clause)
+    denials = {at + length for at, length in _places(words, entries.nots.phrases)}
+    for at, length in _places(words, entries.risky[kind].phrases):
         if at not in denials and not _is_harmless(" ".join([*words[:at], *words[at + length :]]), kind):
             return True
-    for match in found.risky[kind].anywhere.finditer(clause):
+    for match in entries.risky[kind].anywhere.finditer(clause):
         before, after = clause[: match.start()], clause[match.end() :]
-        is_denied = any(no.end() == len(before.rstrip()) for no in found.nots.anywhere.finditer(before.rstrip()))
+        is_denied = any(no.end() == len(before.rstrip()) for no in entries.nots.anywhere.finditer(before.rstrip()))
         if not is_denied and not _is_harmless(f"{before} {after}", kind):
             return True
     return False

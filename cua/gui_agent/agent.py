@@ -11,9 +11,9 @@ from typing import Any
 
 from cua.answer import AnswerSchema
 from cua.errors import CodeError
-from cua.guard import Guard, RequestGuard, StepCheck, Verdict
+from cua.guard import Guard, GuardVerdict, RequestGuard, StepCheck
 from cua.gui_agent.decide import Decider, Decision
-from cua.gui_agent.episode import Episode
+from cua.gui_agent.episode import EpisodeState
 from cua.gui_agent.page_texts import PageJudge, PageTexts
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, Usage
@@ -117,11 +117,11 @@ class StepExecutor:
         if observation.generation is not None and isinstance(self.env, VersionedScreen):
             self.env.expect(observation.generation)
         try:
-            result = await self._carry_out(index, filled, check)
+            result = await self._execute(index, filled, check)
         finally:
             if check is not None:
                 check.end()
-        info = self._told(check, result.info)
+        info = self._refused_info(check, result.info)
         shown = await self.without_secrets(result.observation)
         return StepOutcome(
             observation=shown,
@@ -134,7 +134,7 @@ class StepExecutor:
             timings={"guard": guarded - started, "record": recorded - guarded, **result.info.get("timings", {})},
         )
 
-    async def _carry_out(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
+    async def _execute(self, index: int, actions: Sequence[Action], check: StepCheck | None) -> StepResult:
         try:
             return await self.scope.control.unless_stopped(step_env(self.env, actions, check))
         except (StoppedError, CapReachedError) as why:
@@ -153,7 +153,7 @@ class StepExecutor:
         observation = redacted(observation, self.secrets.redact)
         return observation if self.masker is None else await asyncio.to_thread(self.masker.mask, observation)
 
-    def _told(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _refused_info(self, check: StepCheck | None, info: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the step's information; if the step was refused midway, add the number of the refused action."""
         if check is None or check.refusal is None:
             return info
@@ -163,7 +163,7 @@ class StepExecutor:
         )
         return {**info, "refused_action": check.num_done + 1}
 
-    async def _guard(self, decision: Decision, observation: Observation) -> Verdict:
+    async def _guard(self, decision: Decision, observation: Observation) -> GuardVerdict:
         check = self.guard.check(decision.turn, decision.actions, observation, self.env)
         verdict = await self.scope.control.unless_stopped(check)
         if verdict.decision == "deny":
@@ -250,7 +250,9 @@ class Agent:
         self.secrets = secrets or Secrets()
         self.scope = scope or RunScope(caps=self.options.caps, record=record, listener=listener)
         self.control = self.scope.control
-        self._guard = (guard or Guard()).for_run(self.control.away, sees_requests=isinstance(env, RequestHolder))
+        self._guard = (guard or Guard()).for_run(
+            self.control.await_person, sees_requests=isinstance(env, RequestHolder)
+        )
         self._executor = StepExecutor(
             env=env,
             guard=self._guard,
@@ -282,14 +284,14 @@ class Agent:
     async def run(self, task: Task, start: Start | None = None) -> RunResult:
         """Run one episode, from `env.reset` to the recorded result. The caller closes the environment."""
         start = start or Start()
-        episode = Episode(instruction=task.instruction, keep_images=self.options.protocol.max_images)
+        episode = EpisodeState(instruction=task.instruction, keep_images=self.options.protocol.max_images)
         episode.add(start.steps)
         spent = Spent(usage=start.usage, num_steps=len(start.steps), time_s=start.time_s)
         self.scope.begin(task.instruction, spent)
-        end = await self.scope.to_the_end(lambda: self._episode(task, episode, start))
+        end = await self.scope.run_to_end(lambda: self._episode(task, episode, start))
         return await self.scope.finish(end, num_steps=len(episode.steps))
 
-    async def _episode(self, task: Task, episode: Episode, start: Start) -> End:
+    async def _episode(self, task: Task, episode: EpisodeState, start: Start) -> End:
         num_told = 0
         try:
             self._note_short_secrets()
@@ -320,11 +322,11 @@ class Agent:
         if not self._guard.is_idle and isinstance(self.env, RequestHolder):
             await self.env.hold_requests(None)
 
-    async def _loop(self, task: Task, episode: Episode, observation: Observation) -> End:
+    async def _loop(self, task: Task, episode: EpisodeState, observation: Observation) -> End:
         try:
             while True:
                 await self.control.checkpoint()
-                observation = await self._after_person(observation)
+                observation = await self._after_hand_back(observation)
                 outcome = await self._step(episode, observation)
                 observation = outcome.observation
                 if outcome.is_over or outcome.is_cut_off:
@@ -338,7 +340,7 @@ class Agent:
             await self._drop_requests()
             return await judge_capped(task, self.env, cap)
 
-    async def _step(self, episode: Episode, observation: Observation) -> StepOutcome:
+    async def _step(self, episode: EpisodeState, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
         started_at, record_s = time.time(), await self._look(episode.next_index, observation)
         decision = await self._decider.decide(episode, observation)
@@ -348,7 +350,7 @@ class Agent:
             return StepOutcome(observation=observation)
         nudge = self._check_loop(episode, decision, observation)
         outcome = await self._executor.act(episode.next_index, decision, observation)
-        await self._write_down(episode, observation, decision, outcome, started_at=started_at, record_s=record_s)
+        await self._record_step(episode, observation, decision, outcome, started_at=started_at, record_s=record_s)
         return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
     async def _look(self, index: int, observation: Observation) -> float:
@@ -360,9 +362,9 @@ class Agent:
         self.scope.emit(Observed(index=index, observation=observation))
         return record_s
 
-    async def _write_down(
+    async def _record_step(
         self,
-        episode: Episode,
+        episode: EpisodeState,
         observation: Observation,
         decision: Decision,
         outcome: StepOutcome,
@@ -386,7 +388,7 @@ class Agent:
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
 
-    async def _after_person(self, observation: Observation) -> Observation:
+    async def _after_hand_back(self, observation: Observation) -> Observation:
         """Return a new observation with a note if a person used the screen, else the given observation."""
         actions = self.control.take_hand_back()
         if actions is None:
@@ -420,7 +422,7 @@ class Agent:
                 "images are not searched for it by OCR",
             )
 
-    def _check_loop(self, episode: Episode, decision: Decision, observation: Observation) -> str | None:
+    def _check_loop(self, episode: EpisodeState, decision: Decision, observation: Observation) -> str | None:
         count = episode.loops.count(decision.actions, observation.screenshot)
         caps = self.scope.caps
         if count >= caps.loop_cap:
@@ -433,7 +435,7 @@ class Agent:
         self.scope.note("loop", text)
         return text
 
-    def _take_instruction(self, task: Task, episode: Episode) -> None:
+    def _take_instruction(self, task: Task, episode: EpisodeState) -> None:
         """Take over the task's instruction after its setup, and note it if the setup changed it."""
         instruction = task.instruction
         if not instruction.strip():
@@ -442,7 +444,7 @@ class Agent:
             episode.instruction = instruction
             self.scope.note("instruction", instruction)
 
-    def _take_redirect(self, episode: Episode) -> None:
+    def _take_redirect(self, episode: EpisodeState) -> None:
         for instruction in self.control.take_redirects():
             episode.instruction = instruction
             self._executor.requests.add_instruction(instruction)

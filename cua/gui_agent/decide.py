@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cua.errors import CodeError, ReplyError, TruncatedReplyError, UnusableReplyError
-from cua.gui_agent.episode import Episode
+from cua.gui_agent.episode import EpisodeState
 from cua.gui_agent.interpreter import run as interpret
 from cua.gui_agent.protocol import ProtocolOptions, mark_points, parse, to_messages
 from cua.messages import Message, Reply, Sampling, TextPart
@@ -39,7 +39,7 @@ class Decider:
     sampling: Sampling | None
     scope: RunScope
 
-    async def decide(self, episode: Episode, observation: Observation) -> Decision:
+    async def decide(self, episode: EpisodeState, observation: Observation) -> Decision:
         """Return one usable decision.
 
         Raises:
@@ -80,7 +80,7 @@ class Decider:
                 model_s = interpret_started - started
                 return Decision(reply=reply, turn=turn, actions=actions, model_s=model_s, interpret_s=interpret_s)
 
-    async def _messages(self, episode: Episode, observation: Observation) -> list[Message]:
+    async def _messages(self, episode: EpisodeState, observation: Observation) -> list[Message]:
         work = partial(to_messages, episode.instruction, tuple(episode.steps), observation, self.protocol)
         if self.protocol.observation == "marks":  # drawing the boxes takes time
             return await asyncio.to_thread(work)
@@ -110,9 +110,9 @@ class Decider:
 def _correct(reply: Reply | None, error: str) -> list[Message]:
     """Return messages that show the model its own reply and the error in it."""
     content = reply.content if reply is not None else ""
-    said = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
-    told = Message(
+    message = Message(role="assistant", parts=(TextPart(text=content or "(empty reply)"),))
+    correction = Message(
         role="user",
         parts=(TextPart(text=f"That reply was not carried out: {error}\nAnswer again in the required format."),),
     )
-    return [said, told]
+    return [message, correction]

@@ -36,7 +36,7 @@ class LoopDetector:
 
         Images are decoded only when the same actions are repeated, so that an ordinary step costs nothing.
         """
-        if self._goes_on_waiting(actions, screenshot):
+        if self._is_still_waiting(actions, screenshot):
             return 1
         key = tuple(actions)
         same = sum(
@@ -53,7 +53,7 @@ class LoopDetector:
         if self._seen:
             self._seen.pop()
 
-    def _goes_on_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
+    def _is_still_waiting(self, actions: Sequence[Action], screenshot: bytes) -> bool:
         """Count a step that only waits; return True if the previous step also waited on the same screen."""
         if not actions or not all(isinstance(action, Wait) for action in actions):
             self.num_waits = 0
@@ -64,20 +64,20 @@ class LoopDetector:
         return is_same
 
 
-def _same_screen(one: bytes, other: bytes) -> bool:
-    if one == other:
+def _same_screen(left: bytes, right: bytes) -> bool:
+    if left == right:
         return True
     from PIL import Image, ImageChops
 
-    left, right = (Image.open(io.BytesIO(png)).convert("L") for png in (one, other))
-    if left.size != right.size:
+    images = [Image.open(io.BytesIO(png)).convert("L") for png in (left, right)]
+    if images[0].size != images[1].size:
         return False
-    box = ImageChops.difference(left, right).getbbox()
+    box = ImageChops.difference(*images).getbbox()
     return box is None or (box[2] - box[0] <= CARET_PX[0] and box[3] - box[1] <= CARET_PX[1])
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
+class EpisodeState:
     """Instruction and finished steps.
 
     Attributes:

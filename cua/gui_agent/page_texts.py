@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ModelError
-from cua.guard import Guard, Verdict
+from cua.guard import Guard, GuardVerdict
 from cua.guard.addressed import MAX_QUOTE_CHARS, Addressed, find_addressed
 from cua.gui_agent.decide import Decision
 from cua.messages import Message, Sampling, TextPart
@@ -76,8 +76,8 @@ class PageJudge:
             self._num_calls = MAX_CALLS
             self.scope.note("addressed", f"the model that judges pages failed and is not asked any more: {error}")
             return ()
-        _, is_found, said = reply.content.partition(_FOUND)
-        quote = " ".join(said.split("\n")[0].split()).strip("“”\"'")[:MAX_QUOTE_CHARS]
+        _, is_found, quoted = reply.content.partition(_FOUND)
+        quote = " ".join(quoted.split("\n")[0].split()).strip("“”\"'")[:MAX_QUOTE_CHARS]
         if not is_found or not quote or quote not in " ".join(text.split()):
             return ()
         return (Addressed(quote=quote, why=f"found by {self.model.name}"),)
@@ -93,7 +93,7 @@ _AREA_NAMES = {"login": "a login form", "captcha": "a CAPTCHA", "payment": "paym
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _TextFindings:
     """Result of reading a screen: texts that are addressed to the agent, and the screen's texts and forms."""
 
     addressed: Sequence[Addressed] = ()
@@ -120,7 +120,7 @@ class PageTexts:
     scope: RunScope
     judge: PageJudge | None = None
     is_exposed: bool = False
-    _work: "asyncio.Task[_Look] | None" = None
+    _work: "asyncio.Task[_TextFindings] | None" = None
     _lines: set[int] = field(default_factory=set)
     _known: set[str] = field(default_factory=set)
     _offered: set[tuple[str, str]] = field(default_factory=set)
@@ -151,12 +151,12 @@ class PageTexts:
         if work is None:
             return
         look = await work
-        new = [one for one in look.addressed if one.quote not in self._known]
-        for one in new:
-            self.scope.note("addressed", _described(one), url=observation.url or "")
+        new = [match for match in look.addressed if match.quote not in self._known]
+        for match in new:
+            self.scope.note("addressed", _described(match), url=observation.url or "")
         if not any(map(_is_acting, decision.actions)):
             return
-        self._known |= {one.quote for one in new}
+        self._known |= {match.quote for match in new}
         self.is_exposed |= bool(new)
         if new:
             await self._ask_about(new, decision)
@@ -166,12 +166,12 @@ class PageTexts:
                 await self._offer(area, decision, is_on_display=look.screen.is_on_display)
 
     async def _ask_about(self, new: Sequence[Addressed], decision: Decision) -> None:
-        quotes = "; ".join(f"“{one.quote}”{' (hidden from people)' * one.is_hidden}" for one in new[:_MAX_QUOTES])
+        quotes = "; ".join(f"“{match.quote}”{' (hidden from people)' * match.is_hidden}" for match in new[:_MAX_QUOTES])
         self._num_questions += 1
         if self._num_questions > MAX_QUESTIONS:
             return
         step = decision.turn.action_text or "what the agent wants to do"
-        verdict = Verdict(
+        verdict = GuardVerdict(
             decision="ask",
             reason=f"the page addresses the agent: {quotes}; go on with the step “{step}”?",
             risk="page_text",
@@ -186,15 +186,15 @@ class PageTexts:
         )
 
     async def _offer(self, area: SensitiveArea, decision: Decision, *, is_on_display: bool) -> None:
-        what = f"{_AREA_NAMES[area.kind]} of {area.origin}"
+        area_name = f"{_AREA_NAMES[area.kind]} of {area.origin}"
         if area.kind == "login" and self._has_bound_secret(area.origin):
             return
         if self.guard.approver is None:
-            self.scope.note("take_over", f"the agent works on {what} by itself: nobody is there to take over")
+            self.scope.note("take_over", f"the agent works on {area_name} by itself: nobody is there to take over")
             return
-        verdict = Verdict(
+        verdict = GuardVerdict(
             decision="ask",
-            reason=f"the next step is on {what}; you can take over here, or let the agent go on",
+            reason=f"the next step is on {area_name}; you can take over here, or let the agent go on",
             risk="take_over",
             site=site_of(area.origin) if area.kind != "captcha" else "",
             can_take_over=is_on_display,
@@ -202,11 +202,11 @@ class PageTexts:
         answer = await self.guard.ask(verdict, decision.turn, decision.actions)
         control = self.scope.control
         if answer.decision == "allow":
-            self.scope.note("approved", f"the agent goes on with {what}")
+            self.scope.note("approved", f"the agent goes on with {area_name}")
         elif control.is_paused or control.is_handed_back:
-            raise CodeError(f"not carried out: a person takes over {what}. Look at the screen again")
+            raise CodeError(f"not carried out: a person takes over {area_name}. Look at the screen again")
         else:
-            raise CodeError(f"not allowed: the person at the screen does not want you to use {what}")
+            raise CodeError(f"not allowed: the person at the screen does not want you to use {area_name}")
 
     def _has_bound_secret(self, origin: str) -> bool:
         host = urlsplit(origin).hostname or ""
@@ -229,18 +229,18 @@ class PageTexts:
                 has_focus = False  # a click elsewhere moves the focus away
         return False
 
-    async def _read(self, observation: Observation) -> _Look:
+    async def _read(self, observation: Observation) -> _TextFindings:
         screen = ScreenTexts()
         if isinstance(self.env, ReadableScreen):
             screen = await read_env_texts(self.env, _READ_TIMEOUT_S)
         texts = [(text.text, text.is_hidden) for text in screen.texts] + [(_around_page(observation), False)]
         pieces = [(piece, is_hidden) for text, is_hidden in texts if (piece := self._new_lines(text))]
         if not pieces:
-            return _Look(screen=screen)
-        found = await asyncio.to_thread(_find_in, pieces)
-        if not found and self.judge is not None:
-            found = list(await self.judge.find_addressed("\n".join(piece for piece, _ in pieces)))
-        return _Look(addressed=found, screen=screen)
+            return _TextFindings(screen=screen)
+        matches = await asyncio.to_thread(_find_in, pieces)
+        if not matches and self.judge is not None:
+            matches = list(await self.judge.find_addressed("\n".join(piece for piece, _ in pieces)))
+        return _TextFindings(addressed=matches, screen=screen)
 
     def _new_lines(self, text: str) -> str:
         """Return lines that are new, with two lines before and after each, because a sentence may continue there."""
@@ -254,8 +254,8 @@ class PageTexts:
 
 
 def _find_in(pieces: Iterable[tuple[str, bool]]) -> list[Addressed]:
-    found = [one for piece, is_hidden in pieces for one in find_addressed(piece, is_hidden=is_hidden)]
-    return list({one.quote: one for one in reversed(found)}.values())[::-1]
+    matches = [match for piece, is_hidden in pieces for match in find_addressed(piece, is_hidden=is_hidden)]
+    return list({match.quote: match for match in reversed(matches)}.values())[::-1]
 
 
 def _is_acting(action: Action) -> bool:
@@ -269,6 +269,6 @@ def _around_page(observation: Observation) -> str:
     return "\n".join([*dict.fromkeys([observation.title or "", *(tab.title for tab in observation.tabs)]), *asked])
 
 
-def _described(one: Addressed) -> str:
-    hidden = " (hidden from people)" if one.is_hidden else ""
-    return f"the page addresses the agent{hidden}: “{one.quote}” ({one.why})"
+def _described(match: Addressed) -> str:
+    hidden = " (hidden from people)" if match.is_hidden else ""
+    return f"the page addresses the agent{hidden}: “{match.quote}” ({match.why})"

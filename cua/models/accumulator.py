@@ -141,7 +141,7 @@ class _GrowingCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCounts:
+class UsageCounts:
     """Token counts of a reply. Moonshot sends `cached_tokens` at the top level, OpenAI in `prompt_tokens_details`."""
 
     num_input: int = 0
@@ -149,7 +149,7 @@ class TokenCounts:
     num_cached: int = 0
 
     @classmethod
-    def of(cls, value: object) -> "TokenCounts | None":
+    def of(cls, value: object) -> "UsageCounts | None":
         """Parse a `usage` object; None if it has no counts."""
         usage = object_of(value)
         cached = object_of(usage.get("prompt_tokens_details")).get("cached_tokens")
@@ -182,7 +182,7 @@ class StreamAccumulator:
         self._content, self._reasoning, self._refusal = GrowingText(), GrowingText(), GrowingText()
         self.reasoning_field: str | None = None
         self.finish_reason = ""
-        self.usage: TokenCounts | None = None
+        self.usage: UsageCounts | None = None
         self.model = self.model_version = ""
         self._prompt_ids: list[int] = []
         self._ids: list[int] = []
@@ -232,12 +232,12 @@ class StreamAccumulator:
         self.model = name_of(answer.get("model")) or self.model
         version = name_of(answer.get("weight_version")) or name_of(answer.get("system_fingerprint"))
         self.model_version = version or self.model_version
-        self.usage = TokenCounts.of(answer.get("usage")) or self.usage
+        self.usage = UsageCounts.of(answer.get("usage")) or self.usage
         choice = self._choice_of(answer)
         self._prompt_ids = self._prompt_ids or self._ids_in(answer) or self._ids_in(choice or {})
         if choice is None:
             return
-        self.usage = TokenCounts.of(choice.get("usage")) or self.usage
+        self.usage = UsageCounts.of(choice.get("usage")) or self.usage
         reason = choice.get("finish_reason")
         self.finish_reason = json_of(reason).strip().lower()[:_MAX_REASON_CHARS] or self.finish_reason
         self._take_tokens(choice)
@@ -264,9 +264,9 @@ class StreamAccumulator:
         """
         if not self._ids or self._has_bad_ids:
             return None
-        logprobs = tuple(value for one in self._logprobs if (value := number_of(one.get("logprob"))) is not None)
-        sampled = tuple(one["sampled"] for one in self._logprobs if isinstance(one.get("sampled"), bool))
-        if any(found and len(found) != len(self._ids) for found in (logprobs, sampled)):
+        logprobs = tuple(value for entry in self._logprobs if (value := number_of(entry.get("logprob"))) is not None)
+        sampled = tuple(entry["sampled"] for entry in self._logprobs if isinstance(entry.get("sampled"), bool))
+        if any(values and len(values) != len(self._ids) for values in (logprobs, sampled)):
             raise ModelError(
                 f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
             )
@@ -286,9 +286,9 @@ class StreamAccumulator:
                 retryable=True,
             )
         if self.known_finish_reason == "unknown":
-            found = f"finish_reason {self.finish_reason!r}" if self.finish_reason else "no finish_reason"
+            reason = f"finish_reason {self.finish_reason!r}" if self.finish_reason else "no finish_reason"
             raise UnusableReplyError(
-                f"the reply ends with {found}, so it may not be whole; expected stop, tool_calls, length or "
+                f"the reply ends with {reason}, so it may not be whole; expected stop, tool_calls, length or "
                 "content_filter"
             )
         if self.is_empty and self.known_finish_reason not in ("length", "content_filter"):
@@ -306,17 +306,17 @@ class StreamAccumulator:
     def _ids_in(self, value: Mapping[str, Any], name: str = "prompt_token_ids") -> list[int]:
         """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
         ids = list_of(value.get(name))
-        is_good = all(type(one) is int for one in ids)
+        is_good = all(type(token_id) is int for token_id in ids)
         self._has_bad_ids |= not is_good
         self._grow(len(ids) * _CHARS_PER_ID)
         return ids if is_good else []
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
         self._ids += self._ids_in(choice, "token_ids")
-        found = list_of(object_of(choice.get("logprobs")).get("content"))
-        self._grow(len(found) * _CHARS_PER_ID)
+        entries = list_of(object_of(choice.get("logprobs")).get("content"))
+        self._grow(len(entries) * _CHARS_PER_ID)
         self._logprobs += [
-            {"logprob": one.get("logprob"), "sampled": one.get("sampled")} for one in map(object_of, found)
+            {"logprob": entry.get("logprob"), "sampled": entry.get("sampled")} for entry in map(object_of, entries)
         ]
 
     def _take_message(self, message: Mapping[str, Any], is_whole: bool) -> None:
@@ -324,9 +324,9 @@ class StreamAccumulator:
             text = text_of(message.get(name))
             if text:
                 self.reasoning_field = name
-                self._tell("reasoning", self._add(self._reasoning, text))
+                self._emit("reasoning", self._add(self._reasoning, text))
                 break
-        self._tell("content", self._add(self._content, text_of(message.get("content"))))
+        self._emit("content", self._add(self._content, text_of(message.get("content"))))
         self._add(self._refusal, text_of(message.get("refusal")))
         pieces = [object_of(piece) for piece in list_of(message.get("tool_calls"))]
         if not pieces and isinstance(message.get("function_call"), dict):
@@ -341,7 +341,7 @@ class StreamAccumulator:
         call.id = call.id or call_id
         # Some servers repeat the full name in every chunk.
         call.name = (call.name + ("" if name == call.name else name))[:MAX_NAME_CHARS]
-        self._tell("tool_call", name + self._add(call.arguments, json_of(function.get("arguments"))))
+        self._emit("tool_call", name + self._add(call.arguments, json_of(function.get("arguments"))))
 
     def _call_of(self, piece: Mapping[str, Any], name: str, call_id: str) -> _GrowingCall:
         """Return the call of a chunk: by index, or by id if a server numbers all calls 0 or none."""
@@ -376,7 +376,7 @@ class StreamAccumulator:
                 retryable=False,
             )
 
-    def _tell(self, kind: Literal["reasoning", "content", "tool_call"], text: str) -> None:
+    def _emit(self, kind: Literal["reasoning", "content", "tool_call"], text: str) -> None:
         if self._on_delta is not None and text:
             self._on_delta(Delta(kind=kind, text=text))
 

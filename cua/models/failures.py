@@ -76,8 +76,8 @@ def status_failure(
     """
     if 300 <= status < 400:
         return _redirected(status, headers.get("location", ""), endpoint)
-    said = said_by_server(text)
-    shown = f"{endpoint.shown_url} answered {status}" + (f": {said}" if said else "")
+    message = server_message(text)
+    shown = f"{endpoint.shown_url} answered {status}" + (f": {message}" if message else "")
     is_quota = status == 429 and re.search(r"insufficient_quota|exceeded_current_quota|billing", text, re.IGNORECASE)
     if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
         return OverloadedError(shown, retry_after_s=retry_after_s(headers))
@@ -110,10 +110,10 @@ def stream_failure(error: object) -> ModelError:
     """Convert an error inside a 200 answer to an error; only a clear 4xx code makes it permanent."""
     fields = error if isinstance(error, dict) else {"message": error}
     status = count_of(fields.get("code")) or count_of(fields.get("status")) or 0
-    said = well_formed(str(fields.get("message") or json.dumps(fields, ensure_ascii=False)))[:_MAX_SHOWN_CHARS]
+    message = well_formed(str(fields.get("message") or json.dumps(fields, ensure_ascii=False)))[:_MAX_SHOWN_CHARS]
     is_permanent = 400 <= status < 500 and status not in _RETRYABLE
-    hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, said, re.IGNORECASE)), "")
-    shown = f"the server reports an error: {said}"
+    hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, message, re.IGNORECASE)), "")
+    shown = f"the server reports an error: {message}"
     return ModelError(_with_hint(shown, hint) if is_permanent else shown, retryable=not is_permanent)
 
 
@@ -133,15 +133,15 @@ def connection_failure(
         did_what = "did not finish its answer" if has_answered else "did not answer"
         return ModelError(f"{endpoint.shown_url} {did_what} in time{timeouts}", retryable=True)
     system = [str(cause) for cause in causes if isinstance(cause, OSError) and str(cause)]
-    said = (system or [str(cause) for cause in causes if str(cause)] or [type(error).__name__])[-1]
+    message = (system or [str(cause) for cause in causes if str(cause)] or [type(error).__name__])[-1]
     if has_answered:
         return ModelError(
-            f"the connection to {endpoint.shown_url} broke in the middle of the reply: {said}", retryable=True
+            f"the connection to {endpoint.shown_url} broke in the middle of the reply: {message}", retryable=True
         )
-    return ModelError(f"no connection to {endpoint.shown_url}: {said}. Is the server running?", retryable=True)
+    return ModelError(f"no connection to {endpoint.shown_url}: {message}. Is the server running?", retryable=True)
 
 
-def said_by_server(text: str) -> str:
+def server_message(text: str) -> str:
     """Extract the message of an error body (OpenAI's, FastAPI's or plain text), shortened and without markup."""
     try:
         body = read_json(text)

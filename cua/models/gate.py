@@ -71,7 +71,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class RetryClock:
     """Time and random numbers, replaceable in tests.
 
     Attributes:
@@ -92,13 +92,13 @@ OnWait = Callable[[bool], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
 """Called with True when the agent of this context waits for the endpoint, and with False when the wait is over."""
 
-TOLD_AFTER_S = 0.2
+REPORT_AFTER_S = 0.2
 """Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager
-async def told_wait() -> AsyncIterator[None]:
-    """Report waits inside this context to `ON_WAIT` if they take longer than `TOLD_AFTER_S`."""
+async def reported_wait() -> AsyncIterator[None]:
+    """Report waits inside this context to `ON_WAIT` if they take longer than `REPORT_AFTER_S`."""
     on_wait = ON_WAIT.get()
     if on_wait is None:
         yield
@@ -107,7 +107,7 @@ async def told_wait() -> AsyncIterator[None]:
 
     async def tell() -> None:
         nonlocal is_told
-        await asyncio.sleep(TOLD_AFTER_S)
+        await asyncio.sleep(REPORT_AFTER_S)
         is_told = True
         await on_wait(True)
 
@@ -127,7 +127,7 @@ async def retry(
     policy: RetryPolicy,
     *,
     on_retry: Callable[[Retry], None] | None = None,
-    clock: Clock = Clock(),
+    clock: RetryClock = RetryClock(),
 ) -> T:
     """Call until it succeeds or the policy stops it.
 
@@ -154,12 +154,12 @@ async def retry(
                 raise ModelError(f"{error} ({refusal})", retryable=True) from error
             if on_retry is not None:
                 on_retry(Retry(error=error, number=number, max_retries=policy.max_retries, wait_s=wait_s))
-        async with told_wait():
+        async with reported_wait():
             await clock.sleep(wait_s)
     raise AssertionError("the last round returns or raises")
 
 
-def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Clock) -> float:
+def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: RetryClock) -> float:
     """Return the seconds to wait before retry `number` (1-based).
 
     A server's Retry-After is a lower bound. Jitter is added, so that many clients with the same Retry-After do not
@@ -203,12 +203,12 @@ class EndpointGate:
         num_open: Number of running calls.
     """
 
-    def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: Clock | None = None) -> None:
+    def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: RetryClock | None = None) -> None:
         self.limit = float(max_open)
         self.num_open = 0
         self._max_open = max_open
         self._max_hold_s = max_hold_s
-        self._clock = clock or Clock()
+        self._clock = clock or RetryClock()
         self._held_until = 0.0
         self._decreased_at = float("-inf")
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -217,7 +217,7 @@ class EndpointGate:
     async def admit(self) -> AsyncIterator[None]:
         """Admit one try of a call. An `OverloadedError` inside lowers the limit and is raised again."""
         async with AsyncExitStack() as stack:
-            async with told_wait() if self._must_wait() else nullcontext():
+            async with reported_wait() if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
                 await self._wait_while_held()
             started = self._clock.now()

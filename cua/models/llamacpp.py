@@ -17,8 +17,8 @@ from typing import Any
 from cua.errors import ConfigError, ContextOverflowError, ModelError, TruncatedReplyError
 from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart, ToolCall, Usage, VideoPart
 from cua.model import Tool
-from cua.models.accumulator import StreamAccumulator, TokenCounts
-from cua.models.failures import said_by_server
+from cua.models.accumulator import StreamAccumulator, UsageCounts
+from cua.models.failures import server_message
 from cua.models.reply_text import separate
 from cua.models.response import ResponseReader
 from envs.errors import require
@@ -51,8 +51,8 @@ def find_weights(name: str) -> Path:
         ConfigError: If there is none; the text says how to get it.
     """
     if name == SMOLLM2:
-        found = importlib.util.find_spec(WEIGHTS)  # importing it would require another client of llama.cpp
-        folders = list(found.submodule_search_locations or ()) if found is not None else []
+        spec = importlib.util.find_spec(WEIGHTS)  # importing it would require another client of llama.cpp
+        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
         path = Path(folders[0], WEIGHTS_FILE) if folders else None
         if path is None or not path.is_file():
             raise ConfigError(f"the weights of {SMOLLM2} are not installed. Get them with: {INSTALL}")
@@ -123,13 +123,13 @@ class LlamaCppModel:
             reader = ResponseReader()
             reader.feed(answer.content)
             return reader.finish()
-        told = said_by_server(answer.text)
+        message = server_message(answer.text)
         if "exceed_context_size_error" in answer.text:
-            raise ContextOverflowError(f"{self.name} takes {CONTEXT_TOKENS} tokens: {told}")
-        raise ModelError(f"llama.cpp answered {answer.status_code}: {told}", retryable=False)
+            raise ContextOverflowError(f"{self.name} takes {CONTEXT_TOKENS} tokens: {message}")
+        raise ModelError(f"llama.cpp answered {answer.status_code}: {message}", retryable=False)
 
     def _read(self, draft: StreamAccumulator, tools: Sequence[Tool], duration_s: float) -> Reply:
-        counted = draft.usage or TokenCounts()
+        counted = draft.usage or UsageCounts()
         usage = Usage(
             input_tokens=counted.num_input, output_tokens=counted.num_output, cached_tokens=counted.num_cached
         )
@@ -179,8 +179,8 @@ def _chat(messages: Sequence[Message], tools: Sequence[Tool]) -> list[dict[str, 
     """Convert the conversation, including calls and results, to texts; adjacent texts of one role are joined."""
     chat: list[dict[str, str]] = []
     if tools:
-        told = "\n".join(f"{tool.name}: {tool.description.splitlines()[0]} {_arguments(tool)}" for tool in tools)
-        chat.append({"role": "system", "content": _TOOLS.format(tools=told)})
+        listing = "\n".join(f"{tool.name}: {tool.description.splitlines()[0]} {_arguments(tool)}" for tool in tools)
+        chat.append({"role": "system", "content": _TOOLS.format(tools=listing)})
     for message in messages:
         text = "".join(_shown(part) for part in message.parts)
         written = [_written(call) for call in message.tool_calls]
@@ -243,10 +243,10 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 def _read_call(text: str) -> tuple[str, tuple[ToolCall, ...]]:
     """Parse a reply to an answer or a call; any other text is returned as the answer."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text, ()
-    if not isinstance(found, dict) or "tool" not in found:
-        return str(found.get("answer", text)) if isinstance(found, dict) else text, ()
-    arguments = json.dumps(found.get("arguments", {}), ensure_ascii=False)
-    return "", (ToolCall(id="functions.call:0", name=str(found["tool"]), arguments=arguments),)
+    if not isinstance(value, dict) or "tool" not in value:
+        return str(value.get("answer", text)) if isinstance(value, dict) else text, ()
+    arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
+    return "", (ToolCall(id="functions.call:0", name=str(value["tool"]), arguments=arguments),)

@@ -11,10 +11,10 @@ from cua.bounded_http import bound_body, is_packed
 from cua.errors import ModelError, TruncatedReplyError, UnusableReplyError
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
-from cua.models.accumulator import Delta, StreamAccumulator, TokenCounts, count_of
+from cua.models.accumulator import Delta, StreamAccumulator, UsageCounts, count_of
 from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
-from cua.models.gate import Clock, EndpointGate, Retry, RetryPolicy, gate_of, retry
+from cua.models.gate import EndpointGate, Retry, RetryClock, RetryPolicy, gate_of, retry
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.prices import PriceTable
 from cua.models.reply_text import separate
@@ -85,7 +85,7 @@ class OpenAICompatModel:
         *,
         on_delta: Callable[[Delta], None] | None = None,
         on_retry: Callable[[Retry], None] | None = None,
-        clock: Clock | None = None,
+        clock: RetryClock | None = None,
         gate: EndpointGate | None = None,
         http_client: Any = None,
     ) -> None:
@@ -95,7 +95,7 @@ class OpenAICompatModel:
         self.last_reasoning_field: str | None = None
         self._on_delta = on_delta
         self._on_retry = on_retry
-        self._clock = clock or Clock()
+        self._clock = clock or RetryClock()
         self._own_gate = gate
         self._encoder = ImageEncoder(options.image_format)
         self._client: Any = None
@@ -170,8 +170,8 @@ class OpenAICompatModel:
         return request | {"extra_body": extra_body or None}
 
     def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:
-        where = self.options.tool_images
-        to_user = where == "user" or (where == "auto" and self.endpoint.is_openai)
+        placement = self.options.tool_images
+        to_user = placement == "user" or (placement == "auto" and self.endpoint.is_openai)
         return move_tool_images(messages) if to_user else messages
 
     async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
@@ -197,7 +197,7 @@ class OpenAICompatModel:
             error.args = (self.endpoint.redact(str(error)),)
             raise
         if separated.content != reply.content:
-            self._tell_again(separated)
+            self._emit_whole(separated)
         self._check_length(separated, request)
         return separated
 
@@ -250,7 +250,7 @@ class OpenAICompatModel:
             )
 
     def _usage(self, draft: StreamAccumulator) -> Usage:
-        counted = draft.usage or TokenCounts()
+        counted = draft.usage or UsageCounts()
         price = self.options.prices.find(self.name)
         cost = 0.0 if price is None and self.endpoint.is_loopback else None
         if price is not None and draft.usage is not None:
@@ -262,7 +262,7 @@ class OpenAICompatModel:
             cost_usd=cost,
         )
 
-    def _tell_again(self, reply: Reply) -> None:
+    def _emit_whole(self, reply: Reply) -> None:
         """Display the reply again, without the parts that were removed from its text."""
         if self._on_delta is not None:
             self._on_delta(Delta(kind="restart"))

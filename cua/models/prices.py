@@ -83,6 +83,6 @@ def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | Non
 
 def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    where = " > ".join(str(step) for step in first["loc"])
+    location = " > ".join(str(step) for step in first["loc"])
     hint = name_choices(str(first["loc"][-1]), Price.model_fields) if first["type"] == "extra_forbidden" else ""
-    return f"{where}: {first['msg']}.{hint}" if where else f"{first['msg']}."
+    return f"{location}: {first['msg']}.{hint}" if location else f"{first['msg']}."

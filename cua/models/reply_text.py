@@ -143,19 +143,20 @@ def separate(reply: Reply, tools: Sequence[Tool] = ()) -> Reply:
     thought, content, open_tag = _split(_first_turn(reply.content), has_headings=not tools)
     reasoning = "\n".join(filter(None, (reply.reasoning, thought)))
     is_protocol = not tools and _ACTION.search(content) is not None
-    found = _Found(content) if is_protocol else _find_calls(content)
-    content = _without_end(found.text, (*_END_TOKENS, *_MARKERS) if is_protocol else _end_tokens(found.text))
-    if not found.calls and not found.problem and not content.strip() and not reply.tool_calls:
-        found = _find_calls(reasoning)
-        reasoning = found.text
+    parsed = _ParsedCalls(content) if is_protocol else _find_calls(content)
+    content = _without_end(parsed.text, (*_END_TOKENS, *_MARKERS) if is_protocol else _end_tokens(parsed.text))
+    if not parsed.calls and not parsed.problem and not content.strip() and not reply.tool_calls:
+        parsed = _find_calls(reasoning)
+        reasoning = parsed.text
     calls = [named(call, tools) for call in reply.tool_calls]
     known = {(call.name, call.arguments) for call in calls}
-    calls += [call for call in (named(call, tools) for call in found.calls) if (call.name, call.arguments) not in known]
+    named_calls = (named(call, tools) for call in parsed.calls)
+    calls += [call for call in named_calls if (call.name, call.arguments) not in known]
     separated = replace(reply, content=content, reasoning=reasoning, tool_calls=tuple(calls))
     if not is_cut:
         is_unfinished = bool(open_tag) and (bool(content.strip()) or not calls)
         foreign = "" if is_protocol or calls else _foreign_in(content)
-        _check(separated, found.problem if not reply.tool_calls else "", foreign, open_tag if is_unfinished else "")
+        _check(separated, parsed.problem if not reply.tool_calls else "", foreign, open_tag if is_unfinished else "")
     return separated
 
 
@@ -195,7 +196,7 @@ def _check(reply: Reply, problem: str, foreign: str, open_tag: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ParsedCalls:
     """Text before the first marker, the calls after it, and the problem in them."""
 
     text: str
@@ -203,30 +204,30 @@ class _Found:
     problem: str = ""
 
 
-def _find_calls(text: str) -> _Found:
+def _find_calls(text: str) -> _ParsedCalls:
     is_quoted = _quotes_of(text)
     markers = list(_MARKER.finditer(text))
     first = next((number for number, marker in enumerate(markers) if not is_quoted(marker)), None)
     if first is None:
         half = text.rfind("<|tool")
         is_half = half >= 0 and any(marker.startswith(text[half:].rstrip()) for marker in _MARKERS)
-        return _Found(text[:half], (), "half a marker at its end") if is_half else _Found(text)
+        return _ParsedCalls(text[:half], (), "half a marker at its end") if is_half else _ParsedCalls(text)
     calls: list[ToolCall] = []
     end = 0
     for marker, following in zip(markers[first:], [*markers[first + 1 :], None], strict=True):
         if marker.start() < end or marker["kind"] != "begin":
             continue
         if following is None or following["kind"] != "argument_begin":
-            return _Found(text[: markers[first].start()], tuple(calls), "a call without arguments")
+            return _ParsedCalls(text[: markers[first].start()], tuple(calls), "a call without arguments")
         arguments, end, is_whole = _arguments_at(text, following.end())
         call_id = text[marker.end() : following.start()].strip()
         calls.append(ToolCall(id=call_id, name="", arguments=arguments))
         if not is_whole:
-            return _Found(text[: markers[first].start()], tuple(calls[:-1]), "a call without an end")
+            return _ParsedCalls(text[: markers[first].start()], tuple(calls[:-1]), "a call without an end")
         if len(calls) > MAX_CALLS:
             break
     problem = "" if calls else f"{markers[first][0]} without a call"
-    return _Found(text[: markers[first].start()], tuple(calls), problem)
+    return _ParsedCalls(text[: markers[first].start()], tuple(calls), problem)
 
 
 def _arguments_at(text: str, start: int) -> tuple[str, int, bool]:
@@ -360,8 +361,8 @@ def _value_in(text: str) -> Any:
 
 def _known_name(text: str, known: Collection[str]) -> str:
     """Return the tool that a name or an id refers to; "" if none matches."""
-    said = "".join(text.split())
-    for candidate in (said, said.removeprefix("functions").lstrip("._")):
+    compact = "".join(text.split())
+    for candidate in (compact, compact.removeprefix("functions").lstrip("._")):
         fitting = [name for name in known if candidate.startswith(name)]
         for name in sorted(fitting, key=len, reverse=True):
             if re.fullmatch(r"[:_.-]?\d*", candidate[len(name) :]):

@@ -125,7 +125,7 @@ class ConversationScript:
         self._num_raised: dict[str, int] = {}
 
     @classmethod
-    def read(cls, lines: Sequence[str], where: str) -> "ConversationScript":
+    def read(cls, lines: Sequence[str], source: str) -> "ConversationScript":
         """Parse the lines of a file."""
         scripts: dict[str, list[tuple[Recorded, float]]] = {}
         for number, line in enumerate(lines, 1):
@@ -133,12 +133,12 @@ class ConversationScript:
                 continue
             value = read_json(line)
             if not isinstance(value, dict) or not isinstance(value.get("for"), str):
-                raise ConfigError(f'{where}, line {number}: expected an object with "for", as the other lines have')
+                raise ConfigError(f'{source}, line {number}: expected an object with "for", as the other lines have')
             after_s = value.pop("after_s", 0.0)
             key = value.pop("for")
-            recorded = _read_line(json.dumps(value), f"{where}, line {number}")
+            recorded = _read_line(json.dumps(value), f"{source}, line {number}")
             scripts.setdefault(key, []).append((recorded, float(after_s)))
-        return cls(scripts, name=f"scripted:{where}")
+        return cls(scripts, name=f"scripted:{source}")
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
@@ -148,9 +148,9 @@ class ConversationScript:
         Raises:
             ModelError: If the script has no more replies, or the next item is an error.
         """
-        said = [message.text for message in messages if message.role == "user"]
-        asked = (text for text in said if any(key in text for key in self._scripts))  # images may precede it
-        question = next(asked, next(iter(said), ""))
+        questions = [message.text for message in messages if message.role == "user"]
+        asked = (text for text in questions if any(key in text for key in self._scripts))  # images may precede it
+        question = next(asked, next(iter(questions), ""))
         replies = next((replies for key, replies in self._scripts.items() if key in question), ())
         number = sum(message.role == "assistant" for message in messages) + self._num_raised.get(question, 0)
         if number >= len(replies):
@@ -229,15 +229,15 @@ def _reply_adapter() -> TypeAdapter[Reply]:
     return TypeAdapter(Reply)
 
 
-def _read_line(line: str, where: str) -> Recorded:
+def _read_line(line: str, source: str) -> Recorded:
     try:
         value: Any = read_json(line)
     except ValueError as error:
-        raise ConfigError(f"{where}: not JSON: {error}") from error
+        raise ConfigError(f"{source}: not JSON: {error}") from error
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: expected a string or an object, found {type(value).__name__}")
+        raise ConfigError(f"{source}: expected a string or an object, found {type(value).__name__}")
     try:
         if "error" in value:
             recorded = _ErrorLine.model_validate(value)
@@ -245,7 +245,7 @@ def _read_line(line: str, where: str) -> Recorded:
         return _reply_adapter().validate_python(value, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ConfigError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 PREFIX = "baseline:"

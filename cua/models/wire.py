@@ -90,12 +90,12 @@ async def _message(message: Message, encoder: ImageEncoder, in_tool_loop: bool) 
 
 
 async def _content(parts: Sequence[Part], encoder: ImageEncoder) -> str | list[Json]:
-    said = [part for part in parts if not isinstance(part, ThinkPart)]
-    if not said:
+    visible = [part for part in parts if not isinstance(part, ThinkPart)]
+    if not visible:
         return ""
-    if len(said) == 1 and isinstance(said[0], TextPart):
-        return well_formed(said[0].text)
-    return [await _part(part, encoder) for part in said]
+    if len(visible) == 1 and isinstance(visible[0], TextPart):
+        return well_formed(visible[0].text)
+    return [await _part(part, encoder) for part in visible]
 
 
 async def _part(part: TextPart | ImagePart | VideoPart, encoder: ImageEncoder) -> Json:

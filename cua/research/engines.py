@@ -27,7 +27,7 @@ _MAX_SNIPPET = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class SearchHit:
     """Search result.
 
     Attributes:
@@ -53,7 +53,7 @@ class SearchEngine(Protocol):
 
     name: str
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Return the best pages for a query, best first.
 
         Raises:
@@ -78,11 +78,11 @@ async def ask_json(
         for number in range(1, tries + 1):
             wait_s = 0.5 * 2**number * random.uniform(0.5, 1.0)
             try:
-                status, told, body = await _answer(client, url, headers, params, post)
+                status, response_headers, body = await _answer(client, url, headers, params, post)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 host = urlsplit(url).netloc
                 raise FetchError(f"the search engine at {host} cannot be reached: {type(error).__name__}") from None
-            wait_s = _wait_s(told, wait_s)
+            wait_s = _wait_s(response_headers, wait_s)
             if status not in BUSY or number == tries or wait_s > MAX_WAIT_S:
                 return _checked(status, wait_s, body)
             await asyncio.sleep(wait_s)
@@ -122,9 +122,9 @@ async def _answer(
 
 def _wait_s(headers: Mapping[str, str], otherwise_s: float) -> float:
     """Return the wait that a busy engine requests. Brave sends one for each of its limits, per second and per month."""
-    told = headers.get("retry-after", "")
-    if re.fullmatch(r"\d{1,7}", told):
-        return float(told)
+    retry_after = headers.get("retry-after", "")
+    if re.fullmatch(r"\d{1,7}", retry_after):
+        return float(retry_after)
     resets, left = (re.findall(r"\d+", headers.get(f"x-ratelimit-{name}", "")) for name in ("reset", "remaining"))
     waits = [float(reset) for reset, rest in zip(resets, left, strict=False) if rest == "0"]
     return max(waits, default=otherwise_s)
@@ -142,8 +142,8 @@ def _checked(status: int, wait_s: float, body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        what = "a page of HTML" if body[:200].lstrip()[:1] == b"<" else "something"
-        raise FetchError(f"the search engine answered {what} that is no JSON", status=status) from None
+        content = "a page of HTML" if body[:200].lstrip()[:1] == b"<" else "something"
+        raise FetchError(f"the search engine answered {content} that is no JSON", status=status) from None
 
 
 def _reason(body: bytes) -> str:
@@ -152,20 +152,20 @@ def _reason(body: bytes) -> str:
     Brave's reference shows a list, `errors`, but the service sends one `error`; both are parsed.
     """
     try:
-        found: Any = json.loads(body)
+        value: Any = json.loads(body)
     except (ValueError, RecursionError):
         return plain_line(decode(body[:4000]).strip().partition("\n")[0])
     for _ in range(4):
-        if isinstance(found, list):
-            found = next(iter(found), "")
-        elif isinstance(found, dict):
-            found = next((found[key] for key in ("detail", "error", "errors", "message", "msg") if found.get(key)), "")
-    return plain_line(found)
+        if isinstance(value, list):
+            value = next(iter(value), "")
+        elif isinstance(value, dict):
+            value = next((value[key] for key in ("detail", "error", "errors", "message", "msg") if value.get(key)), "")
+    return plain_line(value)
 
 
-def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, count: int) -> list[Hit]:
+def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, count: int) -> list[SearchHit]:
     """Parse untrusted entries as hits; entries without an address are dropped."""
-    found = []
+    hits = []
     for entry in entries if isinstance(entries, list) else []:
         if (
             isinstance(entry, dict)
@@ -176,8 +176,8 @@ def _hits(entries: object, *, url: str, title: str, snippet: str, date: str, cou
                 name: plain_line(entry.get(key))
                 for name, key in (("title", title), ("snippet", snippet), ("date", date))
             }
-            found.append(Hit(url=entry[url], **texts))
-    return found[:count]
+            hits.append(SearchHit(url=entry[url], **texts))
+    return hits[:count]
 
 
 def plain_line(value: object) -> str:
@@ -195,7 +195,7 @@ class SearxngEngine:
         self.name = "searxng"
         self._url = url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`."""
         asked = {"q": query, "format": "json"}
         try:
@@ -210,8 +210,8 @@ class SearxngEngine:
             ) from None
         results, silent = _get(answer, "results"), _get(answer, "unresponsive_engines")
         if not results and isinstance(silent, list) and silent:
-            told = "; ".join(": ".join(map(str, one)) if isinstance(one, list) else str(one) for one in silent[:5])
-            raise FetchError(f"SearXNG found nothing, and engines that it asked did not answer ({plain_line(told)})")
+            names = "; ".join(": ".join(map(str, name)) if isinstance(name, list) else str(name) for name in silent[:5])
+            raise FetchError(f"SearXNG found nothing, and engines that it asked did not answer ({plain_line(names)})")
         return _hits(results, url="url", title="title", snippet="content", date="publishedDate", count=count)
 
 
@@ -222,7 +222,7 @@ class BraveEngine:
         self.name = "brave"
         self._key, self._url = key, url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,
@@ -241,7 +241,7 @@ class TavilyEngine:
         self.name = "tavily"
         self._key, self._url = key, url.rstrip("/")
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Search, as in `SearchEngine.search`; at most 20 results."""
         answer = await _ask_with_key(
             self.name,
@@ -259,21 +259,21 @@ def _get(value: object, key: str) -> object:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def make_remote_engine(name: str, where: str, environ: Mapping[str, str]) -> SearchEngine:
+def make_remote_engine(name: str, location: str, environ: Mapping[str, str]) -> SearchEngine:
     """Make a web search engine by name.
 
     Raises:
         ConfigError: If the engine is unknown, or its address or key is missing.
     """
-    if where and urlsplit(where).scheme not in ("http", "https"):
+    if location and urlsplit(location).scheme not in ("http", "https"):
         raise ConfigError(
-            f"the address of the search engine is {where!r}; expected one that begins with http:// or https://"
+            f"the address of the search engine is {location!r}; expected one that begins with http:// or https://"
         )
     if name == "searxng":
-        if not where:
+        if not location:
             raise ConfigError("search is 'searxng'; expected its address too, such as searxng:http://127.0.0.1:8888")
-        return SearxngEngine(where)
+        return SearxngEngine(location)
     key = environ.get(KEYS[name], "").strip()
     if not key:
         raise ConfigError(f"search is {name!r}, which needs a key: put it into the environment variable {KEYS[name]}")
-    return BraveEngine(key, where or BRAVE_URL) if name == "brave" else TavilyEngine(key, where or TAVILY_URL)
+    return BraveEngine(key, location or BRAVE_URL) if name == "brave" else TavilyEngine(key, location or TAVILY_URL)

@@ -15,7 +15,7 @@ from cua.errors import ConfigError
 from cua.research.engines import SearchEngine, make_remote_engine
 from cua.research.local import FOLDER_URL, FolderCorpus, LocalIndex, WorldCorpus, find_files, index_path, indexed_world
 from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
-from cua.research.pages import Document, read_document
+from cua.research.pages import WebDocument, read_document
 from envs.errors import require
 
 MAX_REDIRECTS = 5
@@ -113,9 +113,9 @@ class Fetcher:
         self.limits = limits
         self._rules, self._corpora = rules, corpora
         self._is_offline, self._obeys_robots, self._look_up = is_offline, obeys_robots, look_up
-        self._got: dict[Any, _Shared] = {}
-        self._documents: dict[Any, _Shared] = {}
-        self._robots: dict[Any, _Shared] = {}
+        self._fetched: dict[Any, _SharedTask] = {}
+        self._documents: dict[Any, _SharedTask] = {}
+        self._robots: dict[Any, _SharedTask] = {}
         self._hosts: dict[str, asyncio.Semaphore] = {}
         self._slots = asyncio.Semaphore(limits.at_once)
         self.browser_slot = asyncio.Semaphore(1)
@@ -130,23 +130,23 @@ class Fetcher:
         """
         url = url.strip().partition("#")[0]
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
-        got: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
-        return got
+        page: Fetched = await _run_once(self._fetched, (url, max_bytes), lambda: self._fetch(url, max_bytes))
+        return page
 
-    async def read(self, got: Fetched) -> Document:
+    async def read(self, page: Fetched) -> WebDocument:
         """Return fetched content as text; parsed once.
 
         Raises:
             FetchError: If it is not text.
         """
 
-        async def reading() -> Document:
+        async def reading() -> WebDocument:
             try:
-                return await asyncio.to_thread(read_document, got.body, got.media_type, got.url)
+                return await asyncio.to_thread(read_document, page.body, page.media_type, page.url)
             except ValueError as error:
-                raise FetchError(f"{got.url} cannot be shown: {error}") from None
+                raise FetchError(f"{page.url} cannot be shown: {error}") from None
 
-        document: Document = await _once(self._documents, f"{got.sha256} {got.url}", reading)
+        document: WebDocument = await _run_once(self._documents, f"{page.sha256} {page.url}", reading)
         return document
 
     async def _fetch(self, url: str, max_bytes: int) -> Fetched:
@@ -167,8 +167,8 @@ class Fetcher:
     def _checked(self, url: str, response: Response) -> Fetched:
         if response.status != 200:
             wait_s = _retry_after_s(response, 0) if response.status in _BUSY else 0.0
-            told = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
-            raise FetchError(f"{url} answered {response.status}{told}", status=response.status)
+            retry_note = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
+            raise FetchError(f"{url} answered {response.status}{retry_note}", status=response.status)
         self.num_bytes += len(response.body)
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return Fetched(url=url, media_type=media_type, body=response.body)
@@ -176,19 +176,19 @@ class Fetcher:
     async def _ask(self, url: str, max_bytes: int) -> Response:
         for corpus in self._corpora:
             if url.startswith(corpus.base_url):
-                found = await asyncio.to_thread(corpus.read, url)
-                if found is not None and len(found.body) > max_bytes:
-                    raise FetchError(f"{url} has {len(found.body)} bytes, more than the {max_bytes} that are read")
-                return found or Response(status=404, headers={}, body=b"")
+                response = await asyncio.to_thread(corpus.read, url)
+                if response is not None and len(response.body) > max_bytes:
+                    raise FetchError(f"{url} has {len(response.body)} bytes, more than the {max_bytes} that are read")
+                return response or Response(status=404, headers={}, body=b"")
         host, _ = self._rules.check_url(url)
         if self._is_offline and not self._rules.allow_hosts:
             raise FetchError(f"{url[:200]} is not part of what is searched here, and nothing else can be reached")
         if self._obeys_robots and not await self._may_fetch(url):
             raise FetchError(f"robots.txt of {host} does not allow programs to fetch {url[:200]}; find it elsewhere")
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.limits.per_host)):
-            return await self._patiently(url, max_bytes)
+            return await self._get_with_retries(url, max_bytes)
 
-    async def _patiently(self, url: str, max_bytes: int) -> Response:
+    async def _get_with_retries(self, url: str, max_bytes: int) -> Response:
         """Return the response; a busy server is asked again after the wait that it requests."""
         for number in range(_TRIES):
             response = await self._get(url, max_bytes)
@@ -206,7 +206,7 @@ class Fetcher:
     async def _may_fetch(self, url: str) -> bool:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        robots = await _once(self._robots, origin, lambda: self._read_robots(origin))
+        robots = await _run_once(self._robots, origin, lambda: self._read_robots(origin))
         return bool(robots.can_fetch(url, USER_AGENT))
 
     async def _read_robots(self, origin: str) -> Any:
@@ -224,12 +224,12 @@ class Fetcher:
 
 
 def _retry_after_s(response: Response, number: int) -> float:
-    told = response.headers.get("retry-after", "")
-    return float(told) if re.fullmatch(r"\d{1,6}", told) else 0.5 * 2**number
+    retry_after = response.headers.get("retry-after", "")
+    return float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else 0.5 * 2**number
 
 
 @dataclass(slots=True)
-class _Shared:
+class _SharedTask:
     """Task with several waiters."""
 
     task: asyncio.Task[Any]
@@ -240,14 +240,14 @@ class _Shared:
         return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
 
 
-async def _once(kept: dict[Any, _Shared], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+async def _run_once(kept: dict[Any, _SharedTask], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Return the value of a key: made for the first caller and awaited by the others; failures are retried later.
 
     It is cancelled when it has no waiters left.
     """
     shared = kept.get(key)
     if shared is None or shared.has_failed:
-        shared = kept[key] = _Shared(asyncio.ensure_future(make()))
+        shared = kept[key] = _SharedTask(asyncio.ensure_future(make()))
     shared.num_waiting += 1
     try:
         return await asyncio.shield(shared.task)
@@ -287,29 +287,29 @@ def make_web(
     """
     for module in ("trafilatura", "markdownify", "protego"):
         require(module, "search")
-    name, _, where = search.partition(":")
+    name, _, location = search.partition(":")
     rules = AddressRules.parse(allow_hosts)
-    if name == "local" and where:
-        return _make_local(where, rules)
+    if name == "local" and location:
+        return _make_local(location, rules)
     if name not in ("searxng", "brave", "tavily"):
         raise ConfigError(
             f"search is {search!r}; expected searxng:URL, brave, tavily, local:FOLDER, or local:world for a corpus "
             "that is made here"
         )
-    engine = make_remote_engine(name, where, os.environ if environ is None else environ)
+    engine = make_remote_engine(name, location, os.environ if environ is None else environ)
     return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots))
 
 
-def _make_local(where: str, rules: AddressRules) -> Web:
-    if where.partition(":")[0] == "world":
-        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", where)
+def _make_local(location: str, rules: AddressRules) -> Web:
+    if location.partition(":")[0] == "world":
+        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", location)
         if parsed is None:
             raise ConfigError(
-                f"search is 'local:{where}'; expected local:world, or local:world:SEED, a whole number, or "
+                f"search is 'local:{location}'; expected local:world, or local:world:SEED, a whole number, or "
                 "local:world:SEED:SIZE, tiny, small or full"
             )
         return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small")
-    root = Path(where).expanduser()
+    root = Path(location).expanduser()
     find_files(root)
     try:
         index = LocalIndex(index_path(root))

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from cua.errors import ConfigError
-from cua.research.engines import Hit, plain_line
+from cua.research.engines import SearchHit, plain_line
 from cua.research.network import Response
 from cua.research.pages import decode, plain_text, read_document
 
@@ -159,30 +159,32 @@ class LocalIndex:
             self._db.execute("DELETE FROM pages WHERE rowid = ?", (known[url][1],))
             self._db.execute("DELETE FROM files WHERE url = ?", (url,))
 
-    async def search(self, query: str, count: int) -> list[Hit]:
+    async def search(self, query: str, count: int) -> list[SearchHit]:
         """Return the pages with all words; if they are few, also pages with some of them."""
         return await asyncio.to_thread(self._search, query, count)
 
-    def _search(self, query: str, count: int) -> list[Hit]:
+    def _search(self, query: str, count: int) -> list[SearchHit]:
         words = [f'"{word}"' for word in _WORD.findall(query)[:32]]
         if not words:
             return []
-        found: dict[str, Hit] = {}
+        hits: dict[str, SearchHit] = {}
         for joint in (" ", " OR "):
             for hit in self._match(joint.join(words), count):
-                found.setdefault(hit.url, hit)
-            if len(found) >= count:
+                hits.setdefault(hit.url, hit)
+            if len(hits) >= count:
                 break
-        return list(found.values())[:count]
+        return list(hits.values())[:count]
 
-    def _match(self, expression: str, count: int) -> list[Hit]:
+    def _match(self, expression: str, count: int) -> list[SearchHit]:
         with self._lock:
             rows = self._db.execute(
                 "SELECT url, title, snippet(pages, 1, '', '', ' ... ', 24), date FROM pages WHERE pages MATCH ? "
                 "ORDER BY bm25(pages, 3.0, 1.0), url LIMIT ?",
                 (expression, count),
             ).fetchall()
-        return [Hit(url=url, title=title, snippet=plain_line(words), date=date) for url, title, words, date in rows]
+        return [
+            SearchHit(url=url, title=title, snippet=plain_line(words), date=date) for url, title, words, date in rows
+        ]
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -194,7 +196,7 @@ def find_files(root: Path) -> Sequence[Path]:
     """Return the files of a folder that can be read as pages, without links and hidden files."""
     if not root.is_dir():
         raise ConfigError(f"there is no folder {str(root)!r} to search in")
-    found = []
+    files = []
     for path in sorted(root.rglob("*")):
         inner = path.relative_to(root).parts
         if (
@@ -202,10 +204,10 @@ def find_files(root: Path) -> Sequence[Path]:
             and not any(part.startswith(".") for part in inner)
             and _is_own_file(path, root)
         ):
-            found.append(path)
-        if len(found) > MAX_FILES:
+            files.append(path)
+        if len(files) > MAX_FILES:
             raise ConfigError(f"{root} holds more than {MAX_FILES} files to search in; name a folder below it")
-    return found
+    return files
 
 
 def _is_own_file(path: Path, root: Path) -> bool:

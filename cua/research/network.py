@@ -128,10 +128,10 @@ def is_public(address: str) -> bool:
 async def resolve(host: str, port: int) -> tuple[str, ...]:
     """Return the addresses of a host name."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise FetchError(f"there is no host {host!r} ({error})") from None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in addresses))
 
 
 def make_backend(rules: AddressRules, look_up: Any = resolve) -> "httpcore.AsyncNetworkBackend":
@@ -197,11 +197,11 @@ async def request(
         async with (
             asyncio.timeout(timeout_s),
             pool,
-            pool.stream("GET", ascii_url(url), headers=list(sent.items())) as got,
+            pool.stream("GET", ascii_url(url), headers=list(sent.items())) as response,
         ):
-            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in got.headers}
-            body = await _read(got, found.get("content-encoding", ""), max_bytes)
-            return Response(status=got.status, headers=found, body=body)
+            received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            body = await _read(response, received.get("content-encoding", ""), max_bytes)
+            return Response(status=response.status, headers=received, body=body)
     except TimeoutError:
         raise FetchError(f"{url[:200]} did not answer whole within {timeout_s:g} s") from None
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:

@@ -40,7 +40,7 @@ _TITLE = re.compile(r"<title[^<>]*>((?:(?!<title\b).)*?)</title>", re.I | re.S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class WebDocument:
     """Page as text.
 
     Attributes:
@@ -58,7 +58,7 @@ class Document:
     needs_browser: bool = False
 
 
-def read_document(body: bytes, media_type: str, url: str) -> Document:
+def read_document(body: bytes, media_type: str, url: str) -> WebDocument:
     """Convert fetched content to text; slow, so call it outside the event loop.
 
     Raises:
@@ -67,12 +67,12 @@ def read_document(body: bytes, media_type: str, url: str) -> Document:
     if body[:5] == b"%PDF-":
         return _read_pdf(body, url)
     if b"\0" in body[:2048]:
-        what = media_type if media_type and not media_type.startswith("text/") else "binary data"
-        raise ValueError(f"it is no text but {what}; get it with `download`")
+        description = media_type if media_type and not media_type.startswith("text/") else "binary data"
+        raise ValueError(f"it is no text but {description}; get it with `download`")
     if media_type in HTML_TYPES or (not media_type and body[:200].lstrip()[:1] == b"<"):
         return read_html(decode(body), url)
     text = decode(body)
-    return Document(title=_last_part(url), text=text)
+    return WebDocument(title=_last_part(url), text=text)
 
 
 def decode(body: bytes) -> str:
@@ -87,13 +87,13 @@ def decode(body: bytes) -> str:
             return body.decode("latin-1")
 
 
-def read_html(text: str, url: str) -> Document:
+def read_html(text: str, url: str) -> WebDocument:
     """Convert a page to Markdown: its main content, with tables and links; text hidden from people is dropped."""
     trafilatura: Any = require("trafilatura", "search")
-    title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else _last_part(url)
+    title = html.unescape(" ".join(match[1].split())) if (match := _TITLE.search(text)) else _last_part(url)
     tree = _parse(text)
     if tree is None:
-        return Document(title=title, text="")
+        return WebDocument(title=title, text="")
     num_scripts = len(tree.findall(".//script"))
     pruned = _without_hidden(tree)
     words = len(" ".join(pruned.itertext()).split())
@@ -112,7 +112,7 @@ def read_html(text: str, url: str) -> Document:
     if not markdown or _is_poor(markdown, words, num_links, is_tabular=is_tabular):
         markdown = _whole_body(pruned)
     numbered, links = number_links(markdown, url)
-    return Document(title=title, text=numbered, links=links, needs_browser=words < 20 and num_scripts > 0)
+    return WebDocument(title=title, text=numbered, links=links, needs_browser=words < 20 and num_scripts > 0)
 
 
 def _parse(text: str) -> Any:
@@ -175,10 +175,10 @@ def number_links(markdown: str, url: str) -> tuple[str, tuple[str, ...]]:
     return _LINK.sub(number, _IMAGE.sub(r"\1", markdown)), tuple(links)
 
 
-def _read_pdf(body: bytes, url: str) -> Document:
+def _read_pdf(body: bytes, url: str) -> WebDocument:
     with _PDFIUM:
         title, texts = _pdf_texts(body)
-    return Document(title=title or _last_part(url), text="\n\n".join(texts), pages=texts)
+    return WebDocument(title=title or _last_part(url), text="\n\n".join(texts), pages=texts)
 
 
 def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
@@ -200,7 +200,7 @@ def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
 
 def plain_text(text: str) -> tuple[str, str]:
     """Return title and words of a page for an index: fast and approximate."""
-    title = html.unescape(" ".join(found[1].split())) if (found := _TITLE.search(text)) else ""
+    title = html.unescape(" ".join(match[1].split())) if (match := _TITLE.search(text)) else ""
     words = html.unescape(_TAGS.sub(" ", _BLOCKS.sub("\n", text)))
     return title, re.sub(r"[ \t]+", " ", words)
 

@@ -20,7 +20,7 @@ class StoppedError(Exception):
     """Raised when a stop of the run was requested."""
 
 
-class Clock:
+class WorkClock:
     """Clock of working time with a limit; the limits of all parents apply too.
 
     It is stopped while a person is awaited, either here or by every running child.
@@ -31,7 +31,7 @@ class Clock:
         name: Name in messages, such as `the whole run`.
     """
 
-    def __init__(self, *, max_time_s: float | None = None, parent: "Clock | None" = None, name: str = "") -> None:
+    def __init__(self, *, max_time_s: float | None = None, parent: "WorkClock | None" = None, name: str = "") -> None:
         self._max_time_s = max_time_s
         self._parent = parent
         self._name = name
@@ -132,9 +132,9 @@ class Control:
         self._go = asyncio.Event()
         self._go.set()
         self.stop_reason = ""
-        self._said: list[str] = []
+        self._redirects: list[str] = []
         self._by_person: tuple[Action, ...] | None = None
-        self.clock: Clock = Clock(max_time_s=max_time_s, parent=parent.clock if parent else None)
+        self.clock: WorkClock = WorkClock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None, is_same_agent: bool = False) -> "Control":
         """Return the control of a part of this run: pause, stop and time limit of the parent apply to it too.
@@ -145,7 +145,7 @@ class Control:
         """
         child = Control(max_time_s=max_time_s, parent=self)
         if is_same_agent:
-            child._said = self._said
+            child._redirects = self._redirects
         self._children.add(child)
         if self.is_paused:
             child.pause()
@@ -189,7 +189,7 @@ class Control:
 
     def redirect(self, instruction: str) -> None:
         """Give the agent a text at its next step: a new instruction on a screen, else an additional message."""
-        self._said.append(instruction)
+        self._redirects.append(instruction)
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
         """Report that a person has used the screen of a paused run: the agent observes it again before it decides."""
@@ -203,7 +203,7 @@ class Control:
     @property
     def is_redirected(self) -> bool:
         """True if there are redirects that the agent has not taken."""
-        return bool(self._said)
+        return bool(self._redirects)
 
     @property
     def is_paused(self) -> bool:
@@ -217,9 +217,9 @@ class Control:
 
     def take_redirects(self) -> tuple[str, ...]:
         """Return the texts of new redirects in order, and clear them."""
-        said = tuple(self._said)
-        del self._said[: len(said)]
-        return said
+        redirects = tuple(self._redirects)
+        del self._redirects[: len(redirects)]
+        return redirects
 
     def take_hand_back(self) -> tuple[Action, ...] | None:
         """Return a person's actions and clear them; None if no person used the screen."""
@@ -229,7 +229,7 @@ class Control:
     async def checkpoint(self) -> None:
         """Wait while the run is paused."""
         if self.is_paused and not self.is_stopped:
-            await self.away(self._until_go())
+            await self.await_person(self._until_go())
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
 
@@ -252,7 +252,7 @@ class Control:
             if task.done() and not task.cancelled():
                 task.exception()  # retrieve an error that was raised meanwhile, so that asyncio does not report it
 
-    async def away(self, work: Awaitable[T]) -> T:
+    async def await_person(self, work: Awaitable[T]) -> T:
         """Await a person; this time does not count toward the time limit."""
         with self.clock.waiting():
             return await work

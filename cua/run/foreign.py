@@ -37,10 +37,10 @@ async def reset_env(env: Env, task: Task) -> Observation:
         EnvError: If the environment raises it, or does not return an observation.
         TaskError: If the task's `setup`, or the environment's own code, raises anything else.
     """
-    found: object = await run_task_code(lambda: env.reset(task))
-    if not isinstance(found, Observation):
-        raise EnvError(f"reset() returned a {type(found).__name__}, expected an Observation", retryable=False)
-    return found
+    result: object = await run_task_code(lambda: env.reset(task))
+    if not isinstance(result, Observation):
+        raise EnvError(f"reset() returned a {type(result).__name__}, expected an Observation", retryable=False)
+    return result
 
 
 async def step_env(env: Env, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
@@ -53,19 +53,19 @@ async def step_env(env: Env, actions: Sequence[Action], check: ActionCheck | Non
     """
     try:
         with contained():
-            found: object = await env.step(actions, check)
+            result: object = await env.step(actions, check)
     except (*_OURS, StoppedError, CapReachedError):
         raise
     except Exception as error:
         raise EnvError(f"the environment's own code raised {describe_defect(error)}", retryable=False) from error
-    if not isinstance(found, StepResult):
-        raise EnvError(f"step() returned a {type(found).__name__}, expected a StepResult", retryable=False)
-    return found
+    if not isinstance(result, StepResult):
+        raise EnvError(f"step() returned a {type(result).__name__}, expected a StepResult", retryable=False)
+    return result
 
 
 async def read_env_texts(env: ReadableScreen, timeout_s: float) -> ScreenTexts:
     """Read the texts of a screen; on failure or timeout there are none, and `is_cut` is set."""
-    found: object = None
+    result: object = None
     with contextlib.suppress(*_OURS):
-        found = await run_task_code(lambda: asyncio.wait_for(env.read_texts(), timeout_s))
-    return found if isinstance(found, ScreenTexts) else ScreenTexts(is_cut=True)
+        result = await run_task_code(lambda: asyncio.wait_for(env.read_texts(), timeout_s))
+    return result if isinstance(result, ScreenTexts) else ScreenTexts(is_cut=True)

@@ -118,7 +118,7 @@ class RunScope:
         self.budget.num_calls += spent.num_calls
         self.emit(RunStarted(instruction=instruction, run_dir=self.record.shown_dir))
 
-    async def to_the_end(self, work: Callable[[], Awaitable[End]]) -> End:
+    async def run_to_end(self, work: Callable[[], Awaitable[End]]) -> End:
         """Await the work of a run, and convert errors to a result."""
         try:
             return await work()

@@ -14,7 +14,7 @@ from envs.foreign import describe_defect
 from visual_tools.errors import SandboxError
 
 
-async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
+async def _evaluate(task: Task, env: "Env | AnswerEnv") -> TaskVerdict:
     """Return the task's verdict; errors other than `EnvError` become `TaskError`."""
     try:
         return await run_task_code(lambda: evaluate_task(task, env))
@@ -24,7 +24,7 @@ async def _evaluate(task: Task, env: "Env | Answered") -> TaskVerdict:
         raise TaskError(describe_defect(error)) from error
 
 
-async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) -> End:
+async def judge(task: Task, env: "Env | AnswerEnv", terminate: Terminate | None) -> End:
     """Return the result of a finished episode: ended by the agent, or, without a `terminate`, by the environment."""
     verdict = await _evaluate(task, env)
     score = verdict.score
@@ -39,11 +39,11 @@ async def judge(task: Task, env: "Env | Answered", terminate: Terminate | None) 
     if score is None:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer, claim="success")
-    told: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
+    fields: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
     if score >= 1.0:
-        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **told)
+        return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **fields)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
-    return End(status="failed", reason=reason, score=score, answer=answer, **told)
+    return End(status="failed", reason=reason, score=score, answer=answer, **fields)
 
 
 def _more(verdict: TaskVerdict) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _claim(terminate: Terminate | None) -> str:
     return f"the agent gave up: {terminate.answer or '-'}"
 
 
-async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) -> End:
+async def judge_capped(task: Task, env: "Env | AnswerEnv", cap: CapReachedError) -> End:
     """Return the result of a run that reached a limit: never a success, with the score or why it is missing."""
     try:
         verdict = await _evaluate(task, env)
@@ -70,7 +70,7 @@ async def judge_capped(task: Task, env: "Env | Answered", cap: CapReachedError) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class AnswerEnv:
     """Replacement for the environment when a `Question` is evaluated.
 
     Attributes:
@@ -87,7 +87,7 @@ async def judge_answer(task: Task | None, end: End, folder: Path | None = None) 
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)
-    world = Answered(terminate=terminate, folder=folder)
+    world = AnswerEnv(terminate=terminate, folder=folder)
     if end.cap is None:
         return await judge(task, world, terminate)
     capped = await judge_capped(task, world, CapReachedError(end.cap, end.reason))

@@ -6,7 +6,7 @@ they are kept word for word.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cua.tool_agent.profile import ContextOptions, ContextStrategy
@@ -129,9 +129,8 @@ class SwarmPreset:
     @property
     def contexts(self) -> tuple[ContextOptions, ContextOptions]:
         """Context options of the orchestrator and of a child."""
-        strategies = (self.context, self.child_context)
-        own, child = (ContextOptions(strategy=one, max_tokens=self.max_context) for one in strategies)
-        return own, child
+        orchestrator = ContextOptions(strategy=self.context, max_tokens=self.max_context)
+        return orchestrator, replace(orchestrator, strategy=self.child_context)
 
 
 PRESETS: Mapping[str, SwarmPreset] = {

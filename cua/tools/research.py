@@ -20,10 +20,10 @@ from pydantic import Field
 
 from cua.messages import TextPart, ToolResult
 from cua.model import Tool
-from cua.research.engines import Hit
+from cua.research.engines import SearchHit
 from cua.research.fetch import Fetched, Fetcher, Web
 from cua.research.network import FetchError
-from cua.research.pages import Document, read_document
+from cua.research.pages import WebDocument, read_document
 from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
 from cua.trajectory.describe import printable
 from envs.errors import EnvError, require
@@ -37,7 +37,7 @@ MAX_HTML_CHARS = 5 * 2**20
 _WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
 
 
-async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
+async def render(page: Fetched, fetcher: Fetcher) -> Fetched | None:
     """Return the page after its scripts have run; None without a browser, or if the page does not load."""
     from envs.browser.launch import launch
     from envs.browser.options import BrowserOptions
@@ -49,20 +49,20 @@ async def render(got: Fetched, fetcher: Fetcher) -> Fetched | None:
         except EnvError:
             return None
         try:
-            return await _rendered(browser, got, fetcher)
+            return await _rendered(browser, page, fetcher)
         finally:
             await browser.close()
 
 
-async def _rendered(running: Any, got: Fetched, fetcher: Fetcher) -> Fetched | None:
+async def _rendered(running: Any, fetched: Fetched, fetcher: Fetcher) -> Fetched | None:
     api: Any = require("playwright.async_api", "browser")
-    requests = _Requests(got, fetcher)
+    requests = _Requests(fetched, fetcher)
     context = await running.browser.new_context(service_workers="block", accept_downloads=False)
     try:
         await context.route("**/*", requests.answer)
         await context.route_web_socket("**/*", lambda socket: socket.close())
         page: Page = await context.new_page()
-        await page.goto(got.url, timeout=LOAD_S * 1000, wait_until="load")
+        await page.goto(fetched.url, timeout=LOAD_S * 1000, wait_until="load")
         try:
             await page.wait_for_load_state("networkidle", timeout=LOAD_S * 1000)
         except api.TimeoutError:
@@ -72,14 +72,14 @@ async def _rendered(running: Any, got: Fetched, fetcher: Fetcher) -> Fetched | N
         return None
     finally:
         await context.close()
-    return replace(got, media_type="text/html", body=content[:MAX_HTML_CHARS].encode("utf-8", "replace"))
+    return replace(fetched, media_type="text/html", body=content[:MAX_HTML_CHARS].encode("utf-8", "replace"))
 
 
 class _Requests:
     """Request filter of one page: answers GET requests that a text needs, and nothing else."""
 
-    def __init__(self, got: Fetched, fetcher: Fetcher) -> None:
-        self._got, self._fetcher = got, fetcher
+    def __init__(self, page: Fetched, fetcher: Fetcher) -> None:
+        self._page, self._fetcher = page, fetcher
         self._num = 0
 
     async def answer(self, route: "Route") -> None:
@@ -89,12 +89,12 @@ class _Requests:
             await route.abort()
             return
         try:
-            is_page = request.url.partition("#")[0] == self._got.url
-            found = self._got if is_page else await self._fetcher.fetch(request.url)
+            is_page = request.url.partition("#")[0] == self._page.url
+            page = self._page if is_page else await self._fetcher.fetch(request.url)
         except (FetchError, asyncio.CancelledError):
             await route.abort()
             return
-        await route.fulfill(status=200, body=found.body, content_type=found.media_type or "text/plain")
+        await route.fulfill(status=200, body=page.body, content_type=page.media_type or "text/plain")
 
 
 KIND = "web"
@@ -158,20 +158,20 @@ class SearchTool:
 
     def __init__(self, web: Web) -> None:
         self._engine = web.engine
-        where = "the pages that are kept here" if web.engine.name == "local" else "the web"
-        self.description = read_description("search", where=where)
+        scope = "the pages that are kept here" if web.engine.name == "local" else "the web"
+        self.description = read_description("search", where=scope)
         self.parameters: Mapping[str, Any] = schema_of(SearchArguments)
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run all queries concurrently."""
         asked = read_arguments(SearchArguments, arguments)
-        found = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
-        text = "\n\n".join(told for told, _ in found)
-        urls = list(dict.fromkeys(hit.url for _, hits in found for hit in hits or ()))
-        is_error = all(hits is None for _, hits in found)
+        answers = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
+        text = "\n\n".join(text for text, _ in answers)
+        urls = list(dict.fromkeys(hit.url for _, hits in answers for hit in hits or ()))
+        is_error = all(hits is None for _, hits in answers)
         return ToolResult(parts=(TextPart(text=text),), is_error=is_error, data={"kind": KIND, "urls": urls})
 
-    async def _search(self, query: str, count: int) -> tuple[str, Sequence[Hit] | None]:
+    async def _search(self, query: str, count: int) -> tuple[str, Sequence[SearchHit] | None]:
         """Return the text for the model and the hits of a query; None for the hits if it failed."""
         if not query.strip():
             return "Query: (empty)\nError: a query is a few words.", None
@@ -183,7 +183,7 @@ class SearchTool:
         return "\n".join([f"Query: {query}", *lines] if lines else [f"Query: {query}", "Nothing was found."]), hits
 
 
-def _hit_lines(number: int, hit: Hit) -> str:
+def _hit_lines(number: int, hit: SearchHit) -> str:
     about = " | ".join(_line(text) for text in (hit.site, hit.date, hit.snippet) if text)
     return f"{number}. {_line(hit.title) or '(no title)'}\n   {_line(hit.url)}\n   {about}"
 
@@ -207,36 +207,36 @@ class BrowseTool:
         """Read one page."""
         asked = read_arguments(BrowseArguments, arguments)
         try:
-            got, document = await self._open(asked.url)
+            page, document = await self._open(asked.url)
             if asked.click:
-                got, document = await self._open(_link(document, asked.click, got.url))
+                page, document = await self._open(_link(document, asked.click, page.url))
             shown = _shown(document, asked)
         except FetchError as error:
             return failed(str(error))
-        stored = await asyncio.to_thread(_store, self._folder, got) if self._folder else ""
-        text = _fenced(got, document, shown, stored)
-        data = {"kind": KIND, "url": got.url, "sha256": got.sha256, "stored": stored, "links": list(document.links)}
+        stored = await asyncio.to_thread(_store, self._folder, page) if self._folder else ""
+        text = _fenced(page, document, shown, stored)
+        data = {"kind": KIND, "url": page.url, "sha256": page.sha256, "stored": stored, "links": list(document.links)}
         return ToolResult(parts=(TextPart(text=text),), data=data)
 
-    async def _open(self, url: str) -> tuple[Fetched, Document]:
+    async def _open(self, url: str) -> tuple[Fetched, WebDocument]:
         """Return a page as text, rendered by a browser if its scripts must run and a browser is available."""
-        got = await self._fetcher.fetch(url)
-        document = await self._fetcher.read(got)
+        page = await self._fetcher.fetch(url)
+        document = await self._fetcher.read(page)
         if not document.needs_browser:
-            return got, document
-        rendered = await render(got, self._fetcher)
+            return page, document
+        rendered = await render(page, self._fetcher)
         if rendered is None:
-            return got, document
+            return page, document
         return rendered, await asyncio.to_thread(read_document, rendered.body, rendered.media_type, rendered.url)
 
 
-def _link(document: Document, number: int, url: str) -> str:
+def _link(document: WebDocument, number: int, url: str) -> str:
     if number > len(document.links):
         raise FetchError(f"{url} has {len(document.links)} links; there is no number {number}")
     return document.links[number - 1]
 
 
-def _shown(document: Document, asked: BrowseArguments) -> str:
+def _shown(document: WebDocument, asked: BrowseArguments) -> str:
     """Return the requested part of the text."""
     text = document.text
     if asked.page:
@@ -246,7 +246,7 @@ def _shown(document: Document, asked: BrowseArguments) -> str:
             raise FetchError(f"the PDF has {len(document.pages)} pages; there is no page {asked.page}")
         text = document.pages[asked.page - 1]
     if asked.find:
-        return _found(text, asked.find)
+        return _find_text(text, asked.find)
     if asked.scroll and asked.scroll >= len(text):
         raise FetchError(f"the text has {len(text)} characters; nothing stands at {asked.scroll}")
     part, end = text[asked.scroll : asked.scroll + SHOWN_CHARS], asked.scroll + SHOWN_CHARS
@@ -254,7 +254,7 @@ def _shown(document: Document, asked: BrowseArguments) -> str:
     return (part if part.strip() else "(no text)") + more
 
 
-def _found(text: str, wanted: str) -> str:
+def _find_text(text: str, wanted: str) -> str:
     """Return the matches in a text, each with its context; differences in whitespace are ignored."""
     pattern = re.compile(r"\s+".join(map(re.escape, wanted.split())) or re.escape(wanted), re.I)
     places: list[tuple[int, int]] = []
@@ -272,20 +272,21 @@ def _found(text: str, wanted: str) -> str:
     return f"{count} places with {wanted!r}:\n" + "\n".join(shown)
 
 
-def _fenced(got: Fetched, document: Document, shown: str, stored: str) -> str:
+def _fenced(page: Fetched, document: WebDocument, shown: str, stored: str) -> str:
     """Wrap the text in marks that it cannot forge: they contain its own hash."""
-    mark = got.sha256[:8]
+    mark = page.sha256[:8]
     clean = "\n".join(printable(line) for line in shown.split("\n"))
     pages = f", {len(document.pages)} pages" if document.pages else ""
     kept = f"\nKept as: {stored}" if stored else ""
     length = f"Length: {len(document.text)} characters{pages}{kept}"
-    return f"Title: {_line(document.title)}\nAddress: {_line(got.url)}\n{length}\n<<page {mark}\n{clean}\npage {mark}>>"
+    head = f"Title: {_line(document.title)}\nAddress: {_line(page.url)}\n{length}"
+    return f"{head}\n<<page {mark}\n{clean}\npage {mark}>>"
 
 
-def _store(folder: Path, got: Fetched) -> str:
+def _store(folder: Path, page: Fetched) -> str:
     """Store a copy, named by its hash; return its name relative to the folder."""
-    name = f"{PAGES}/{got.sha256[:16]}{_SUFFIXES.get(got.media_type, '.bin')}"
-    _write(folder, name, got.body)
+    name = f"{PAGES}/{page.sha256[:16]}{_SUFFIXES.get(page.media_type, '.bin')}"
+    _write(folder, name, page.body)
     return name
 
 
@@ -319,31 +320,31 @@ class DownloadTool:
         """Download all files concurrently."""
         asked = read_arguments(DownloadArguments, arguments)
         wanted = asked.expect.lower().lstrip(".")
-        done = await asyncio.gather(*(self._one(url, wanted) for url in asked.urls))
+        done = await asyncio.gather(*(self._download(url, wanted) for url in asked.urls))
         files = [entry for _, entry in done if entry]
         text = "\n".join(line for line, _ in done)
         return ToolResult(parts=(TextPart(text=text),), is_error=not files, data={"kind": KIND, "files": files})
 
-    async def _one(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
+    async def _download(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
         try:
-            got = await self._fetcher.fetch(url, is_file=True)
-            found = type_of(got.body)
-            check_type(got, found, wanted)
-            name = await asyncio.to_thread(self._keep, got)
+            file = await self._fetcher.fetch(url, is_file=True)
+            media = type_of(file.body)
+            check_type(file, media, wanted)
+            name = await asyncio.to_thread(self._keep, file)
         except FetchError as error:
             return f"{_line(url)}: Error: {error}", None
-        entry = {"url": got.url, "file": name, "size_bytes": len(got.body), "sha256": got.sha256, "type": found}
-        return f"{_line(url)}: {name}, {len(got.body)} bytes, {found}, sha256 {got.sha256}", entry
+        entry = {"url": file.url, "file": name, "size_bytes": len(file.body), "sha256": file.sha256, "type": media}
+        return f"{_line(url)}: {name}, {len(file.body)} bytes, {media}, sha256 {file.sha256}", entry
 
-    def _keep(self, got: Fetched) -> str:
+    def _keep(self, file: Fetched) -> str:
         """Write the file under its own name, or with its hash in the name if that is taken."""
-        last = unquote(urlsplit(got.url).path).rstrip("/").rpartition("/")[2]
+        last = unquote(urlsplit(file.url).path).rstrip("/").rpartition("/")[2]
         safe = re.sub(r"[^\w.-]+", "_", last).strip("._")[-100:] or "file"
         try:
-            _write(self._folder, f"{DOWNLOADS}/{safe}", got.body)
+            _write(self._folder, f"{DOWNLOADS}/{safe}", file.body)
         except FetchError:
-            safe = f"{hashlib.sha256(got.body).hexdigest()[:8]}-{safe}"
-            _write(self._folder, f"{DOWNLOADS}/{safe}", got.body)
+            safe = f"{hashlib.sha256(file.body).hexdigest()[:8]}-{safe}"
+            _write(self._folder, f"{DOWNLOADS}/{safe}", file.body)
         return f"{DOWNLOADS}/{safe}"
 
 
@@ -358,25 +359,25 @@ def type_of(body: bytes) -> str:
     return "html" if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin else "text"
 
 
-def check_type(got: Fetched, found: str, wanted: str) -> None:
+def check_type(file: Fetched, actual: str, wanted: str) -> None:
     """Check that a file has the wanted type, or the type of its name.
 
     Raises:
         FetchError: If it has another type, such as the error page of a server.
     """
-    suffix = Path(urlsplit(got.url).path).suffix.lower().lstrip(".")
+    suffix = Path(urlsplit(file.url).path).suffix.lower().lstrip(".")
     expected = wanted or (
         suffix if suffix in {"pdf", "png", "jpg", "jpeg", "gif", "zip", "docx", "xlsx", "pptx"} else ""
     )
     if not expected:
         return
-    is_same = expected == found or expected in _CONTAINERS.get(found, ()) or (found == "text" and expected in _TEXTS)
-    is_page = found == "html" and expected in ("html", "htm", "xhtml")
-    if not got.body:
+    is_same = expected == actual or expected in _CONTAINERS.get(actual, ()) or (actual == "text" and expected in _TEXTS)
+    is_page = actual == "html" and expected in ("html", "htm", "xhtml")
+    if not file.body:
         raise FetchError("the file is empty")
     if not is_same and not is_page:
-        what = "a page of HTML (perhaps an error page)" if found == "html" else found
-        raise FetchError(f"it is {what} and not {expected}, as was expected; nothing was kept")
+        description = "a page of HTML (perhaps an error page)" if actual == "html" else actual
+        raise FetchError(f"it is {description} and not {expected}, as was expected; nothing was kept")
 
 
 def make_research_tools(web: Web, folder: Path | None) -> tuple[Tool, ...]:

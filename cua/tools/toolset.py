@@ -68,7 +68,7 @@ class Toolset:
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}", is_unusable=True)
-        wrong = why_wrong(arguments, getattr(tool, "checked_parameters", tool.parameters))
+        wrong = describe_schema_error(arguments, getattr(tool, "checked_parameters", tool.parameters))
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:
@@ -92,7 +92,7 @@ def _read_json(text: str) -> dict[str, Any] | str:
     return value
 
 
-def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def describe_schema_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return the reason why arguments do not fit a schema; "" if they do."""
     import jsonschema
 
@@ -101,8 +101,8 @@ def why_wrong(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if error is None:
         return ""
     known = ", ".join(schema.get("properties", {}))
-    where = "" if error.json_path == "$" else f" at {error.json_path}"
-    return f"{error.message[:300]}{where}. It takes: {known}."
+    location = "" if error.json_path == "$" else f" at {error.json_path}"
+    return f"{error.message[:300]}{location}. It takes: {known}."
 
 
 class Arguments(BaseModel):
@@ -131,9 +131,9 @@ def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def read_arguments(arguments: type[A], given: Mapping[str, Any]) -> A:
+def read_arguments(arguments: type[A], values: Mapping[str, Any]) -> A:
     """Convert arguments to a typed value; the dispatcher has already checked them against the schema."""
-    return arguments.model_validate(dict(given))
+    return arguments.model_validate(dict(values))
 
 
 @cache

@@ -26,7 +26,7 @@ _LINK = re.compile(rb'"prev":"([0-9a-f]{32}|)"\}$')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class HashChain:
     """Result of checking the chain of a record.
 
     Attributes:
@@ -60,18 +60,18 @@ def link(line: bytes, previous: str) -> bytes:
     return line.removesuffix(b"}\n") + b',"prev":"' + previous.encode() + b'"}\n'
 
 
-def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> Chain:
+def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> HashChain:
     """Check the chain of a record."""
     fingerprint = hash_line(lines[-1]) if lines else ""
     links = [match[1].decode() if (match := _LINK.search(line)) else None for line in lines]
-    if not is_expected and not any(found is not None for found in links):
-        return Chain(status="none", fingerprint=fingerprint)
+    if not is_expected and not any(link is not None for link in links):
+        return HashChain(status="none", fingerprint=fingerprint)
     previous = ""
-    for number, (line, found) in enumerate(zip(lines, links, strict=True), start=1):
-        if found != previous:
-            return Chain(status="broken", broken_at=number)
+    for number, (line, link) in enumerate(zip(lines, links, strict=True), start=1):
+        if link != previous:
+            return HashChain(status="broken", broken_at=number)
         previous = hash_line(line)
-    return Chain(status="whole", fingerprint=fingerprint)
+    return HashChain(status="whole", fingerprint=fingerprint)
 
 
 FILES = "files"

@@ -119,8 +119,8 @@ def encode(value: object, redact: Redact = str) -> Any:
 
 
 def _holds_secrets(reply: Reply, redact: Redact) -> bool:
-    said = reply.reasoning + reply.content + "".join(call.arguments for call in reply.tool_calls)
-    return redact(said) != said
+    text = reply.reasoning + reply.content + "".join(call.arguments for call in reply.tool_calls)
+    return redact(text) != text
 
 
 def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
@@ -192,5 +192,5 @@ def from_line(line: bytes) -> Event:
         return _adapter().validate_python(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{field}: {first['msg']}" if field else first["msg"]) from error

@@ -39,22 +39,22 @@ class AppendOnlyLines:
         """
         if self._fd is None:
             raise TrajectoryError(f"the record {self._path} is closed; nothing more can be written to it")
-        found = os.fstat(self._fd)
-        if found.st_nlink == 0:
+        status = os.fstat(self._fd)
+        if status.st_nlink == 0:
             raise TrajectoryError(
                 f"the record {self._path} was deleted while the run was going on. "
                 "Start the run again, and leave its folder in place until it ends"
             )
-        if found.st_size > self._size_bytes:  # bytes of another writer, perhaps without a line end
+        if status.st_size > self._size_bytes:  # bytes of another writer, perhaps without a line end
             line = b"\n" + line
         try:
             _write_all(self._fd, line)
             if is_durable:
                 os.fsync(self._fd)
         except OSError:
-            os.ftruncate(self._fd, found.st_size)
+            os.ftruncate(self._fd, status.st_size)
             raise
-        self._size_bytes = found.st_size + len(line)
+        self._size_bytes = status.st_size + len(line)
 
     def sync(self) -> None:
         """Wait until all lines are on disk."""

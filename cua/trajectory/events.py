@@ -75,7 +75,7 @@ class RunHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _RecordLine:
     """Fields of every line. `agent` is the agent of the event; `parent` is its parent agent, "" for the first agent."""
 
     at: float
@@ -84,7 +84,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent(_Line):
+class RunEvent(_RecordLine):
     """First line of a record. `run_id` is the name of the run's folder when it was made."""
 
     header: RunHeader
@@ -93,7 +93,7 @@ class RunEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedEvent(_Line):
+class ObservedEvent(_RecordLine):
     """Next observation for the model. `image` is the SHA-256 of the image, its name in `images/`."""
 
     index: int
@@ -103,7 +103,7 @@ class ObservedEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepliedEvent(_Line):
+class RepliedEvent(_RecordLine):
     """Complete reply of the model; a step may have several if one of them could not be parsed."""
 
     index: int
@@ -112,7 +112,7 @@ class RepliedEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActingEvent(_Line):
+class ActingEvent(_RecordLine):
     """Actions to be executed; on disk before the first of them."""
 
     index: int
@@ -122,7 +122,7 @@ class ActingEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActedEvent(_Line):
+class ActedEvent(_RecordLine):
     """End of a step. `turn` and `actions` are set only without a preceding equal `acting` line."""
 
     index: int
@@ -162,7 +162,7 @@ class RecordedOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedEvent(_Line):
+class AskedEvent(_RecordLine):
     """Question of a tool-using run; its steps are `replied`, `calling` and `called`.
 
     Attributes:
@@ -177,7 +177,7 @@ class AskedEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallingEvent(_Line):
+class CallingEvent(_RecordLine):
     """Tool calls to be made; on disk before the first of them."""
 
     index: int
@@ -186,7 +186,7 @@ class CallingEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalledEvent(_Line):
+class CalledEvent(_RecordLine):
     """End of a step of a tool-using run."""
 
     index: int
@@ -198,7 +198,7 @@ class CalledEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note(_Line):
+class NoteEvent(_RecordLine):
     """Event that is not a step.
 
     Attributes:
@@ -217,14 +217,14 @@ class Note(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumedEvent(_Line):
+class ResumedEvent(_RecordLine):
     """Start of a new process that continues the run; the unfinished step is closed as interrupted."""
 
     event: Literal["resumed"] = "resumed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedEvent(_Line):
+class EndedEvent(_RecordLine):
     """End of the run: the last line, unless the run is resumed or its files are sealed."""
 
     result: RunResult
@@ -232,7 +232,7 @@ class EndedEvent(_Line):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SealedEvent(_Line):
+class SealedEvent(_RecordLine):
     """Hashes of the files of a tool-using run, after its end, when its folder does not change any more.
 
     Attributes:
@@ -248,4 +248,4 @@ class SealedEvent(_Line):
 
 GuiEvent = ObservedEvent | ActingEvent | ActedEvent
 ToolEvent = AskedEvent | CallingEvent | CalledEvent | SealedEvent
-Event = RunEvent | RepliedEvent | Note | ResumedEvent | EndedEvent | GuiEvent | ToolEvent
+Event = RunEvent | RepliedEvent | NoteEvent | ResumedEvent | EndedEvent | GuiEvent | ToolEvent

@@ -11,7 +11,7 @@ from cua.errors import TrajectoryError
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import CallOutcome, Step, ToolStep, ToolTurn
-from cua.trajectory.chain import Chain, check_chain
+from cua.trajectory.chain import HashChain, check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import translate_os_errors, whole_lines
 from cua.trajectory.events import (
@@ -24,7 +24,7 @@ from cua.trajectory.events import (
     CallingEvent,
     EndedEvent,
     Event,
-    Note,
+    NoteEvent,
     ObservedEvent,
     RecordedOutcome,
     RecordedPart,
@@ -36,7 +36,7 @@ from cua.trajectory.events import (
 )
 from cua.trajectory.images import ImageFolder
 from cua.trajectory.run_files import TRAJECTORY
-from cua.trajectory.run_record import MAIN, ActionsOutcome, Pending, RunRecord, interrupted_step
+from cua.trajectory.run_record import MAIN, ActionsOutcome, PendingStep, RunRecord, interrupted_step
 from envs import Observation
 
 
@@ -57,7 +57,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
         lines = whole_lines(path)
     if not lines:
         raise TrajectoryError(f"{path} holds no complete line: the run broke off before it began")
-    reader = _Reader(folder, with_tool_images=images != 0)
+    reader = _RecordReader(folder, with_tool_images=images != 0)
     for number, line in enumerate(lines, start=1):
         try:
             reader.read(from_line(line))
@@ -71,7 +71,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
     return _with_images(replace(record, chain=chain), images)
 
 
-def load_chain(run_dir: Path) -> Chain:
+def load_chain(run_dir: Path) -> HashChain:
     """Return the chain of a record to be continued; its events are parsed only if hashes do not prove them valid."""
     with translate_os_errors("read", run_dir):
         lines = whole_lines(run_dir / TRAJECTORY)
@@ -79,14 +79,14 @@ def load_chain(run_dir: Path) -> Chain:
     return chain if lines and chain.status == "whole" else load_run(run_dir, images=0).chain
 
 
-class _Reader:
+class _RecordReader:
     """Builder of steps from events. A `ValueError` means that an event is out of order."""
 
     def __init__(self, run_dir: Path, *, with_tool_images: bool, agent: str = MAIN, parent: str = "") -> None:
         self._run_dir = run_dir
         self._agent, self._parent = agent, parent
         self._tool_images = ImageFolder(run_dir) if with_tool_images else None
-        self._others: dict[str, _Reader] = {}
+        self._others: dict[str, _RecordReader] = {}
         self._turns: list[ToolTurn] = []
         self._pending_calls: tuple[int, Reply] | None = None
         self._tool_reply: tuple[int, Reply] | None = None
@@ -94,8 +94,8 @@ class _Reader:
         self._run_id = ""
         self._steps: list[Step] = []
         self._outcomes: list[ActionsOutcome] = []
-        self._pending: Pending | None = None
-        self._notes: list[Note] = []
+        self._pending: PendingStep | None = None
+        self._notes: list[NoteEvent] = []
         self._discarded: list[tuple[int, Reply]] = []
         self._result: RunResult | None = None
         self._usage = Usage()
@@ -116,7 +116,7 @@ class _Reader:
             is_known = event.parent in (self._agent, *self._others)
             if not is_known:
                 raise ValueError(f"agent {event.agent!r} works for {event.parent!r}, which is unknown")
-            other = self._others[event.agent] = _Reader(
+            other = self._others[event.agent] = _RecordReader(
                 self._run_dir,
                 with_tool_images=self._tool_images is not None,
                 agent=event.agent,
@@ -157,7 +157,7 @@ class _Reader:
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
             case ActedEvent():
                 self._acted(event)
-            case Note():
+            case NoteEvent():
                 self._notes.append(event)
             case ResumedEvent():
                 self._resumed(event)
@@ -191,7 +191,7 @@ class _Reader:
             agents={name: other.record() for name, other in self._others.items()},
         )
 
-    def _open(self, index: int) -> Pending:
+    def _open(self, index: int) -> PendingStep:
         if self._pending is None or self._pending.index != index:
             raise ValueError(f"step {index} was not observed before")
         return self._pending
@@ -202,7 +202,7 @@ class _Reader:
             raise ValueError(f"step {event.index} is observed after step {last} was finished")
         self._drop_pending(event.at)
         self._images[event.index] = event.image
-        self._pending = Pending(index=event.index, observation=event.observation, started_at=event.at)
+        self._pending = PendingStep(index=event.index, observation=event.observation, started_at=event.at)
 
     def _replied(self, event: RepliedEvent) -> None:
         pending = self._open(event.index)
@@ -210,7 +210,7 @@ class _Reader:
         self._discard(pending)
         self._pending = replace(pending, reply=event.reply)
 
-    def _discard(self, pending: Pending) -> None:
+    def _discard(self, pending: PendingStep) -> None:
         if pending.reply:
             self._discarded.append((pending.index, pending.reply))
 
@@ -249,9 +249,9 @@ class _Reader:
         if self._turns:
             self._turns[-1] = replace(self._turns[-1], result=result)
 
-    def _reply_of(self, index: int, what: str) -> Reply:
+    def _reply_of(self, index: int, event: str) -> Reply:
         if self._tool_reply is None or self._tool_reply[0] != index:
-            raise ValueError(f"step {index} {what}, and the reply that led to it is missing")
+            raise ValueError(f"step {index} {event}, and the reply that led to it is missing")
         return self._tool_reply[1]
 
     def _called(self, event: CalledEvent) -> None:

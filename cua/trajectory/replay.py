@@ -169,10 +169,10 @@ def similarity(left: bytes, right: bytes) -> float | None:
     import numpy as np
     from PIL import Image
 
-    one, other = decode_image(left), decode_image(right)
-    if one is None or other is None or one.shape != other.shape:
+    first, second = decode_image(left), decode_image(right)
+    if first is None or second is None or first.shape != second.shape:
         return None
-    images = [np.asarray(Image.fromarray(colours).convert("L"), dtype=np.int16) for colours in (one, other)]
+    images = [np.asarray(Image.fromarray(colours).convert("L"), dtype=np.int16) for colours in (first, second)]
     return 1.0 - float(np.mean(np.abs(images[0] - images[1]) > 16))
 
 
@@ -198,8 +198,8 @@ def _show_tool_step(step: ToolStep) -> Iterator[str]:
 
 def _show_step(step: Step, outcome: ActionsOutcome) -> Iterator[str]:
     yield ""
-    where = step.observation.url or step.observation.title
-    yield f"step {step.index}" + (f"  {where}" if where else "")
+    location = step.observation.url or step.observation.title
+    yield f"step {step.index}" + (f"  {location}" if location else "")
     if step.observation.last_action_error:
         yield f"  told: {step.observation.last_action_error}"
     if step.turn.thought:

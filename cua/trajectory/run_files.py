@@ -157,8 +157,8 @@ def _open_below(folder: Path, parts: tuple[str, ...], name: str) -> int:
             inner = os.open(part, os.O_RDONLY | _FOLDER | _NO_FOLLOW, dir_fd=here)
             os.close(here)
             here = inner
-        found = os.stat(parts[-1], dir_fd=here, follow_symlinks=False)
-        _check_regular(found, name, None)  # before it is opened: opening a pipe or device may block or act
+        status = os.stat(parts[-1], dir_fd=here, follow_symlinks=False)
+        _check_regular(status, name, None)  # before it is opened: opening a pipe or device may block or act
         return os.open(parts[-1], os.O_RDONLY | _NO_FOLLOW | _NO_WAIT, dir_fd=here)
     finally:
         os.close(here)
@@ -174,17 +174,17 @@ def _open_path(folder: Path, parts: tuple[str, ...], name: str) -> int:
     return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
 
-def _check_no_link(found: os.stat_result, name: str) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _check_no_link(status: os.stat_result, name: str) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise TrajectoryError(f"{_shown(name)} is reached through a link, which is not followed")
 
 
-def _check_regular(found: os.stat_result, name: str, max_bytes: int | None) -> None:
-    _check_no_link(found, name)
-    if not stat.S_ISREG(found.st_mode):
+def _check_regular(status: os.stat_result, name: str, max_bytes: int | None) -> None:
+    _check_no_link(status, name)
+    if not stat.S_ISREG(status.st_mode):
         raise TrajectoryError(f"{_shown(name)} is no regular file")
-    if max_bytes is not None and found.st_size > max_bytes:
-        raise TrajectoryError(f"{_shown(name)} has {found.st_size} bytes, at most {max_bytes} are read")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise TrajectoryError(f"{_shown(name)} has {status.st_size} bytes, at most {max_bytes} are read")
 
 
 def _shown(name: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
 from cua.step import CallOutcome, Step, ToolStep, ToolTurn, Turn
-from cua.trajectory.chain import Chain
-from cua.trajectory.events import Note, RunHeader, SealedEvent
+from cua.trajectory.chain import HashChain
+from cua.trajectory.events import NoteEvent, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
@@ -27,7 +27,7 @@ INTERRUPTED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingStep:
     """Step that began and was not finished.
 
     Attributes:
@@ -102,8 +102,8 @@ class RunRecord:
     turns: tuple[ToolTurn, ...] = ()
     pending_calls: tuple[int, Reply] | None = None
     outcomes: tuple[ActionsOutcome, ...] = ()
-    pending: Pending | None = None
-    notes: tuple[Note, ...] = ()
+    pending: PendingStep | None = None
+    notes: tuple[NoteEvent, ...] = ()
     discarded: tuple[tuple[int, Reply], ...] = ()
     result: RunResult | None = None
     usage: Usage = field(default_factory=Usage)
@@ -111,7 +111,7 @@ class RunRecord:
     resumed_at: tuple[float, ...] = ()
     last_at: float = 0.0
     sealed: SealedEvent | None = None
-    chain: Chain = field(default_factory=Chain)
+    chain: HashChain = field(default_factory=HashChain)
     run_id: str = ""
     agent: str = MAIN
     parent: str = ""
@@ -169,7 +169,7 @@ class RunRecord:
         return ImageFolder(self.run_dir).get(self.images.get(index, ""))
 
 
-def interrupted_step(pending: Pending) -> Step | None:
+def interrupted_step(pending: PendingStep) -> Step | None:
     """Return a step for actions that may have been executed; None if certainly none was."""
     if pending.turn is None:
         return None

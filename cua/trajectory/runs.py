@@ -94,34 +94,34 @@ def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
     )
 
 
-def find_run(what: str, runs_dir: Path | None = None, fits: Fits | None = None) -> Path:
+def find_run(name: str, runs_dir: Path | None = None, fits: Fits | None = None) -> Path:
     """Return the folder of a run.
 
     Args:
-        what: Id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
+        name: Id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
         runs_dir: Folder of all runs; None for the default one.
         fits: Filter of the runs for `last`; None for all.
 
     Raises:
         TrajectoryError: If no run or several match, or it has no record yet; the message names the nearest ones.
     """
-    path = _expanded(what)
+    path = _expanded(name)
     for folder in (path, path.parent):
-        if os.sep in what and (folder / TRAJECTORY).is_file():
+        if os.sep in name and (folder / TRAJECTORY).is_file():
             return folder.absolute()
     runs_dir = runs_dir or default_runs_dir()
     by_id = {run_dir.name: run_dir for run_dir in _run_dirs(runs_dir)}
     if not by_id:
         raise TrajectoryError(f'there are no runs in {runs_dir} yet. Start one with: cua task "..."')
-    if what == "last":
+    if name == "last":
         return _find_last(list(by_id.values()), fits)
-    fitting = [id for id in by_id if id.startswith(what) or id.endswith(what)] if what else []
-    if what in by_id or len(fitting) == 1:
-        return _with_record(by_id[what if what in by_id else fitting[0]], list(by_id.values()))
+    fitting = [id for id in by_id if id.startswith(name) or id.endswith(name)] if name else []
+    if name in by_id or len(fitting) == 1:
+        return _with_record(by_id[name if name in by_id else fitting[0]], list(by_id.values()))
     if fitting:
-        raise TrajectoryError(f"{len(fitting)} runs fit {what!r}: {_some(fitting)}. Type more of the one you mean")
-    near = nearest(what, by_id, 3) or list(by_id)[:3]
-    raise TrajectoryError(f"there is no run {what!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
+        raise TrajectoryError(f"{len(fitting)} runs fit {name!r}: {_some(fitting)}. Type more of the one you mean")
+    near = nearest(name, by_id, 3) or list(by_id)[:3]
+    raise TrajectoryError(f"there is no run {name!r} in {runs_dir}. Nearest: {_some(near)}. `cua runs` lists all")
 
 
 def _find_last(run_dirs: Sequence[Path], fits: Fits | None) -> Path:
@@ -166,11 +166,11 @@ def check_own(run_dir: Path, runs_dir: Path | None = None) -> None:
         )
 
 
-def _expanded(what: str) -> Path:
+def _expanded(name: str) -> Path:
     try:
-        return Path(what).expanduser()
+        return Path(name).expanduser()
     except RuntimeError:  # `~name` of an unknown user
-        return Path(what)
+        return Path(name)
 
 
 def _some(ids: list[str]) -> str:
@@ -180,14 +180,14 @@ def _some(ids: list[str]) -> str:
 def _run_dirs(runs_dir: Path) -> list[Path]:
     """Return folders of runs, newest first: the name begins with the time, the file system breaks ties."""
     try:
-        found = [
+        folders = [
             entry
             for entry in runs_dir.iterdir()
             if (entry / TRAJECTORY).is_file() or (_NAME.match(entry.name) and entry.is_dir())
         ]
     except OSError:
         return []
-    return sorted(found, key=lambda run_dir: (run_dir.name[:15], _made_at(run_dir)), reverse=True)
+    return sorted(folders, key=lambda run_dir: (run_dir.name[:15], _made_at(run_dir)), reverse=True)
 
 
 def _made_at(run_dir: Path) -> float:

@@ -25,7 +25,7 @@ from cua.trajectory.events import (
     CallingEvent,
     EndedEvent,
     Event,
-    Note,
+    NoteEvent,
     ObservedEvent,
     RecordedOutcome,
     RecordedPart,
@@ -166,7 +166,9 @@ class TrajectoryWriter:
 
     def note(self, kind: str, text: str, *, is_durable: bool = False, **data: Any) -> None:
         """Write a note: a guard's decision, a loop warning, a pause, a reply that cannot be parsed."""
-        self._append(Note(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable)
+        self._append(
+            NoteEvent(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable
+        )
 
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Write files that a task left to the folder `task/` of the run."""

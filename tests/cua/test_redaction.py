@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cua.guard import Verdict
+from cua.guard import GuardVerdict
 from cua.messages import Reply, ToolCall, Usage
 from cua.redaction import redacted, redacting
 from cua.run.end import End, RunResult
@@ -71,14 +71,14 @@ def test_a_value_over_several_pieces_of_streamed_text(size: int) -> None:
 def test_a_person_is_asked_without_the_value() -> None:
     asked: list[Any] = []
 
-    async def approver(verdict: Verdict, turn: Turn, actions: Any) -> bool:
+    async def approver(verdict: GuardVerdict, turn: Turn, actions: Any) -> bool:
         asked.extend((verdict, turn, actions))
         return True
 
     ask = redacting(Watch(approver=approver), SECRETS).approver
     assert ask is not None
     turn = Turn(thought="", action_text=SECRET, code=SECRET)
-    assert asyncio.run(ask(Verdict(decision="ask", reason=SECRET), turn, (TypeText(text=SECRET),)))
+    assert asyncio.run(ask(GuardVerdict(decision="ask", reason=SECRET), turn, (TypeText(text=SECRET),)))
     assert SECRET not in repr(asked)
 
 

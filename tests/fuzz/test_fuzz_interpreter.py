@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cua.errors import CodeError
-from cua.gui_agent.interpreter import Limits, run, to_pyautogui
+from cua.gui_agent.interpreter import CodeLimits, run, to_pyautogui
 from envs import Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, ScreenGeometry, Scroll, Wait
 from envs.actions import normalize_key
 from tests.fuzz.programs import PROGRAMS, TAME_PROGRAMS
@@ -116,7 +116,7 @@ def test_tame_programs_are_refused_only_at_a_limit(code):
 def test_what_was_read_can_be_rendered_and_read_again(code):
     actions = attempt(code, geometry=SCREEN)
     if actions is not None:
-        assert run(to_pyautogui(actions), SCREEN, mode="absolute", limits=Limits(max_wait_s=math.inf)) == actions
+        assert run(to_pyautogui(actions), SCREEN, mode="absolute", limits=CodeLimits(max_wait_s=math.inf)) == actions
 
 
 @fuzzed

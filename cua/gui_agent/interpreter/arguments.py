@@ -29,8 +29,8 @@ _BUTTONS: dict[Value, Button] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """Arguments of one call by parameter name."""
+class CallArguments:
+    """CallArguments of one call by parameter name."""
 
     function: str
     given: dict[str, Value]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cua.gui_agent.interpreter.arguments import guess
-from cua.gui_agent.interpreter.limits import Budget, Refused
+from cua.gui_agent.interpreter.limits import CodeBudget, Refused
 from cua.gui_agent.interpreter.values import Value, as_pixels, format_template, is_number, is_pixels, kind, to_text
 
 Functions = dict[str, Callable[..., Any]]
@@ -31,7 +31,7 @@ NAMES = frozenset([*_PLAIN, *_OVER_ITEMS, "dict", "max", "min", "print", "range"
 """Functions that can be called without a module."""
 
 
-def items_of(value: Value, budget: Budget) -> list[Value]:
+def items_of(value: Value, budget: CodeBudget) -> list[Value]:
     """Return the items that a loop over the value iterates over."""
     if not isinstance(value, str | list | tuple | dict | range):
         raise Refused(f"cannot loop over {kind(value)}")
@@ -39,7 +39,7 @@ def items_of(value: Value, budget: Budget) -> list[Value]:
     return list(value)
 
 
-def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
+def call_builtin(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: CodeBudget) -> Value:
     """Return `name(*args, **kwargs)` for one of `NAMES`."""
     for argument in [*args, *kwargs.values()]:
         budget.check(argument)
@@ -53,7 +53,7 @@ def _any_pixels(args: Sequence[Value]) -> bool:
     return is_pixels(first) or (isinstance(first, list | tuple) and any(is_pixels(item) for item in first))
 
 
-def _apply_builtin(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
+def _apply_builtin(name: str, args: list[Value], kwargs: dict[str, Value], budget: CodeBudget) -> Value:
     if "key" in kwargs:
         raise Refused(f"{name}() takes no key function here")
     match name:
@@ -78,7 +78,7 @@ def _apply_builtin(name: str, args: list[Value], kwargs: dict[str, Value], budge
     return _PLAIN[name](*args, **kwargs)
 
 
-def _range(args: list[Value], budget: Budget) -> range:
+def _range(args: list[Value], budget: CodeBudget) -> range:
     result = range(*args)
     budget.check_size(len(result))
     return result
@@ -97,12 +97,12 @@ def _round(args: list[Value], kwargs: dict[str, Value]) -> Value:
     return round(args[0], ndigits)
 
 
-def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: Budget) -> Value:
+def _extreme(name: str, args: list[Value], kwargs: dict[str, Value], budget: CodeBudget) -> Value:
     items = items_of(args[0], budget) if len(args) == 1 else args
     return max(items, **kwargs) if name == "max" else min(items, **kwargs)
 
 
-def call_math(name: str, args: Sequence[Value], budget: Budget) -> Value:
+def call_math(name: str, args: Sequence[Value], budget: CodeBudget) -> Value:
     """Return `math.<name>(*args)`."""
     if name not in MATH:
         raise Refused(f"math.{name[:40]} is not supported{guess(name, [*MATH, *MATH_CONSTANTS])}")
@@ -132,7 +132,9 @@ _DICT: Functions = {
 }
 
 
-def call_method(value: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> Value:
+def call_method(
+    value: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: CodeBudget
+) -> Value:
     """Return `value.name(*args, **kwargs)`."""
     table = _table(value)
     if isinstance(value, str) and name in _STR_BOUNDED:
@@ -162,7 +164,7 @@ def _table(value: Value) -> Functions:
             return {}
 
 
-def _bounded(text: str, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
+def _bounded(text: str, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: CodeBudget) -> str:
     """Call a string method whose result can be much longer than its input; the size is checked first."""
     if name == "format":
         return format_template(text, args, kwargs, budget)

@@ -1,4 +1,4 @@
-"""Limits on the cost of one block of model code, and the error raised at a limit."""
+"""CodeLimits on the cost of one block of model code, and the error raised at a limit."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CodeLimits:
     """Limits of one block of code.
 
     Attributes:
@@ -41,10 +41,10 @@ class Limits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Budget:
+class CodeBudget:
     """Amounts that a block has used so far. Every method raises `Refused` at the limit."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: CodeLimits = field(default_factory=CodeLimits)
     operations: int = 0
     depth: int = 0
     wait_s: float = 0.0

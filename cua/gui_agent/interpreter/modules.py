@@ -9,7 +9,7 @@ from cua.gui_agent.interpreter.arguments import (
     COMPUTER_ALIASES,
     PYAUTOGUI,
     PYAUTOGUI_ALIASES,
-    Arguments,
+    CallArguments,
     bind,
     guess,
 )
@@ -28,12 +28,12 @@ def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value],
     """Execute `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
     shown = f"computer.{name}"
     if name == "wait":
-        given = Arguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
-        recording.pause(given.duration_s("seconds") if "seconds" in given.given else WAIT_S)
+        arguments = CallArguments(shown, bind(shown, COMPUTER["wait"], args, kwargs), recording)
+        recording.pause(arguments.duration_s("seconds") if "seconds" in arguments.given else WAIT_S)
         return None
     if name == "terminate":
-        given = Arguments(shown, bind(shown, COMPUTER["terminate"], args, kwargs), recording)
-        recording.add(Terminate(status=_status(given.given["status"]), answer=_answer(given.given.get("answer"))))
+        values = bind(shown, COMPUTER["terminate"], args, kwargs)
+        recording.add(Terminate(status=_status(values["status"]), answer=_answer(values.get("answer"))))
         return None
     target = COMPUTER_ALIASES.get(name, name)
     if target in PYAUTOGUI or target in PYAUTOGUI_ALIASES:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from cua.gui_agent.interpreter.arguments import PYAUTOGUI, PYAUTOGUI_ALIASES, Arguments, bind, guess
+from cua.gui_agent.interpreter.arguments import PYAUTOGUI, PYAUTOGUI_ALIASES, CallArguments, bind, guess
 from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Value, kind, short
@@ -18,7 +18,7 @@ from envs.actions import normalize_key
 _MAX_HOTKEY = 10
 
 
-def click(arguments: Arguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
+def click(arguments: CallArguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
     """Click, after a slow move if a duration is given; zero clicks still move the pointer."""
     count = arguments.amount("clicks", 1) if clicks is None else clicks
     which = button or arguments.button()
@@ -33,30 +33,30 @@ def click(arguments: Arguments, *, clicks: int | None = 1, button: Button | None
         recording.add(Click(x_px=x_px, y_px=y_px, button=which, clicks=count, interval_s=interval_s))
 
 
-def move_to(arguments: Arguments) -> None:
+def move_to(arguments: CallArguments) -> None:
     """Move to a point; does nothing without a point."""
     point_px, duration_s = arguments.point_px(), arguments.duration_s("duration")
     if point_px is not None:
         arguments.recording.add(Move(x_px=point_px[0], y_px=point_px[1], duration_s=duration_s))
 
 
-def move_rel(arguments: Arguments) -> None:
+def move_rel(arguments: CallArguments) -> None:
     """Move by an offset from the pointer position."""
     x_px, y_px = arguments.offset_px()
     arguments.recording.add(Move(x_px=x_px, y_px=y_px, duration_s=arguments.duration_s("duration")))
 
 
-def drag_to(arguments: Arguments) -> None:
+def drag_to(arguments: CallArguments) -> None:
     """Drag from the pointer position to a point."""
     _drag(arguments, arguments.point_px() or arguments.recording.known_pointer_px())
 
 
-def drag_rel(arguments: Arguments) -> None:
+def drag_rel(arguments: CallArguments) -> None:
     """Drag by an offset from the pointer position."""
     _drag(arguments, arguments.offset_px())
 
 
-def _drag(arguments: Arguments, point_px: tuple[int, int]) -> None:
+def _drag(arguments: CallArguments, point_px: tuple[int, int]) -> None:
     x_px, y_px = point_px
     duration_s = arguments.duration_s("duration")
     if arguments.given.get("mouseDownUp", True):
@@ -65,13 +65,13 @@ def _drag(arguments: Arguments, point_px: tuple[int, int]) -> None:
         arguments.recording.add(Move(x_px=x_px, y_px=y_px, duration_s=duration_s))
 
 
-def mouse_button(arguments: Arguments, *, verb: type[MouseDown] | type[MouseUp]) -> None:
+def mouse_button(arguments: CallArguments, *, verb: type[MouseDown] | type[MouseUp]) -> None:
     """Press or release a mouse button, at a point or at the pointer position."""
     x_px, y_px = arguments.point_px() or (None, None)
     arguments.recording.add(verb(x_px=x_px, y_px=y_px, button=arguments.button()))
 
 
-def scroll(arguments: Arguments, *, horizontal: bool) -> None:
+def scroll(arguments: CallArguments, *, horizontal: bool) -> None:
     """Turn the wheel; fractions of a notch are dropped as in pyautogui, but less than one notch is refused."""
     raw = arguments.number("clicks", 0)
     if 0 < abs(raw) < 1:
@@ -87,7 +87,7 @@ def scroll(arguments: Arguments, *, horizontal: bool) -> None:
         arguments.recording.add(Scroll(dy=notches, x_px=x_px, y_px=y_px))
 
 
-def press(arguments: Arguments) -> None:
+def press(arguments: CallArguments) -> None:
     """Press one key several times, or each key of a list in turn."""
     keys, presses = arguments.keys("keys"), arguments.amount("presses", 1)
     interval_s = arguments.duration_s("interval")
@@ -102,18 +102,18 @@ def press(arguments: Arguments) -> None:
             recording.pause(interval_s)
 
 
-def hold_or_release(arguments: Arguments, *, verb: type[KeyDown] | type[KeyUp]) -> None:
+def hold_or_release(arguments: CallArguments, *, verb: type[KeyDown] | type[KeyUp]) -> None:
     """Press or release one key."""
     arguments.recording.add(verb(key=arguments.key("key")))
 
 
-def refuse_hold(arguments: Arguments) -> None:
+def refuse_hold(arguments: CallArguments) -> None:
     """Refuse `hold` outside of a with statement."""
     keys = ", ".join(repr(key) for key in arguments.keys("keys"))
     raise Refused(f"{arguments.function}() works only in a with block: write with pyautogui.hold({keys}): ...")
 
 
-def write(arguments: Arguments) -> None:
+def write(arguments: CallArguments) -> None:
     """Type a text, or press each key of a list."""
     message, interval_s = arguments.given["message"], arguments.duration_s("interval")
     recording = arguments.recording
@@ -138,14 +138,14 @@ def check_text(text: str) -> str:
     return text
 
 
-def hotkey(arguments: Arguments) -> None:
+def hotkey(arguments: CallArguments) -> None:
     """Press keys together."""
     args = arguments.given["args"]
     if args and isinstance(args[0], list | tuple):
         if len(args) > 1:
             raise Refused(f"{arguments.function}(): give keys one by one or as one list, not both")
         args = list(args[0])
-    keys = Arguments(arguments.function, {"args": args}, arguments.recording).keys("args")
+    keys = CallArguments(arguments.function, {"args": args}, arguments.recording).keys("args")
     if not keys:
         raise Refused(f"{arguments.function}() needs at least one key")
     if len(keys) > _MAX_HOTKEY:
@@ -154,7 +154,7 @@ def hotkey(arguments: Arguments) -> None:
     arguments.recording.add(Hotkey(keys=tuple(keys)))
 
 
-_Call: TypeAlias = Callable[[Arguments], Value]
+_Call: TypeAlias = Callable[[CallArguments], Value]
 
 _NOT_HERE = {
     **dict.fromkeys(
@@ -184,7 +184,7 @@ def call_pyautogui(
     """Record `pyautogui.<name>(*args, **kwargs)` and return its result."""
     target = check_name(name)
     shown = shown_as or f"pyautogui.{name}"
-    return _CALLS[target](Arguments(shown, bind(shown, PYAUTOGUI[target], args, kwargs), recording))
+    return _CALLS[target](CallArguments(shown, bind(shown, PYAUTOGUI[target], args, kwargs), recording))
 
 
 def check_name(name: str) -> str:
@@ -201,28 +201,29 @@ def check_name(name: str) -> str:
 def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> list[str]:
     """Return the checked keys of `with pyautogui.hold(keys):`."""
     bound = bind("pyautogui.hold", PYAUTOGUI["hold"], args, kwargs)
-    return Arguments("pyautogui.hold", bound, recording).keys("keys")
+    return CallArguments("pyautogui.hold", bound, recording).keys("keys")
 
 
-def _sleep(arguments: Arguments) -> None:
+def _sleep(arguments: CallArguments) -> None:
     arguments.recording.pause(arguments.duration_s("seconds"))
 
 
-def _position(arguments: Arguments) -> Value:
+def _position(arguments: CallArguments) -> Value:
     if arguments.given:
         raise Refused(f"{arguments.function}() takes no arguments here")
     return arguments.recording.position()
 
 
-def _on_screen(arguments: Arguments) -> bool:
-    given = arguments.given
-    x, y = given["x"] if isinstance(given["x"], list | tuple) and len(given["x"]) == 2 else (given["x"], given.get("y"))
-    checked = Arguments(arguments.function, {"x": x, "y": y}, arguments.recording)
+def _on_screen(arguments: CallArguments) -> bool:
+    values = arguments.given
+    x = values["x"]
+    x, y = x if isinstance(x, list | tuple) and len(x) == 2 else (x, values.get("y"))
+    checked = CallArguments(arguments.function, {"x": x, "y": y}, arguments.recording)
     width, height = arguments.recording.size()
     return 0 <= checked.number("x", 0) < width and 0 <= checked.number("y", 0) < height
 
 
-def _is_valid_key(arguments: Arguments) -> bool:
+def _is_valid_key(arguments: CallArguments) -> bool:
     key = arguments.given["key"]
     if not isinstance(key, str):
         raise Refused(f"{arguments.function}() needs a text, got {short(key)}")

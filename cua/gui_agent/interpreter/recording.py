@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cua.gui_agent.interpreter.coordinates import ModelFrame
-from cua.gui_agent.interpreter.limits import Budget, Refused
+from cua.gui_agent.interpreter.limits import CodeBudget, Refused
 from cua.gui_agent.interpreter.values import Pixels, Point, Size
 from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey, Scroll, Terminate, TypeText, Wait
 
@@ -22,7 +22,7 @@ class Recording:
     """
 
     frame: ModelFrame
-    budget: Budget
+    budget: CodeBudget
     pointer_px: tuple[int, int] | None = None
     marks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)

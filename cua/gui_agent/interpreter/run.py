@@ -15,7 +15,7 @@ from cua.errors import CodeError
 from cua.gui_agent.interpreter import modules
 from cua.gui_agent.interpreter.builtins import call_method, items_of
 from cua.gui_agent.interpreter.coordinates import Mode, ModelFrame
-from cua.gui_agent.interpreter.limits import Budget, Limits, Refused
+from cua.gui_agent.interpreter.limits import CodeBudget, CodeLimits, Refused
 from cua.gui_agent.interpreter.pyautogui_calls import hold_keys
 from cua.gui_agent.interpreter.recording import Recording
 from cua.gui_agent.interpreter.values import Function, Module, Point, Size, Value, binary, compare, convert, kind, unary
@@ -30,8 +30,8 @@ class Scope:
     variables: dict[str, Value] = field(default_factory=dict)
 
     @property
-    def budget(self) -> Budget:
-        """Limits of the code and the amounts used so far."""
+    def budget(self) -> CodeBudget:
+        """CodeLimits of the code and the amounts used so far."""
         return self.recording.budget
 
 
@@ -450,7 +450,7 @@ def run(
     *,
     mode: Mode = "relative",
     pointer_px: tuple[int, int] | None = None,
-    limits: Limits | None = None,
+    limits: CodeLimits | None = None,
     marks: Mapping[int, tuple[int, int]] = _NO_MARKS,
 ) -> list[Action]:
     """Interpret a block of code as restricted Python and return its actions.
@@ -472,10 +472,10 @@ def run(
     Raises:
         CodeError: If the code is refused; the text gives the reason and says what to write instead.
     """
-    limits = limits or Limits()
+    limits = limits or CodeLimits()
     tree = parse_code(code, limits.max_code_chars)
     frame = ModelFrame(geometry=geometry, mode=mode)
-    recording = Recording(frame=frame, budget=Budget(limits=limits), pointer_px=pointer_px, marks=marks)
+    recording = Recording(frame=frame, budget=CodeBudget(limits=limits), pointer_px=pointer_px, marks=marks)
     try:
         flow = execute_block(tree.body, Scope(recording))
     except RecursionError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from cua.gui_agent.interpreter.limits import MAX_INT_BITS, Budget, Refused
+from cua.gui_agent.interpreter.limits import MAX_INT_BITS, CodeBudget, Refused
 
 Value: TypeAlias = Any
 """None, bool, int, float, str, list, tuple, dict, range, or one of the classes below."""
@@ -115,7 +115,7 @@ _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?(\d*)[,_]?(?:\.(\d+))?[bcdeEfFgGno
 _MAX_WIDTH = 200
 
 
-def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
+def to_text(value: Value, budget: CodeBudget, *, as_repr: bool = False) -> str:
     """Return `str(value)` or `repr(value)`."""
     if isinstance(value, Module | Function | Tween):
         raise Refused(f"{kind(value)} cannot be made a text")
@@ -123,7 +123,7 @@ def to_text(value: Value, budget: Budget, *, as_repr: bool = False) -> str:
     return str(budget.check(repr(value) if as_repr else str(value)))
 
 
-def format_value(value: Value, spec: str, budget: Budget) -> str:
+def format_value(value: Value, spec: str, budget: CodeBudget) -> str:
     """Return `format(value, spec)` for numbers and texts, with a bounded width."""
     if not spec:
         return to_text(value, budget)
@@ -137,7 +137,7 @@ def format_value(value: Value, spec: str, budget: Budget) -> str:
     return str(budget.check(format(value, spec)))
 
 
-def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: Budget) -> str:
+def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, Value], budget: CodeBudget) -> str:
     """Return `template.format(*args, **kwargs)` for plain fields `{}`, `{0}`, `{name}`, with an optional format."""
     pieces: list[str] = []
     automatic = 0
@@ -156,7 +156,7 @@ def format_template(template: str, args: Sequence[Value], kwargs: Mapping[str, V
     return "".join(pieces)
 
 
-def convert(value: Value, conversion: str, spec: str, budget: Budget) -> str:
+def convert(value: Value, conversion: str, spec: str, budget: CodeBudget) -> str:
     """Apply `!r`, `!s` or `!a` to a value, then its format."""
     if conversion in ("r", "a"):
         value = to_text(value, budget, as_repr=True)
@@ -204,7 +204,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 
-def binary(op: ast.operator, left: Value, right: Value, budget: Budget) -> Value:
+def binary(op: ast.operator, left: Value, right: Value, budget: CodeBudget) -> Value:
     """Return `left op right`."""
     if type(op) not in _BINARY:
         raise Refused("the operator @ is not supported")
@@ -233,7 +233,7 @@ def _counts_pixels(symbol: str, left: Value, right: Value) -> bool:
             return False
 
 
-def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
+def unary(op: ast.unaryop, value: Value, budget: CodeBudget) -> Value:
     """Return `op value`."""
     if isinstance(op, ast.Not):
         return not value
@@ -248,7 +248,7 @@ def unary(op: ast.unaryop, value: Value, budget: Budget) -> Value:
     raise Refused("~ needs a whole number")
 
 
-def compare(op: ast.cmpop, left: Value, right: Value, budget: Budget) -> bool:
+def compare(op: ast.cmpop, left: Value, right: Value, budget: CodeBudget) -> bool:
     """Return `left op right` for a comparison or a membership test."""
     budget.check(left)
     budget.check(right)
@@ -265,7 +265,7 @@ def _check_growth(symbol: str, left: float, right: float) -> None:
         raise Refused("a number is too large")
 
 
-def _check_sequences(symbol: str, left: Value, right: Value, budget: Budget) -> None:
+def _check_sequences(symbol: str, left: Value, right: Value, budget: CodeBudget) -> None:
     """Allow only concatenation and repetition of texts, lists and tuples, within the size limits."""
     both = (str, str), (list, list), (tuple, tuple)
     if symbol == "+" and any(isinstance(left, a) and isinstance(right, b) for a, b in both):

@@ -158,8 +158,8 @@ def to_messages(
 def _current(instruction: str, observation: Observation, options: ProtocolOptions) -> tuple[Part, ...]:
     facts = describe(observation) if options.describe_observation else ""
     between = [text for text in (facts, _elements(observation, options)) if text]
-    said = (*(TextPart(text=text) for text in between), TextPart(text=instruction_text(instruction)))
-    return (_image(observation, options), *said)
+    parts = (*(TextPart(text=text) for text in between), TextPart(text=instruction_text(instruction)))
+    return (_image(observation, options), *parts)
 
 
 def _image(observation: Observation, options: ProtocolOptions) -> ImagePart:

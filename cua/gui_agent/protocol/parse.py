@@ -26,7 +26,7 @@ _MAX_BLOCKS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class CodeBlock:
     """Fenced block: code, range of lines including the fences (`end` is exclusive), and the tag after the fence."""
 
     code: str
@@ -35,9 +35,9 @@ class Block:
     tag: str = ""
 
 
-def find_blocks(lines: list[str]) -> list[Block]:
+def find_blocks(lines: list[str]) -> list[CodeBlock]:
     """Return all fenced blocks in order; an unclosed last block extends to the end."""
-    blocks: list[Block] = []
+    blocks: list[CodeBlock] = []
     row = 0
     while row < len(lines) and len(blocks) < _MAX_BLOCKS:
         match = _OPEN.match(lines[row])
@@ -50,15 +50,15 @@ def find_blocks(lines: list[str]) -> list[Block]:
     return blocks
 
 
-def _one_line(match: re.Match[str], row: int) -> Block | None:
+def _one_line(match: re.Match[str], row: int) -> CodeBlock | None:
     """Return a block that opens and closes on one line, or None."""
     rest, fence = match["rest"].rstrip(), match["fence"]
     if not rest.endswith(fence) or len(rest) == len(fence):
         return None
-    return Block(code=_LEADING_TAG.sub("", rest.removesuffix(fence).strip(), count=1), start=row, end=row + 1)
+    return CodeBlock(code=_LEADING_TAG.sub("", rest.removesuffix(fence).strip(), count=1), start=row, end=row + 1)
 
 
-def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
+def _many_lines(match: re.Match[str], lines: list[str], row: int) -> CodeBlock:
     fence, rest = match["fence"], match["rest"]
     first = [] if not rest.strip() or _TAG.fullmatch(rest) else [_LEADING_TAG.sub("", rest.strip(), count=1)]
     candidates = _closings(lines, row + 1, fence)
@@ -66,7 +66,7 @@ def _many_lines(match: re.Match[str], lines: list[str], row: int) -> Block:
     for end, last in candidates:
         code = "\n".join([*first, *lines[row + 1 : end], *last])
         tag = "" if first else rest.strip().lower()
-        blocks.append(Block(code=code, start=row, end=min(end + 1, len(lines)), tag=tag))
+        blocks.append(CodeBlock(code=code, start=row, end=min(end + 1, len(lines)), tag=tag))
     if len(blocks) == 1:
         return blocks[0]
     return next((block for block in blocks if _is_python(block.code)), blocks[0])
@@ -163,7 +163,7 @@ def parse(reply: Reply, thinking: bool = True) -> Turn:
     return Turn(thought=next(filter(None, candidates), ""), action_text=action, code=code)
 
 
-def _sections(lines: list[str], blocks: list[Block]) -> tuple[list[_Section], str]:
+def _sections(lines: list[str], blocks: list[CodeBlock]) -> tuple[list[_Section], str]:
     """Return the sections outside of code, and the text before the first heading."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
     headings = [(row, match) for row, line in enumerate(lines) if (match := _heading(line))]
@@ -186,7 +186,7 @@ def _heading(line: str) -> re.Match[str] | None:
     return _HEADING.match(line) or _BOLD_HEADING.match(line)
 
 
-def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tuple[str, int]:
+def _code(blocks: list[CodeBlock], sections: list[_Section], lines: list[str]) -> tuple[str, int]:
     """Return the code to run and the line where it starts."""
     filled = [block for block in blocks if block.code.strip()]
     if filled:
@@ -201,7 +201,7 @@ def _code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> tu
     raise ReplyError(f"The reply has no code block. {FORMAT_REMINDER}")
 
 
-def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str]) -> list[Block]:
+def _below_code(blocks: list[CodeBlock], sections: list[_Section], lines: list[str]) -> list[CodeBlock]:
     """Return the blocks below the last code heading that has any, up to the next heading of any kind."""
     fenced = {row for block in blocks for row in range(block.start, block.end)}
     others = [
@@ -215,7 +215,7 @@ def _below_code(blocks: list[Block], sections: list[_Section], lines: list[str])
     return []
 
 
-def _chosen(blocks: list[Block]) -> Block:
+def _chosen(blocks: list[CodeBlock]) -> CodeBlock:
     """Return the last block with calls, preferably one tagged as code; else the last block."""
     acting = [block for block in blocks if _acts(block.code)]
     marked = [block for block in acting if block.tag in _CODE_TAGS]
@@ -268,8 +268,8 @@ def _as_calls(code: str) -> str:
         arguments = _json_object(arguments)
     if not _CALL_NAME.fullmatch(name) or not (arguments is None or isinstance(arguments, dict)):
         return code
-    given = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    named = {key: value for key, value in (arguments or {}).items() if key.isidentifier()}
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in named.items())})"
 
 
 def _json_object(text: str) -> object:

@@ -122,7 +122,7 @@ def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
 def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, show: _Images) -> View:
     """Return the step with the given position in a turn, and the question before it if one begins there."""
     step = turn.steps[number]
-    said = step.reply.content.strip()
+    content = step.reply.content.strip()
     is_last = number == len(turn.steps) - 1
     is_answer = is_last and turn.result is not None and turn.result.end.answer is not None
     return {
@@ -130,8 +130,8 @@ def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, sh
         "number": step.index,
         "is_answer": is_answer,
         "thought": step.reply.reasoning.strip(),
-        "said": said,
-        "pieces": _pieces(said),
+        "said": content,
+        "pieces": _pieces(content),
         "calls": [_view_call(outcome, show) for outcome in step.outcomes],
         "remark": step.remark or "",
         "claims": list(_claims(step.reply.content, record)) if is_answer else [],
@@ -180,7 +180,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
+class ScreenMarker:
     """Shape drawn over a screenshot.
 
     Attributes:
@@ -202,12 +202,12 @@ class Marker:
     turn_deg: int = 0
 
 
-def markers(actions: Sequence[Action], observation: Observation) -> tuple[Marker, ...]:
+def markers(actions: Sequence[Action], observation: Observation) -> tuple[ScreenMarker, ...]:
     """Return shapes for the actions of a step, for the image that the model saw before them."""
     return tuple(_markers(actions, observation))
 
 
-def _markers(actions: Sequence[Action], observation: Observation) -> Iterator[Marker]:
+def _markers(actions: Sequence[Action], observation: Observation) -> Iterator[ScreenMarker]:
     geometry = observation.geometry
     pointer_px = observation.pointer_px
     held_at_px: tuple[int, int] | None = None
@@ -222,7 +222,7 @@ def _markers(actions: Sequence[Action], observation: Observation) -> Iterator[Ma
         pointer_px = target_px
         match action:
             case Scroll():
-                yield Marker(number=number, kind="scroll", x=x, y=y, turn_deg=_turn_deg(action))
+                yield ScreenMarker(number=number, kind="scroll", x=x, y=y, turn_deg=_turn_deg(action))
             case Drag() if before_px is not None:
                 yield _drag(number, geometry, before_px, target_px)
             case MouseUp() if held_at_px is not None:
@@ -231,10 +231,10 @@ def _markers(actions: Sequence[Action], observation: Observation) -> Iterator[Ma
                 held_at_px = None
             case Move():
                 if held_at_px is None:
-                    yield Marker(number=number, kind="move", x=x, y=y)
+                    yield ScreenMarker(number=number, kind="move", x=x, y=y)
             case _:
                 held_at_px = target_px if isinstance(action, MouseDown) else held_at_px
-                yield Marker(number=number, kind="click", x=x, y=y)
+                yield ScreenMarker(number=number, kind="click", x=x, y=y)
 
 
 def _target_px(
@@ -251,10 +251,10 @@ def _share(geometry: ScreenGeometry, at_px: tuple[int, int]) -> Point:
     return min(max(x, 0.0), 1.0), min(max(y, 0.0), 1.0)
 
 
-def _drag(number: int, geometry: ScreenGeometry, from_px: tuple[int, int], to_px: tuple[int, int]) -> Marker:
+def _drag(number: int, geometry: ScreenGeometry, from_px: tuple[int, int], to_px: tuple[int, int]) -> ScreenMarker:
     x_from, y_from = _share(geometry, from_px)
     x, y = _share(geometry, to_px)
-    return Marker(number=number, kind="drag", x=x, y=y, x_from=x_from, y_from=y_from)
+    return ScreenMarker(number=number, kind="drag", x=x, y=y, x_from=x_from, y_from=y_from)
 
 
 def _turn_deg(action: Scroll) -> int:

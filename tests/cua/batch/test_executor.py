@@ -16,8 +16,8 @@ from cua.batch import (
     AgentPlayer,
     BatchOptions,
     BatchSummary,
+    EpisodeExecutor,
     EpisodeJournal,
-    Executor,
     make_episodes,
     make_executor,
     run_batch,
@@ -44,7 +44,7 @@ QUICK = BatchOptions(num_parallel=2, backoff_s=0.01)
 
 async def play(
     folder: Path,
-    executor: Executor,
+    executor: EpisodeExecutor,
     keys: list[tuple[str, int | None, int]],
     replies: list[str],
     watch: Watch | None = None,
@@ -138,7 +138,7 @@ async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
         if type(event).__name__ == "StepDone" and len(channels) == 1:
             os.kill(channels[0].pid, signal.SIGKILL)
 
-    executor = Executor(make_task, lambda spec: RemoteEnv(spec, SUITE, open_channel))
+    executor = EpisodeExecutor(make_task, lambda spec: RemoteEnv(spec, SUITE, open_channel))
     summary = await play(tmp_path, executor, [("click/left", 1, 0)], [CLICK, DONE], Watch(listener=listen))
     assert [(result.kind, result.score, result.num_tries) for result in summary.results] == [("scored", 1.0, 2)]
     assert len(channels) == 2

@@ -14,17 +14,17 @@ from PIL import Image
 
 from cua.evidence import write_bundle
 from cua.evidence.bundle import derived_files
-from cua.evidence.recorded_inputs import lay_out
+from cua.evidence.recorded_inputs import restore_inputs
 from cua.evidence.verify import find_edits, verify_run
 from cua.trajectory import TrajectoryWriter, load_run
-from cua.trajectory.chain import Chain, check_chain, hash_line, link
+from cua.trajectory.chain import HashChain, check_chain, hash_line, link
 from tests.cua.evidence.bundles import NoKernels, edit, write_bundle_of
 from tests.cua.trajectory.samples import png
 
 
 def edits(run_dir: Path) -> tuple[str, ...]:
     record = load_run(run_dir, images=None)
-    laid_out = lay_out(record, run_dir.parent / f"work-{os.urandom(4).hex()}")
+    laid_out = restore_inputs(record, run_dir.parent / f"work-{os.urandom(4).hex()}")
     return (*find_edits(record, derived_files(record)), *laid_out.findings)
 
 
@@ -167,7 +167,9 @@ def test_a_record_of_an_earlier_version_carries_no_chain_and_says_so(tmp_path: P
             lines.append(json.dumps(data) + "\n")
     path.write_text("".join(lines))
     record = load_run(run_dir)
-    assert record.chain == Chain(status="none", fingerprint=hashlib.sha256(lines[-1][:-1].encode()).hexdigest()[:32])
+    assert record.chain == HashChain(
+        status="none", fingerprint=hashlib.sha256(lines[-1][:-1].encode()).hexdigest()[:32]
+    )
     assert "carries no chain" in record.chain.describe()
     assert edits(run_dir) == ()
 

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cua.guard import Guard, Rule, Rules, StepCheck, Verdict
+from cua.guard import Guard, GuardRule, GuardVerdict, Rules, StepCheck
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from envs import (
@@ -41,7 +41,7 @@ class Person:
         self.answer = answer
         self.asked: list[str] = []
 
-    async def __call__(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def __call__(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         self.asked.append(verdict.reason)
         return self.answer
 
@@ -81,13 +81,13 @@ async def test_an_ok_button_means_what_its_dialog_asks() -> None:
 
 
 async def test_deny_rules_hold_in_every_mode() -> None:
-    rules = Rules(rules=(Rule(decision="deny", target=re.compile("Delete")),))
+    rules = Rules(rules=(GuardRule(decision="deny", target=re.compile("Delete")),))
     for mode in ("ask", "auto", "yolo"):
         assert await decide(Guard(mode=mode, rules=rules, approver=Person(True)), DELETE) == "deny"  # type: ignore[arg-type]
 
 
 async def test_an_allow_rule_comes_before_the_mode() -> None:
-    assert await decide(Guard(rules=Rules(rules=(Rule(decision="allow"),))), DELETE) == "allow"
+    assert await decide(Guard(rules=Rules(rules=(GuardRule(decision="allow"),))), DELETE) == "allow"
 
 
 async def test_typing_a_secret_is_asked_about() -> None:
@@ -106,7 +106,7 @@ async def test_enter_is_judged_by_what_has_the_focus() -> None:
 @pytest.mark.parametrize("mode", ["auto", "yolo"])
 async def test_a_deny_rule_about_a_target_holds_for_keys(mode: str) -> None:
     env = FakeEnv(FakeOptions(focus='button "Delete"'))
-    rules = Rules(rules=(Rule(decision="deny", target=re.compile("(?i)delete")),))
+    rules = Rules(rules=(GuardRule(decision="deny", target=re.compile("(?i)delete")),))
     guard = Guard(mode=mode, rules=rules, approver=Person(True))  # type: ignore[arg-type]
     assert (await guard.check(TURN, [PressKey(key="enter")], look(), env)).decision == "deny"
 
@@ -118,7 +118,7 @@ async def test_an_allow_rule_wants_all_names_to_match_and_a_deny_rule_one() -> N
 
     for decision, verdict in (("allow", "deny"), ("deny", "deny")):
         pattern = re.compile("Next" if decision == "allow" else "Delete")
-        guard = Guard(rules=Rules(rules=(Rule(decision=decision, target=pattern),)))  # type: ignore[arg-type]
+        guard = Guard(rules=Rules(rules=(GuardRule(decision=decision, target=pattern),)))  # type: ignore[arg-type]
         assert (await guard.check(TURN, [SAVE], look(), Liar())).decision == verdict
 
 
@@ -147,7 +147,7 @@ async def test_a_label_that_a_person_let_pass_is_not_asked_about_again_and_anoth
 
 
 async def test_a_step_that_is_over_lets_nothing_pass() -> None:
-    check = StepCheck(Guard(), TURN, [SAVE], look(), Verdict(decision="allow"))
+    check = StepCheck(Guard(), TURN, [SAVE], look(), GuardVerdict(decision="allow"))
     check.end()
     with pytest.raises(ActionError, match="over"):
         await check(0, SAVE, [Target(role="button", names=("Save",))])

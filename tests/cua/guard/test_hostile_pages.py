@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 import pytest_asyncio
 
-from cua.guard import Guard, Rule, Rules, StepCheck, Verdict
+from cua.guard import Guard, GuardRule, GuardVerdict, Rules, StepCheck
 from cua.secrets import Secret, Secrets
 from cua.step import Turn
 from envs import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, TypeText, Wait
@@ -282,7 +282,7 @@ async def judged(env: BrowserEnv, url: str, wanted: Case) -> tuple[str | None, s
     guard, turn = Guard(), Turn(thought="", action_text=wanted.claim, code="")
     verdict = await guard.check(turn, wanted.actions, observation, env)
     early = verdict.risk
-    check = StepCheck(guard, turn, wanted.actions, observation, Verdict(decision="allow"))
+    check = StepCheck(guard, turn, wanted.actions, observation, GuardVerdict(decision="allow"))
     after = (await env.step(wanted.actions, check)).observation
     late = check.refusal.risk if check.refusal else None
     assert early is None or late == early, "what is found before the step is found in it, too"
@@ -326,7 +326,7 @@ async def test_an_address_with_a_risky_word_may_be_opened(env: BrowserEnv, pages
 @pytest.mark.parametrize("key", ["f8", "esc", "delete"])
 async def test_no_key_is_exempt_from_a_policy(env: BrowserEnv, pages: PageServer, key: str) -> None:
     observation = await env.reset(OpenPage(pages.serve("<p id=f tabindex=0>report.txt</p>" + FOCUSED)))
-    guard = Guard(mode="yolo", rules=Rules(rules=(Rule(decision="deny", target=re.compile("(?i)delete")),)))
+    guard = Guard(mode="yolo", rules=Rules(rules=(GuardRule(decision="deny", target=re.compile("(?i)delete")),)))
     turn = Turn(thought="", action_text="Delete the file", code="")
     assert (await guard.check(turn, (PressKey(key=key),), observation, env)).decision == "deny"
 
@@ -339,7 +339,7 @@ async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserE
     secrets = Secrets({"pin": Secret(value="1234", domains=("127.0.0.1",))})
     actions = (AT, Wait(duration_s=0.5), TypeText(text="{{pin}}"))
     guard, turn = Guard(mode="yolo", secrets=secrets), Turn(thought="", action_text="", code="")
-    check = StepCheck(guard, turn, actions, observation, Verdict(decision="allow"))
+    check = StepCheck(guard, turn, actions, observation, GuardVerdict(decision="allow"))
     after = (await env.step(secrets.fill(actions), check)).observation
     assert (after.url, after.title) == (other, "open")
     assert "may only be typed on 127.0.0.1; here it would go to evil.localhost" in (after.last_action_error or "")
@@ -347,7 +347,7 @@ async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserE
 
 @pytest.mark.slow
 async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None:
-    async def person(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def person(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         await asyncio.sleep(4.0)
         return True
 
@@ -356,7 +356,7 @@ async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None
         observation = await browser.reset(OpenPage(pages.serve(f"{BUTTON}>Delete</button>", title="open")))
         guard = Guard(approver=person)
         check = StepCheck(
-            guard, Turn(thought="", action_text="", code=""), (AT,), observation, Verdict(decision="allow")
+            guard, Turn(thought="", action_text="", code=""), (AT,), observation, GuardVerdict(decision="allow")
         )
         assert (await browser.step((AT,), check)).observation.title == "done"
     finally:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from cua.guard import Guard, RequestGuard, Rule, Rules, Verdict
+from cua.guard import Guard, GuardRule, GuardVerdict, RequestGuard, Rules
 from cua.gui_agent.agent import Agent
 from cua.models.scripted import ScriptedModel
 from cua.run.events import Noted
@@ -46,7 +46,7 @@ class Person:
     delay_s: float = 0.0
     asked: list[str] = field(default_factory=list)
 
-    async def __call__(self, verdict: Verdict, turn: Any, actions: Sequence[Action]) -> bool:
+    async def __call__(self, verdict: GuardVerdict, turn: Any, actions: Sequence[Action]) -> bool:
         self.asked.append(verdict.reason)
         await asyncio.sleep(self.delay_s)
         return self.answer
@@ -226,7 +226,7 @@ async def test_sites_that_the_user_names_are_those_of_the_task(env: BrowserEnv, 
 
 
 async def test_a_deny_rule_holds_for_requests_in_every_mode(env: BrowserEnv, pages: PageServer) -> None:
-    rule = Rule(decision="deny", actions=("request",), target=re.compile("POST .*/items/"))
+    rule = GuardRule(decision="deny", actions=("request",), target=re.compile("POST .*/items/"))
     rules = Rules(rules=(rule,))
     notes = await run(env, pages.serve(button(POST, "Save")), CLICK, person=Person(True), mode="yolo", rules=rules)
     assert changed(pages) == [], notes
@@ -334,7 +334,7 @@ async def test_after_three_refusals_the_rest_of_a_step_is_refused_without_a_ques
 async def test_a_yes_is_about_its_own_kind_of_risk(env: BrowserEnv, pages: PageServer) -> None:
     asked: list[str] = []
 
-    async def person(verdict: Verdict, turn: Any, actions: Sequence[Action]) -> bool:
+    async def person(verdict: GuardVerdict, turn: Any, actions: Sequence[Action]) -> bool:
         asked.append(verdict.reason)
         return len(asked) == 1
 

@@ -12,7 +12,7 @@ from cua.answer import AnswerSchema
 from cua.api import run_task
 from cua.batch.episode import judge_end
 from cua.errors import ModelError, TruncatedReplyError
-from cua.guard import Guard, Verdict
+from cua.guard import Guard, GuardVerdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
 from cua.gui_agent.protocol import ProtocolOptions, system_prompt
 from cua.gui_agent.protocol.prompts import UNTRUSTED_PROMPT
@@ -482,7 +482,7 @@ async def test_what_a_step_finds_midway_is_refused_there_and_told() -> None:
 async def test_a_person_is_asked_midway_about_that_action_alone() -> None:
     asked: list[tuple[str, Sequence[Any]]] = []
 
-    async def person(verdict: Verdict, turn: Any, actions: Sequence[Any]) -> bool:
+    async def person(verdict: GuardVerdict, turn: Any, actions: Sequence[Any]) -> bool:
         asked.append((verdict.reason, actions))
         return True
 

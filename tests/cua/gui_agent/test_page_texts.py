@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from cua import Agent, Guard
-from cua.guard import Approver, Verdict
+from cua.guard import Approver, GuardVerdict
 from cua.gui_agent.page_texts import MAX_QUESTIONS
 from cua.models.scripted import ScriptedModel
 from cua.run.end import RunResult
@@ -46,14 +46,14 @@ class Run:
     """
 
     def __init__(self, env: BrowserEnv, *, answer: bool | None = None, secrets: Secrets | None = None) -> None:
-        self.asked: list[Verdict] = []
+        self.asked: list[GuardVerdict] = []
         self.noted: list[tuple[str, str]] = []
         self._env, self._answer, self._secrets = env, answer, secrets
         self.agent: Agent | None = None
         self.model = ScriptedModel(())
 
     async def play(self, url: str, *replies: str) -> RunResult:
-        async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+        async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
             self.asked.append(verdict)
             return bool(self._answer)
 
@@ -181,7 +181,7 @@ async def test_a_secret_that_is_bound_to_the_site_needs_no_question(env: Browser
 async def test_the_run_waits_for_a_person_who_takes_over(env: BrowserEnv, pages: PageServer) -> None:
     run = Run(env, answer=False)
 
-    async def ask(verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
+    async def ask(verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         agent.control.hand_back()  # as the terminal does after the person's Enter
         return False
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from cua.messages import Message, TextPart
 from cua.models.accumulator import Delta
-from cua.models.gate import Clock, EndpointGate, Retry
+from cua.models.gate import EndpointGate, Retry, RetryClock
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 
 
@@ -22,8 +22,8 @@ class FakeTime:
         self.slept.append(seconds)
 
     @property
-    def clock(self) -> Clock:
-        return Clock(now=lambda: sum(self.slept), sleep=self.sleep, uniform=lambda low, high: high)
+    def clock(self) -> RetryClock:
+        return RetryClock(now=lambda: sum(self.slept), sleep=self.sleep, uniform=lambda low, high: high)
 
 
 @dataclass

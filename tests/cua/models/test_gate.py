@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cua.models.gate import Clock, EndpointGate, OverloadedError, gate_of
+from cua.models.gate import EndpointGate, OverloadedError, RetryClock, gate_of
 
 
 class FakeClock:
@@ -18,8 +18,10 @@ class FakeClock:
         self.slept.append(seconds)
         self.now_s += seconds
 
-    def clock(self, share: float = 0.0) -> Clock:
-        return Clock(now=lambda: self.now_s, sleep=self.sleep, uniform=lambda low, high: low + share * (high - low))
+    def clock(self, share: float = 0.0) -> RetryClock:
+        return RetryClock(
+            now=lambda: self.now_s, sleep=self.sleep, uniform=lambda low, high: low + share * (high - low)
+        )
 
 
 async def refuse(gate: EndpointGate, retry_after_s: float | None = None) -> None:

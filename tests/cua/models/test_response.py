@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cua.errors import ModelError
 from cua.messages import Reply, ReplyTokens, ToolCall, Usage
-from cua.models.accumulator import MAX_TEXT_CHARS, TokenCounts
+from cua.models.accumulator import MAX_TEXT_CHARS, UsageCounts
 from cua.models.response import MAX_PIECE_BYTES, MAX_PIECE_VALUES, ResponseReader
 from tests.serve_openai import completion_json, event_bytes, stream_events
 
@@ -36,7 +36,7 @@ def read(chunks: list[bytes]) -> Reply:
     for chunk in chunks:
         reader.feed(chunk)
     draft = reader.finish()
-    usage = draft.usage or TokenCounts()
+    usage = draft.usage or UsageCounts()
     return Reply(
         content=draft.content,
         reasoning=draft.reasoning,

@@ -1,7 +1,7 @@
 import pytest
 
 from cua.errors import ModelError
-from cua.models.gate import Clock, OverloadedError, Retry, RetryPolicy, retry, wait_before
+from cua.models.gate import OverloadedError, Retry, RetryClock, RetryPolicy, retry, wait_before
 from tests.cua.models.clients import FakeTime
 
 
@@ -44,13 +44,13 @@ def test_full_jitter_spans_zero_to_the_bound() -> None:
         bounds.append((low, high))
         return low
 
-    clock = Clock(uniform=uniform)
+    clock = RetryClock(uniform=uniform)
     assert [wait_before(n, DOWN, RetryPolicy(), clock) for n in (1, 4, 5000)] == [0.0, 0.0, 0.0]
     assert bounds == [(0.0, 1.0), (0.0, 8.0), (0.0, 30.0)]
 
 
 def test_real_jitter_differs() -> None:
-    waits = {wait_before(5, DOWN, RetryPolicy(), Clock()) for _ in range(20)}
+    waits = {wait_before(5, DOWN, RetryPolicy(), RetryClock()) for _ in range(20)}
     assert len(waits) == 20
     assert all(0 <= wait <= 16 for wait in waits)
 
@@ -59,7 +59,7 @@ def test_real_jitter_differs() -> None:
 def test_retry_after_is_a_lower_bound(asked: float, low: float, high: float) -> None:
     error = OverloadedError("busy", retry_after_s=asked)
     for _ in range(50):
-        assert low <= wait_before(1, error, RetryPolicy(), Clock()) <= high
+        assert low <= wait_before(1, error, RetryPolicy(), RetryClock()) <= high
 
 
 async def test_permanent_error_comes_through_untouched() -> None:

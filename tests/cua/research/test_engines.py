@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cua.research.engines import BraveEngine, Hit, SearxngEngine, TavilyEngine
+from cua.research.engines import BraveEngine, SearchHit, SearxngEngine, TavilyEngine
 from cua.research.fetch import make_web
 from cua.research.local import FOLDER_URL, LocalIndex
 from cua.research.network import FetchError
@@ -26,8 +26,8 @@ TAVILY = b"""{"query": "q", "answer": null, "images": [], "response_time": 0.5, 
  {"title": "One", "url": "https://a.example/1", "content": "First words", "score": 0.9, "raw_content": null}]}"""
 
 
-def one(date: str = "") -> list[Hit]:
-    return [Hit(url="https://a.example/1", title="One", snippet="First words", date=date)]
+def one(date: str = "") -> list[SearchHit]:
+    return [SearchHit(url="https://a.example/1", title="One", snippet="First words", date=date)]
 
 
 async def test_searxng() -> None:

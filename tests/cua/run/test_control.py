@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from cua.run.budget import CapReachedError
-from cua.run.control import Clock, Control, StoppedError
+from cua.run.control import Control, StoppedError, WorkClock
 
 
 async def test_a_pause_holds_and_a_resume_lets_go_also_from_another_thread() -> None:
@@ -101,7 +101,7 @@ async def test_the_time_limit_does_not_run_while_a_person_is_waited_for() -> Non
     control.attach()
 
     async def ask() -> str:
-        await control.away(asyncio.sleep(0.5))
+        await control.await_person(asyncio.sleep(0.5))
         return "answered"
 
     assert await control.unless_stopped(ask()) == "answered"
@@ -114,7 +114,7 @@ async def test_the_time_limit_does_not_run_while_a_person_is_waited_for() -> Non
 async def test_a_stop_ends_the_wait_for_a_person() -> None:
     control = Control(max_time_s=0.01)
     control.attach()
-    waiting = asyncio.ensure_future(control.unless_stopped(control.away(hang())))
+    waiting = asyncio.ensure_future(control.unless_stopped(control.await_person(hang())))
     await asyncio.sleep(0.05)
     control.stop("enough")
     with pytest.raises(StoppedError, match="enough"):
@@ -159,10 +159,10 @@ async def test_an_error_of_work_that_is_ended_from_outside_is_not_told_to_the_lo
     assert told == []
 
 
-def clocks(num_children: int) -> tuple[Clock, list[Clock]]:
+def clocks(num_children: int) -> tuple[WorkClock, list[WorkClock]]:
     """A clock with a limit that is used up, and children at work."""
-    parent = Clock(max_time_s=0.0, name="the whole run")
-    children = [Clock(parent=parent) for _ in range(num_children)]
+    parent = WorkClock(max_time_s=0.0, name="the whole run")
+    children = [WorkClock(parent=parent) for _ in range(num_children)]
     for clock in (parent, *children):
         clock.start()
     return parent, children

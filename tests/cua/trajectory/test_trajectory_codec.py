@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from cua.step import Step, Turn
 from cua.trajectory import RunHeader, TrajectoryWriter, load_run
 from cua.trajectory.codec import encode, from_line, to_line
-from cua.trajectory.events import ActingEvent, Note, ObservedEvent, RunEvent
+from cua.trajectory.events import ActingEvent, NoteEvent, ObservedEvent, RunEvent
 from envs import Click, MouseDown
 from tests.cua.trajectory import samples
 
@@ -37,7 +37,9 @@ def test_a_step_that_no_event_announced_comes_back_too(step: Step) -> None:
 
 
 def test_a_line_is_one_line_of_standard_json() -> None:
-    event = Note(at=1.5, kind="info", text="a\nb\u2028c ü 漢 🙂", index=3, data={"ratio": math.inf, "n": np.int64(4)})
+    event = NoteEvent(
+        at=1.5, kind="info", text="a\nb\u2028c ü 漢 🙂", index=3, data={"ratio": math.inf, "n": np.int64(4)}
+    )
     line = to_line(event)
     assert line.endswith(b"\n") and line.count(b"\n") == 1
     assert json.loads(line, parse_constant=pytest.fail) == {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cua.errors import TrajectoryError
-from cua.trajectory import Pending, RunRecord, TrajectoryWriter, load_run
+from cua.trajectory import PendingStep, RunRecord, TrajectoryWriter, load_run
 from tests.cua.trajectory import samples
 
 
@@ -124,7 +124,7 @@ def test_what_was_going_on_is_pending(tmp_path: Path, until: str, has_reply: boo
         samples.write_step(writer, samples.make_step(1))
         samples.write_step(writer, step, until=until)
     pending = load_run(writer.run_dir).pending
-    assert pending == Pending(
+    assert pending == PendingStep(
         index=2,
         observation=step.observation,
         reply=step.reply if has_reply else None,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cua.gui_agent.interpreter import Limits, run
+from cua.gui_agent.interpreter import CodeLimits, run
 from envs import Click, KeyDown, KeyUp, Move, PressKey, ScreenGeometry, Terminate, TypeText, Wait
 from tests.tables import table
 
@@ -234,4 +234,4 @@ def test_code_that_does_nothing(code):
 
 
 def test_limits_can_be_set():
-    assert act("time.sleep(600)", limits=Limits(max_wait_s=600)) == [Wait(duration_s=600)]
+    assert act("time.sleep(600)", limits=CodeLimits(max_wait_s=600)) == [Wait(duration_s=600)]

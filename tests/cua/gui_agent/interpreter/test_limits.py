@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from cua.gui_agent.interpreter.limits import Budget, Limits, Refused, measure
+from cua.gui_agent.interpreter.limits import CodeBudget, CodeLimits, Refused, measure
 
-LIMITS = Limits(
+LIMITS = CodeLimits(
     max_operations=10, max_size=100, max_depth=3, max_inputs=7, max_typed_chars=8, max_wait_s=2.5, max_actions=1
 )
 
 
-def enter_and_leave(budget: Budget) -> None:
+def enter_and_leave(budget: CodeBudget) -> None:
     budget.enter()
     budget.leave()
 
@@ -33,16 +33,16 @@ def enter_and_leave(budget: Budget) -> None:
     ],
 )
 def test_what_fills_a_limit_passes_and_one_more_does_not(
-    fill: Callable[[Budget], Any], more: Callable[[Budget], Any], reason: str
+    fill: Callable[[CodeBudget], Any], more: Callable[[CodeBudget], Any], reason: str
 ) -> None:
-    budget = Budget(limits=LIMITS)
+    budget = CodeBudget(limits=LIMITS)
     fill(budget)
     with pytest.raises(Refused, match=reason):
         more(budget)
 
 
 def test_what_is_left_again_does_not_count_as_depth() -> None:
-    budget = Budget(limits=LIMITS)
+    budget = CodeBudget(limits=LIMITS)
     for _ in range(10):
         enter_and_leave(budget)
 
@@ -76,7 +76,7 @@ def test_a_list_that_holds_itself_is_too_long() -> None:
 
 @pytest.mark.parametrize("value", [2**64 - 1, -(2**64) + 1, 0, True, 1.5, None, range(5)])
 def test_numbers_of_64_bits_pass(value: object) -> None:
-    assert Budget().check(value) is value
+    assert CodeBudget().check(value) is value
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_numbers_of_64_bits_pass(value: object) -> None:
 )
 def test_numbers_that_are_refused(value: object, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
-        Budget().check(value)
+        CodeBudget().check(value)

@@ -5,7 +5,7 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cua.gui_agent.interpreter import Limits, run, to_pyautogui
+from cua.gui_agent.interpreter import CodeLimits, run, to_pyautogui
 from envs import (
     Click,
     Drag,
@@ -62,7 +62,7 @@ LISTS = st.builds(
 
 
 def read(code):
-    return run(code, GEOMETRY, mode="absolute", limits=Limits(max_wait_s=float("inf"), max_inputs=9 * 1000))
+    return run(code, GEOMETRY, mode="absolute", limits=CodeLimits(max_wait_s=float("inf"), max_inputs=9 * 1000))
 
 
 @given(LISTS)
