@@ -248,7 +248,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Corpus:
+class GeneratedCorpus:
     """Corpus and its true tables.
 
     Attributes:
@@ -262,7 +262,7 @@ class Corpus:
     base_url: str = BASE_URL
 
 
-def make_corpus(seed: int = 0, *, size: str = "small", base_url: str = BASE_URL) -> Corpus:
+def make_corpus(seed: int = 0, *, size: str = "small", base_url: str = BASE_URL) -> GeneratedCorpus:
     """Generate the corpus of a seed.
 
     Args:
@@ -283,7 +283,7 @@ def make_corpus(seed: int = 0, *, size: str = "small", base_url: str = BASE_URL)
         for country, count in zip(COUNTRIES, counts, strict=False)
     )
     writer.write_faulty_pages()
-    return Corpus(pages=writer.pages, tables=tables, base_url=base_url)
+    return GeneratedCorpus(pages=writer.pages, tables=tables, base_url=base_url)
 
 
 class _CorpusWriter:

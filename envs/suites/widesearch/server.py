@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from envs.suites.widesearch.corpus import Corpus, CorpusPage, make_corpus
+from envs.suites.widesearch.corpus import CorpusPage, GeneratedCorpus, make_corpus
 
 MAX_HITS = 10
 MAX_QUERY_CHARS = 400
@@ -28,7 +28,7 @@ class CorpusServer:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=True)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/"
-        self.corpus: Corpus = make_corpus(seed, size=size, base_url=self.url)
+        self.corpus: GeneratedCorpus = make_corpus(seed, size=size, base_url=self.url)
         _Handler.serve(self._http, self.corpus)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
@@ -53,7 +53,7 @@ class CorpusServer:
 class _Served:
     """Corpus and the request counts of its busy pages."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: GeneratedCorpus) -> None:
         self.corpus = corpus
         self._asked: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     @staticmethod
-    def serve(server: ThreadingHTTPServer, corpus: Corpus) -> None:
+    def serve(server: ThreadingHTTPServer, corpus: GeneratedCorpus) -> None:
         server.served = _Served(corpus)  # type: ignore[attr-defined]
 
     def do_GET(self) -> None:
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _search_page(corpus: Corpus, query: str) -> str:
+def _search_page(corpus: GeneratedCorpus, query: str) -> str:
     hits = find_pages(corpus, query) if query.strip() else []
     items = "".join(
         f'<li><a href="/{html.escape(page.path)}">{html.escape(page.title)}</a> {html.escape(page.words[:160])}</li>'
@@ -115,7 +115,7 @@ def _search_page(corpus: Corpus, query: str) -> str:
     return f"<!doctype html><title>Atlas</title><h1>Atlas</h1>{form}<ol>{items}</ol>"
 
 
-def find_pages(corpus: Corpus, query: str, count: int = MAX_HITS) -> list[CorpusPage]:
+def find_pages(corpus: GeneratedCorpus, query: str, count: int = MAX_HITS) -> list[CorpusPage]:
     """Return the pages that contain the most words of a query; title matches come first."""
     wanted = set(re.findall(r"\w+", query.lower()))
 

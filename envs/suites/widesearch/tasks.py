@@ -6,7 +6,7 @@ from typing import Any
 from envs.env import EnvSpec, QuestionTask, TaskSpec, TaskVerdict
 from envs.judge import Judge, find_judge
 from envs.suite import FAMILY, Baseline, Suite
-from envs.suites.widesearch.corpus import REVISION, SIZES, Corpus, Table, make_corpus, slug
+from envs.suites.widesearch.corpus import REVISION, SIZES, GeneratedCorpus, Table, make_corpus, slug
 from envs.suites.widesearch.scoring import ScoredColumn, Scores, score_table, score_with_judge
 from envs.suites.widesearch.server import CorpusServer
 
@@ -102,7 +102,7 @@ def columns_of(table: Table) -> tuple[ScoredColumn, ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def _load_corpus(seed: int, size: str) -> Corpus:
+def _load_corpus(seed: int, size: str) -> GeneratedCorpus:
     return make_corpus(seed, size=size)
 
 
