@@ -432,7 +432,7 @@ GIVEN_UP: dict[str, tuple[str, str, str]] = {
     "which of two sliders": (
         f"{LIGHT}<p><input type=range> <b>50</b><p><input type=range> <b>50</b>",
         "Set the slider to 7.",
-        "I see 2",
+        "found 2",
     ),
     "a slider that does not reach it": (
         SLIDERS.replace("max=50", "max=30"),
