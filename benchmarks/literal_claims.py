@@ -81,7 +81,7 @@ async def judge(case: dict[str, Any], web: Pages, runs: str) -> tuple[str, str]:
         case["instruction"], url=address, model="literal", approve="yolo", viewport="1280x720", runs_dir=runs
     )
     end = result.end
-    is_doubt = "cannot tell whether" in (end.answer or "")
+    is_doubt = "success is not confirmed" in (end.answer or "")
     is_claimed = end.status in ("unverified", "succeeded") and not is_doubt
     seen = iter([event for name, event in web.events if name == case["name"]])
     is_done = all(any(event == wanted for event in seen) for wanted in case["events"])

@@ -25,7 +25,7 @@ from apps.literal.message_words import (
     to_number,
     without_instructed,
 )
-from apps.literal.screen import ParsedScreen, find_changed_boxes, find_changed_regions, find_new_lines, fraction_kept
+from apps.literal.screen import OcrScreen, find_changed_boxes, find_changed_regions, find_new_lines, fraction_kept
 from apps.literal.step_outcome import ScreenNote
 from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts
 from apps.literal.verify_typed import compare_typed
@@ -47,7 +47,7 @@ _DURATION = re.compile(r"\d:\d\d|\bago\b|\d ?(?:s|sec\w*|min\w*|h|hours?)\b")
 
 
 def find_open_bar(
-    before: ParsedScreen | None, now: ParsedScreen, pressed: Box | None, note_texts: Iterable[str]
+    before: OcrScreen | None, now: OcrScreen, pressed: Box | None, note_texts: Iterable[str]
 ) -> str | None:
     """Return a note on a progress bar that appeared, or was noted earlier, and is only partly filled.
 
@@ -69,7 +69,7 @@ def find_open_bar(
     return f"a bar that is not full ({box.left}, {box.top}, {box.right}, {box.bottom})"
 
 
-def has_progress_grown(before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen) -> bool:
+def has_progress_grown(before: OcrScreen, earlier: OcrScreen, now: OcrScreen) -> bool:
     """Return True if a filled strip that appeared after an action grew between two looks."""
     if not before.image.shape == earlier.image.shape == now.image.shape:
         return False
@@ -77,7 +77,7 @@ def has_progress_grown(before: ParsedScreen, earlier: ParsedScreen, now: ParsedS
 
 
 def find_rising_numbers(
-    before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen, note_texts: Iterable[str]
+    before: OcrScreen, earlier: OcrScreen, now: OcrScreen, note_texts: Iterable[str]
 ) -> Iterator[str]:
     """Return texts that appeared after an action and whose number rose between two looks, except clocks.
 
@@ -104,7 +104,7 @@ def find_rising_numbers(
             yield line.text
 
 
-def has_spinner(before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen) -> bool:
+def has_spinner(before: OcrScreen, earlier: OcrScreen, now: OcrScreen) -> bool:
     """Return True if something without text moves in a region that was empty or held text before the action."""
     new = find_changed_boxes(before, earlier)
     return any(
@@ -114,7 +114,7 @@ def has_spinner(before: ParsedScreen, earlier: ParsedScreen, now: ParsedScreen) 
     )
 
 
-def find_moving_boxes(earlier: ParsedScreen, now: ParsedScreen) -> list[Box]:
+def find_moving_boxes(earlier: OcrScreen, now: OcrScreen) -> list[Box]:
     """Return changed boxes without text: those of a spinner's size, low strips, and plain areas of another colour."""
     return [
         box
@@ -128,7 +128,7 @@ def find_moving_boxes(earlier: ParsedScreen, now: ParsedScreen) -> list[Box]:
     ]
 
 
-def has_placeholders(before: ParsedScreen | None, now: ParsedScreen) -> bool:
+def has_placeholders(before: OcrScreen | None, now: OcrScreen) -> bool:
     """Return True if new pale placeholder bars show where text is still loading."""
     least, most = _PLACEHOLDER_PX
     if before is None or not find_new_lines(before, now):  # among texts, tall bars may be pictures
@@ -153,11 +153,11 @@ def _is_bar(box: Box) -> bool:
     return least <= box.height <= most and box.width >= max(_MIN_LENGTH_PX, _MIN_UNEVEN * box.height)
 
 
-def _has_text(screen: ParsedScreen, box: Box) -> bool:
+def _has_text(screen: OcrScreen, box: Box) -> bool:
     return any(line.box_px.intersection(box) > 0 for line in screen.lines)
 
 
-def _with_pale_part(screen: ParsedScreen, box: Box) -> Box:
+def _with_pale_part(screen: OcrScreen, box: Box) -> Box:
     """Return a bar extended by its empty part, which may be too pale to count as a change.
 
     The bar ends where it no longer differs from the background above it.
@@ -182,7 +182,7 @@ def _is_partly_filled(crop: NDArray[np.uint8]) -> bool:
     return bool(is_two and is_one_edge and num_left + num_right >= len(colours) - _SOFT_EDGE_PX)
 
 
-def _is_growth(before: ParsedScreen, now: ParsedScreen, box: Box) -> bool:
+def _is_growth(before: OcrScreen, now: OcrScreen, box: Box) -> bool:
     if not _BAR_PX[0] <= box.height <= _BAR_PX[1] or box.left < _SOFT_EDGE_PX or _has_text(now, box):
         return False
     wider = Box(box.left - _SOFT_EDGE_PX, box.top, box.right, box.bottom)
@@ -211,7 +211,7 @@ def _is_text(line: TextLine, box: Box) -> bool:
     return line.box_px.intersection(box) > 0 and len(re.findall(r"\w", line.text)) > 1
 
 
-def _has_mark(before: ParsedScreen, box: Box) -> bool:
+def _has_mark(before: OcrScreen, box: Box) -> bool:
     """Return True if a box held something other than text before; a strip may contain an edge along its full length."""
     if any(_is_text(line, box) for line in before.lines):
         return False
@@ -270,7 +270,7 @@ class LastAction:
     colour: NDArray[np.uint8] | None = None
 
 
-def read_result(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> tuple[str | None, list[ScreenNote]]:
+def read_result(before: OcrScreen, now: OcrScreen, action: LastAction) -> tuple[str | None, list[ScreenNote]]:
     """Return a refusal shown on the screen, or None, and the notes to remember about this screen.
 
     Args:
@@ -327,7 +327,7 @@ def read_result(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> 
     return None, notes
 
 
-def note_effect(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> list[ScreenNote]:
+def note_effect(before: OcrScreen, now: OcrScreen, action: LastAction) -> list[ScreenNote]:
     """Note evidence for an action (something opened, a changed count), or a new page unrelated to it."""
     new = find_new_lines(before, now)
     if fraction_kept(before, now, action.pressed) < _SAME_PAGE:
@@ -341,7 +341,7 @@ def note_effect(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> 
     return [ScreenNote(kind="sign", text=line.text) for line in new[:1]]
 
 
-def _is_new_count(line: TextLine, before: ParsedScreen) -> bool:
+def _is_new_count(line: TextLine, before: OcrScreen) -> bool:
     """Return True if a text is an earlier text with other numbers and is not a time."""
     letters = re.sub(r"\d+", "", _letters_of(line.text))
     if _TIME.search(line.text) or not re.search(r"\d", line.text):
@@ -349,7 +349,7 @@ def _is_new_count(line: TextLine, before: ParsedScreen) -> bool:
     return any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
 
 
-def find_entry(now: ParsedScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
+def find_entry(now: OcrScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
     """Return a text that contains what was typed, outside the fields into which it was typed."""
     return next((line.text for line in now.lines if holds_typed(line.text, action) and not _is_in(line, fields)), None)
 
@@ -358,7 +358,7 @@ def _is_in(line: TextLine, boxes: Sequence[Box]) -> bool:
     return any(box.padded(_OWN_PX).has_point(*line.box_px.center) for box in boxes)
 
 
-def find_near_miss(before: ParsedScreen, now: ParsedScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
+def find_near_miss(before: OcrScreen, now: OcrScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
     """Find a new text that almost equals a typed text that is not shown; one misread character is not enough."""
     known = {alphanumeric(line.text) for line in before.lines}
     rows = [
@@ -392,7 +392,7 @@ def _is_near_miss(text: str, part: str) -> bool:
     return is_code or to_number(numbers[0][0]) != to_number(numbers[1][0])
 
 
-def _classify_new_page(new: Sequence[TextLine], now: ParsedScreen, action: LastAction) -> list[ScreenNote]:
+def _classify_new_page(new: Sequence[TextLine], now: OcrScreen, action: LastAction) -> list[ScreenNote]:
     """Judge a short page that replaced the result without a refusal: good, a new entry, or a doubt."""
     if not new or len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, action) for line in _free_lines(now)):
         return []
@@ -403,13 +403,13 @@ def _classify_new_page(new: Sequence[TextLine], now: ParsedScreen, action: LastA
     return [ScreenNote(kind="new", text=first.text)]
 
 
-def _free_lines(now: ParsedScreen) -> list[TextLine]:
+def _free_lines(now: OcrScreen) -> list[TextLine]:
     """Return the texts outside fields."""
     fields = find_field_boxes(now)
     return [line for line in now.lines if not any(field.contains(line.box_px) for field in fields)]
 
 
-def find_vanished(before: ParsedScreen, now: ParsedScreen, named: str, action: LastAction) -> list[ScreenNote]:
+def find_vanished(before: OcrScreen, now: OcrScreen, named: str, action: LastAction) -> list[ScreenNote]:
     """Return notes on texts that disappeared and are named by the last step or were close to what was clicked."""
     left = {alphanumeric(line.text) for line in now.lines}
     texts = [alphanumeric(line.text) for line in before.lines]
@@ -425,7 +425,7 @@ def find_vanished(before: ParsedScreen, now: ParsedScreen, named: str, action: L
     ]
 
 
-def has_unreadable(before: ParsedScreen, now: ParsedScreen, action: LastAction) -> bool:
+def has_unreadable(before: OcrScreen, now: OcrScreen, action: LastAction) -> bool:
     """Return True if something shaped like a message appeared whose text cannot be read."""
     fields = find_field_boxes(before)
     return any(
@@ -438,7 +438,7 @@ def has_unreadable(before: ParsedScreen, now: ParsedScreen, action: LastAction) 
     )
 
 
-def _judge_line(line: TextLine, now: ParsedScreen, action: LastAction) -> MessageVerdict | None:
+def _judge_line(line: TextLine, now: OcrScreen, action: LastAction) -> MessageVerdict | None:
     """Judge a new text by its words, else by its colour; None for text that is not a message, such as a new entry."""
     verdict, tone = classify_message(line.text, action.named), find_tone(now, line)
     if verdict == "good":
@@ -456,7 +456,7 @@ def _judge_line(line: TextLine, now: ParsedScreen, action: LastAction) -> Messag
     return verdict
 
 
-def _judge_own(line: TextLine, now: ParsedScreen, verdict: MessageVerdict, action: LastAction) -> MessageVerdict | None:
+def _judge_own(line: TextLine, now: OcrScreen, verdict: MessageVerdict, action: LastAction) -> MessageVerdict | None:
     """Judge the new text of the clicked button: a refusal such as "Sold out" counts, text on grey is a doubt."""
     if verdict == "bad" and REFUSED.search(without_instructed(fold(line.text), action.named)):
         return verdict
@@ -465,7 +465,7 @@ def _judge_own(line: TextLine, now: ParsedScreen, verdict: MessageVerdict, actio
     return "unknown" if is_grey else None
 
 
-def _is_new_control(line: TextLine, now: ParsedScreen, action: LastAction) -> bool:
+def _is_new_control(line: TextLine, now: OcrScreen, action: LastAction) -> bool:
     """Return True if a text is a command, or a button that looks like others; a box of another colour is a message."""
     if not is_control(now, line):
         return False
@@ -475,7 +475,7 @@ def _is_new_control(line: TextLine, now: ParsedScreen, action: LastAction) -> bo
     return any(abs(ground - other.astype(int)).max() < _SAME_COLOUR for other in (action.colour, now.page_colour))
 
 
-def _is_content(line: TextLine, before: ParsedScreen, now: ParsedScreen, action: LastAction) -> bool:
+def _is_content(line: TextLine, before: OcrScreen, now: OcrScreen, action: LastAction) -> bool:
     """Return True if a new text is named by the instruction or is an earlier text with other digits (a clock)."""
     if _is_named(line.text, action.named):
         return True
@@ -489,7 +489,7 @@ def _letters_of(text: str) -> str:
     return "".join(char for char in fold(text) if char.isalnum())
 
 
-def _find_blocking_page(new: Sequence[TextLine], now: ParsedScreen, action: LastAction) -> str | None:
+def _find_blocking_page(new: Sequence[TextLine], now: OcrScreen, action: LastAction) -> str | None:
     """Return the text of a page that replaced the result (login, check, notice); the first matching text counts."""
     if len(now.lines) > _MAX_WALL_LINES or any(_holds_entry(line, action) for line in _free_lines(now)):
         return None
@@ -539,7 +539,7 @@ def _is_near(line: TextLine, action: LastAction) -> bool:
     return x < _NEAR_PX[0] and y < _NEAR_PX[1]
 
 
-def find_reappeared(now: ParsedScreen, gone: Sequence[str]) -> Iterator[str]:
+def find_reappeared(now: OcrScreen, gone: Sequence[str]) -> Iterator[str]:
     """Return the texts that had disappeared and are shown again."""
     standing = {alphanumeric(line.text) for line in now.lines}
     return (text for text in gone if alphanumeric(text) in standing)

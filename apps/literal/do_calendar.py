@@ -13,8 +13,8 @@ from apps.literal.do_pointer import report_missing
 from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_button, joined_lines
-from apps.literal.screen import ParsedScreen, ScreenHistory
-from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, at
+from apps.literal.screen import OcrScreen, ScreenHistory
+from apps.literal.step_outcome import Done, Failed, RunCode, StepOutcome, StepProgress, at
 from apps.literal.steps import (
     ClickTarget,
     DragFigures,
@@ -81,7 +81,7 @@ class Calendar:
         return self.left + column * (self.right - self.left) / 6, self.top + row * self.row_px
 
 
-def find_calendar(screen: ParsedScreen) -> Calendar | None:
+def find_calendar(screen: OcrScreen) -> Calendar | None:
     """Find a month name with a year, and below it numbers laid out as the days of that month."""
     for line in [*screen.lines, *joined_lines(screen.lines)]:
         title = _TITLE.search(line.text)
@@ -95,7 +95,7 @@ def find_calendar(screen: ParsedScreen) -> Calendar | None:
     return None
 
 
-def _find_days(screen: ParsedScreen, title: Box) -> list[tuple[int, float, float]]:
+def _find_days(screen: OcrScreen, title: Box) -> list[tuple[int, float, float]]:
     """Return the numbers from 1 to 31 below a title, with their centres."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, screen.height)
     return [
@@ -106,7 +106,7 @@ def _find_days(screen: ParsedScreen, title: Box) -> list[tuple[int, float, float
     ]
 
 
-def _find_header(screen: ParsedScreen, title: Box) -> tuple[int, float, float] | None:
+def _find_header(screen: OcrScreen, title: Box) -> tuple[int, float, float] | None:
     """Return the first weekday of the header below a title, its centre, and the column distance."""
     reach = Box(title.left - 8 * title.width, title.bottom, title.right + 8 * title.width, title.bottom + 60)
     names = [
@@ -165,7 +165,7 @@ def _fit_line(pairs: list[tuple[int, float]]) -> tuple[float, float]:
     return float(np.median([x - index * step for index, x in pairs])), step
 
 
-def find_month_arrows(screen: ParsedScreen, shown: Calendar) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def find_month_arrows(screen: OcrScreen, shown: Calendar) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the points that turn to the previous and the next month: the marks next to the title."""
     title = shown.title
     half_column = (shown.right - shown.left) / 12
@@ -193,12 +193,12 @@ def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: S
     screen = sight.now
     shown = find_calendar(screen)
     if shown is None and progress.count("turn") and progress.last != "pick":
-        return StepFailed(reason="after changing the month, the calendar's month cannot be read")
+        return Failed(reason="after changing the month, the calendar's month cannot be read")
     if day is None:
         return type_and_check(field, text, sight, progress)
     if progress.last == "type":
         move = type_and_check(field, text, sight, progress)
-        if not isinstance(move, StepFailed) or shown is None:
+        if not isinstance(move, Failed) or shown is None:
             return move
     if progress.last == "pick":
         return _check_picked(day, field, sight)
@@ -211,13 +211,11 @@ def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: S
     turns = progress.count("turn")
     turners = find_month_arrows(screen, shown)
     if turners is None:
-        return StepFailed(
-            reason="the calendar shows another month, and no button for the next or previous month was found"
-        )
+        return Failed(reason="the calendar shows another month, and no button for the next or previous month was found")
     before = find_calendar(sight.before) if turns and sight.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
-        return StepFailed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
+        return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
     times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
@@ -245,9 +243,9 @@ def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> Step
         shown_day = parse_date(text)
         read = Counter(int(part) for part in re.findall(r"\d+", text))
         if shown_day == day or read in (numbers, short):
-            return AlreadyDone(thought=f'"{text}" is selected.')
+            return Done(thought=f'"{text}" is selected.')
     shows = f'; its field shows "{shown.text}"' if shown is not None else ""
-    return StepFailed(
+    return Failed(
         reason=f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}"
     )
 
@@ -275,8 +273,8 @@ def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepPr
         listed = find_suggestions(screen, field)
         fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
-            return AlreadyDone(thought=f'"{fitting[0].text}" is selected.')
-        return StepFailed(reason=f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
+            return Done(thought=f'"{fitting[0].text}" is selected.')
+        return Failed(reason=f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
     rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
@@ -300,14 +298,14 @@ def _typed(step: PickSuggestion) -> str:
     return step.start or step.part or step.end
 
 
-def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHistory) -> StepFailed | None:
+def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHistory) -> Failed | None:
     """Read the typed beginning back; return a failure if the field does not show it."""
     before = sight.before
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
         return None
     checked = check_typed(_typed(step), typed_into, before, sight.now, part="start")
-    return checked if isinstance(checked, StepFailed) else None
+    return checked if isinstance(checked, Failed) else None
 
 
 def _without_caret(text: str) -> tuple[str, str]:
@@ -315,7 +313,7 @@ def _without_caret(text: str) -> tuple[str, str]:
     return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
 
 
-def find_suggestions(screen: ParsedScreen, field: Field) -> list[TextLine]:
+def find_suggestions(screen: OcrScreen, field: Field) -> list[TextLine]:
     """Return the lines right below the field, in its column and close to each other."""
     box = field.box_px
     reach = Box(box.left - 12, box.bottom, box.right + _REACH_PX, screen.height)
@@ -332,7 +330,7 @@ def find_suggestions(screen: ParsedScreen, field: Field) -> list[TextLine]:
 
 
 def _search_further(
-    step: PickSuggestion, screen: ParsedScreen, field: Field, rows: list[TextLine], progress: StepProgress
+    step: PickSuggestion, screen: OcrScreen, field: Field, rows: list[TextLine], progress: StepProgress
 ) -> StepOutcome:
     if progress.count("wait") < _MAX_WAITS:
         return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be loading.", phase="wait")
@@ -340,7 +338,7 @@ def _search_further(
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="None of them matches; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
-    return StepFailed(reason=f"the field has no suggestion that {step.words}; texts below it: {seen}")
+    return Failed(reason=f"the field has no suggestion that {step.words}; texts below it: {seen}")
 
 
 SUBMIT = ClickTarget(target=ElementTarget(text="Submit", role="button"))
@@ -350,7 +348,7 @@ _AIMS = (PickSuggestion, DragFigures)
 _SENDS = re.compile(r"submit|send|save|ok|go|add|search|apply|enter|done|confirm|continue|next|find", re.I)
 
 
-def send(last: PlainStep, screen: ParsedScreen, *, has_looked: bool) -> RunCode | StepFailed | None:
+def send(last: PlainStep, screen: OcrScreen, *, has_looked: bool) -> RunCode | Failed | None:
     """Handle a run that ends with a filled form whose submit button no step names.
 
     A single button "Submit" is clicked: such a form is complete only when sent. Other buttons do more than that; next
@@ -374,4 +372,4 @@ def send(last: PlainStep, screen: ParsedScreen, *, has_looked: bool) -> RunCode 
         code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
         return RunCode(code=code, thought="I look for a submit button further down.", phase="scroll down")
     reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
-    return StepFailed(reason=f"the form is filled in but not submitted: {reason}")
+    return Failed(reason=f"the form is filled in but not submitted: {reason}")

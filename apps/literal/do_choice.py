@@ -11,17 +11,8 @@ from apps.literal.field_boxes import find_inputs
 from apps.literal.find_field import Field, choose, find_field
 from apps.literal.find_kind import FoundToggle, Slider, find_sliders, find_toggle
 from apps.literal.find_text import TextHit, find_text, name_nearest
-from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import (
-    AlreadyDone,
-    RunCode,
-    StepFailed,
-    StepOutcome,
-    StepProgress,
-    TargetMissing,
-    at,
-    quote,
-)
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at, quote
 from apps.literal.steps import SelectOption, SetSlider, SetToggle, SetValue
 from apps.literal.targets import AnchorRelation, ElementTarget
 from apps.literal.text_match import WHOLE, alphanumeric, fit_texts
@@ -38,12 +29,12 @@ _MIN_LIST_PX = 36
 _ROW_INDENT_PX = 14
 
 
-def is_listbox(screen: ParsedScreen, field: Field) -> bool:
+def is_listbox(screen: OcrScreen, field: Field) -> bool:
     """Return True if a box shows several rows and no arrow that opens it."""
     return len(screen.lines_in(field.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(field.box_px))
 
 
-def plan_listbox(step: SelectOption, screen: ParsedScreen, progress: StepProgress, field: Field) -> StepOutcome:
+def plan_listbox(step: SelectOption, screen: OcrScreen, progress: StepProgress, field: Field) -> StepOutcome:
     """Click the row; for the second and later options, hold Ctrl to keep the earlier ones selected."""
     box = field.box_px
     row = find_row_in(screen, step.option.text, box)
@@ -55,17 +46,17 @@ def plan_listbox(step: SelectOption, screen: ParsedScreen, progress: StepProgres
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="The row is not visible; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
-    return StepFailed(reason=f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
+    return Failed(reason=f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
 
 
-def press_row(screen: ParsedScreen, row: TextHit, *, is_more: bool) -> RunCode:
+def press_row(screen: OcrScreen, row: TextHit, *, is_more: bool) -> RunCode:
     """Click a visible row, with Ctrl held if others are to stay selected."""
     click = f"pyautogui.click({at(screen, row.point)})"
     held = ("pyautogui.keyDown('ctrl')", click, "pyautogui.keyUp('ctrl')")
     return RunCode(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
 
 
-def find_row_in(screen: ParsedScreen, option: str, box: Box) -> TextHit | None:
+def find_row_in(screen: OcrScreen, option: str, box: Box) -> TextHit | None:
     """Return the row of an option among the lines of a box; None if the box has one line or no such row."""
     if len(screen.lines_in(box)) < 2:
         return None
@@ -73,7 +64,7 @@ def find_row_in(screen: ParsedScreen, option: str, box: Box) -> TextHit | None:
     return next((hit for hit in places if box.has_point(*hit.box_px.center)), None)
 
 
-def find_list_row(screen: ParsedScreen, option: str) -> TextHit | None:
+def find_list_row(screen: OcrScreen, option: str) -> TextHit | None:
     """Return the row of an option in any always-open list: a box that contains only lines of text."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
@@ -100,7 +91,7 @@ def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -
     screen, tries = sight.now, progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
-        return StepFailed(reason=f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
+        return Failed(reason=f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
     if toggle is not None:
         return _click_toggle(screen, toggle, is_on=step.is_on)
     if tries:
@@ -110,7 +101,7 @@ def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -
         return report_missing(screen, step.target)
     hit = choice.hit
     if not step.is_on or hit.button is None:
-        return TargetMissing(
+        return NotFound(
             what=f'a checkbox or switch next to "{hit.line.text}"', nearest=_names(screen, step.target.text)
         )
     code = (f"pyautogui.click({at(screen, hit.point)})",)
@@ -126,24 +117,24 @@ def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
-        return StepFailed(reason=f"no checkbox or switch found next to {step.target}, so its state is unknown")
+        return Failed(reason=f"no checkbox or switch found next to {step.target}, so its state is unknown")
     row = choice.hit.line.box_px.padded(120, 16)
     if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
-        return AlreadyDone(thought="Its look changed after the click.")
-    return StepFailed(
+        return Done(thought="Its look changed after the click.")
+    return Failed(
         reason=f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
     )
 
 
-def _click_toggle(screen: ParsedScreen, toggle: FoundToggle, *, is_on: bool) -> StepOutcome:
+def _click_toggle(screen: OcrScreen, toggle: FoundToggle, *, is_on: bool) -> StepOutcome:
     if toggle.is_on == is_on:
-        return AlreadyDone(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
+        return Done(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
     code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
     state = "on" if toggle.is_on else "off"
     return RunCode(code=code, thought=f'The box next to "{toggle.label}" is {state}.', phase="toggle")
 
 
-def _names(screen: ParsedScreen, text: str) -> tuple[str, ...]:
+def _names(screen: OcrScreen, text: str) -> tuple[str, ...]:
     return tuple(name_nearest(screen, text))
 
 
@@ -186,11 +177,11 @@ def plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress
                 return press_row(screen, row, is_more=step.is_more)
             toggle = find_toggle(screen, _in_group(step.option, step.field))
             if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
-                return StepFailed(reason=f'"{toggle.label}" is still off after the click')
+                return Failed(reason=f'"{toggle.label}" is still off after the click')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
         if shows_option(screen, field, step.option.text):
-            return AlreadyDone(thought=f'"{step.option.text}" is already selected.')
+            return Done(thought=f'"{step.option.text}" is already selected.')
         code = (f"pyautogui.click({at(screen, field.box_px.center)})",)
         return RunCode(code=code, thought=f"The list is {field.why}; I open it first.", phase="open")
     if progress.last in ("pick", "keys"):
@@ -241,11 +232,11 @@ def _verify(
     """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
     option, screen = step.option.text, sight.now
     if field is None:
-        return StepFailed(reason=f'after clicking the row "{option}", the list {target} is no longer visible')
+        return Failed(reason=f'after clicking the row "{option}", the list {target} is no longer visible')
     if shows_option(screen, field, option):
         if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option):  # one of a series
-            return StepFailed(reason=f'I typed "{option}", and the list shows only "{field.text}"')
-        return AlreadyDone(thought=f'"{option}" is selected.', notes=note_typed(progress.index, field, screen))
+            return Failed(reason=f'I typed "{option}", and the list shows only "{field.text}"')
+        return Done(thought=f'"{option}" is selected.', notes=note_typed(progress.index, field, screen))
     may_show = _may_show(field, option, sight, progress)
     if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
         typed = (
@@ -255,15 +246,15 @@ def _verify(
         )
         return RunCode(code=typed, thought=f'The list still shows "{field.text}"; I try the keyboard.', phase="keys")
     if progress.count("pick") and may_show:
-        return AlreadyDone(thought=f'I clicked the row "{option}"; the list shows "{field.text}".')
+        return Done(thought=f'I clicked the row "{option}"; the list shows "{field.text}".')
     if progress.count("pick"):
-        return StepFailed(reason=f'after clicking the row "{option}", the list {target} shows "{field.text}"')
-    return StepFailed(
+        return Failed(reason=f'after clicking the row "{option}", the list {target} shows "{field.text}"')
+    return Failed(
         reason=f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}'
     )
 
 
-def shows_option(screen: ParsedScreen, field: Field, option: str) -> bool:
+def shows_option(screen: OcrScreen, field: Field, option: str) -> bool:
     """Return True if a closed list shows an option, in full or truncated at the list's end ("Unit…")."""
     return _is_whole(field, option) or any(
         _is_cut(screen, field.box_px, line, option) for line in screen.lines_in(field.box_px)
@@ -275,7 +266,7 @@ def _is_whole(field: Field, option: str) -> bool:
     return any(fit.score >= WHOLE for text in (*field.texts, field.text) for fit in fit_texts(option, text))
 
 
-def _is_cut(screen: ParsedScreen, box: Box, line: TextLine, option: str) -> bool:
+def _is_cut(screen: OcrScreen, box: Box, line: TextLine, option: str) -> bool:
     """Return True if a line is the start of an option and reaches the end of its box or ends in dots."""
     shown = alphanumeric(_DOTS.sub("", line.text))
     if len(shown) < _MIN_CUT_CHARS or not alphanumeric(option).startswith(shown):
@@ -293,7 +284,7 @@ def _may_show(field: Field, option: str, sight: ScreenHistory, progress: StepPro
     return before is not None and has_changed_inside(before, sight.now, field.box_px)
 
 
-def _find_row(screen: ParsedScreen, option: str, field: Field | None, before: ParsedScreen | None) -> TextHit | None:
+def _find_row(screen: OcrScreen, option: str, field: Field | None, before: OcrScreen | None) -> TextHit | None:
     """Return the option's row in an open list, below or above the field; texts that just appeared come first."""
     hits = [hit for hit in find_text(screen, option) if hit.fit >= 0.7]
     hits = [hit for hit in hits if before is None or not _was_shown(hit, before)] or hits
@@ -306,7 +297,7 @@ def _find_row(screen: ParsedScreen, option: str, field: Field | None, before: Pa
     return rows[0] if rows else None
 
 
-def _was_shown(hit: TextHit, before: ParsedScreen) -> bool:
+def _was_shown(hit: TextHit, before: OcrScreen) -> bool:
     """Return True if the same text was at this position before the list was opened."""
     return any(
         alphanumeric(line.text) == alphanumeric(hit.line.text) and line.box_px.intersection(hit.line.box_px) > 0
@@ -345,7 +336,7 @@ _SURE = 0.75
 _MAX_PRESSES = 400
 
 
-def read_number_beside(screen: ParsedScreen, slider: Slider, others: list[Slider]) -> float | None:
+def read_number_beside(screen: OcrScreen, slider: Slider, others: list[Slider]) -> float | None:
     """Return the number nearest to a slider and not nearer to another slider."""
     right = _read_lone(screen, _right_of(slider.box_px).clipped(screen.width, screen.height))
     if right is not None:
@@ -375,7 +366,7 @@ def _gap(box: Box, other: Box) -> float:
     return float(max(0, -box.overlap_x(other)) + max(0, -box.overlap_y(other)))
 
 
-def _read_below(screen: ParsedScreen, slider: Slider) -> float | None:
+def _read_below(screen: OcrScreen, slider: Slider) -> float | None:
     """Read a single digit, which the text detector may miss, right below the slider's left half."""
     box = slider.box_px
     height = max(14, round(screen.text_height_px * 1.6))
@@ -387,7 +378,7 @@ def _right_of(box: Box) -> Box:
     return Box(box.right + 2, box.top - 4, box.right + 48, box.bottom + 4)
 
 
-def _read_lone(screen: ParsedScreen, box: Box) -> float | None:
+def _read_lone(screen: OcrScreen, box: Box) -> float | None:
     """Return the number that makes up all of the ink in a box; None if there is none."""
     ink = find_ink(screen.crop(box))
     rows = find_runs(ink.any(axis=1))
@@ -418,13 +409,13 @@ def plan_slider(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -
             code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I take a new screenshot.", phase="part"
         )
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
-        return StepFailed(reason=f"{step}: found {len(sliders)} sliders")
+        return Failed(reason=f"{step}: found {len(sliders)} sliders")
     index = (step.number or 1) - 1
     shown = _read(screen, index)
     if shown == step.value:
-        return AlreadyDone(thought=f"Its value is {shown:g}.")
+        return Done(thought=f"Its value is {shown:g}.")
     if nudges >= _MAX_NUDGES or (shown is None and nudges):
-        return StepFailed(reason=f"{step}: no number next to it confirms the value; it shows {shown}")
+        return Failed(reason=f"{step}: no number next to it confirms the value; it shows {shown}")
     key = "right" if shown is None or step.value > shown else "left"
     if not nudges:
         focus = f"pyautogui.click({at(screen, sliders[index].handle.center)})"
@@ -445,24 +436,24 @@ def _plan_spinner(step: SetSlider, sight: ScreenHistory, progress: StepProgress)
         boxes = find_inputs(sight.before) if sight.before is not None else []
         shown = _read_field(sight.now, boxes[0]) if len(boxes) == 1 else None
         if shown == step.value:
-            return AlreadyDone(thought=f"It shows {shown:g}.")
-        return StepFailed(reason=f"{step}: the field does not show the typed value; it shows {shown}")
+            return Done(thought=f"It shows {shown:g}.")
+        return Failed(reason=f"{step}: the field does not show the typed value; it shows {shown}")
     boxes = find_inputs(sight.now)
     if len(boxes) != 1:
-        return StepFailed(reason=f"{step}: found {len(boxes)} number fields")
+        return Failed(reason=f"{step}: found {len(boxes)} number fields")
     point = at(sight.now, (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1]))
     typing = (f"pyautogui.click({point})", "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write('{step.value:g}')")
     return RunCode(code=(*typing, "pyautogui.press('tab')", "time.sleep(0.1)"), thought="I type it.", phase="type")
 
 
-def _read(screen: ParsedScreen, index: int) -> float | None:
+def _read(screen: OcrScreen, index: int) -> float | None:
     sliders = find_sliders(screen)
     if index >= len(sliders):
         return None
     return read_number_beside(screen, sliders[index], [other for other in sliders if other is not sliders[index]])
 
 
-def _read_field(screen: ParsedScreen, box: Box) -> float | None:
+def _read_field(screen: OcrScreen, box: Box) -> float | None:
     """Return the number in a field, without its arrows at the right."""
     for line in screen.lines_in(box):
         number = _NUMBER.fullmatch(line.text.strip())

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from apps.literal.do_pointer import report_missing
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_regions
-from apps.literal.step_outcome import AlreadyDone, RunCode, StepOutcome, StepProgress, at, hotkey, quote
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_regions
+from apps.literal.step_outcome import Done, RunCode, StepOutcome, StepProgress, at, hotkey, quote
 from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeInto
 from apps.literal.targets import ElementTarget
 from apps.literal.text_match import WHOLE
@@ -127,18 +127,18 @@ def plan_type(step: TypeInto, sight: ScreenHistory, progress: StepProgress) -> S
     if progress.last == "enter" and sight.before is not None:
         return _check_sent(step.field, sight.back(2) or sight.before, sight.before, sight.now)
     if progress.last == "press":
-        return AlreadyDone(thought="I clicked the button next to it.")
+        return Done(thought="I clicked the button next to it.")
     move = type_and_check(step.field, step.text, sight, progress, append=step.append)
-    if isinstance(move, AlreadyDone) and after:
+    if isinstance(move, Done) and after:
         return RunCode(code=after, thought=move.thought, phase="enter", notes=move.notes)
     return move
 
 
-def _check_sent(field: ElementTarget, empty: ParsedScreen, before: ParsedScreen, now: ParsedScreen) -> StepOutcome:
+def _check_sent(field: ElementTarget, empty: OcrScreen, before: OcrScreen, now: OcrScreen) -> StepOutcome:
     """Check the effect of Enter; if only the field changed, press the button next to it."""
     text_field = find_field(empty, field, kind="text")
     if text_field is None or find_changed_regions(before, now, text_field.box_px.padded(4)):
-        return AlreadyDone(thought="Enter submitted it.")
+        return Done(thought="Enter submitted it.")
     box = text_field.box_px
     beside = [
         hit
@@ -150,7 +150,7 @@ def _check_sent(field: ElementTarget, empty: ParsedScreen, before: ParsedScreen,
         and not box.contains(hit.box_px)
     ]
     if not beside:
-        return AlreadyDone(thought="Nothing changed.")
+        return Done(thought="Nothing changed.")
     hit = min(beside, key=lambda hit: abs(hit.box_px.left - box.right))
     return RunCode(
         code=(f"pyautogui.click({at(now, hit.point)})",),
@@ -167,16 +167,16 @@ def type_and_check(
     if progress.last == "type" and sight.before is not None:
         typed_into = find_field(sight.before, field, kind="text")
         if typed_into is None:
-            return AlreadyDone(thought="I typed it.")
+            return Done(thought="I typed it.")
         shown = format_like(text, typed_into.text)
         part: Part = "end" if append else "whole"
         checked = check_typed(text, typed_into, sight.before, sight.now, shown=shown, part=part)
-        if isinstance(checked, AlreadyDone):
+        if isinstance(checked, Done):
             return replace(checked, notes=note_typed(progress.index, typed_into, sight.now))
         if tries >= _MAX_TRIES or "did not change" not in checked.reason:
             return checked
     elif progress.last == "type":
-        return AlreadyDone(thought="I typed it.")
+        return Done(thought="I typed it.")
     text_field = find_field(sight.now, field, kind="text")
     if text_field is None:
         return report_missing(sight.now, field)
@@ -187,7 +187,7 @@ def type_and_check(
     )
 
 
-def type_into(field: Field, text: str, screen: ParsedScreen, *, append: bool = False) -> tuple[str, ...]:
+def type_into(field: Field, text: str, screen: OcrScreen, *, append: bool = False) -> tuple[str, ...]:
     """Return code that sets a field's text; dates in the order that the field shows."""
     if append:
         return (
@@ -211,7 +211,7 @@ def first_part(field: Field) -> tuple[float, float]:
     return field.box_px.left + min(14.0, field.box_px.width / 6), field.box_px.center[1]
 
 
-def plan_clear(step: ClearField, screen: ParsedScreen) -> StepOutcome:
+def plan_clear(step: ClearField, screen: OcrScreen) -> StepOutcome:
     """Select the contents of a field and delete them."""
     field = find_field(screen, step.field)
     if field is None:
@@ -220,7 +220,7 @@ def plan_clear(step: ClearField, screen: ParsedScreen) -> StepOutcome:
     return RunCode(code=code, thought=f"The field is {field.why}.")
 
 
-def plan_press(step: PressKeys, screen: ParsedScreen) -> StepOutcome:
+def plan_press(step: PressKeys, screen: OcrScreen) -> StepOutcome:
     """Press keys, or the button "Submit" if a form is to be sent."""
     if step.is_submit:
         button = next((hit for hit in find_text(screen, "Submit") if hit.fit >= WHOLE and hit.button), None)

@@ -8,8 +8,8 @@ from apps.literal.find_field import TargetChoice, choose, find_field
 from apps.literal.find_kind import find_kind, find_links_by_text, find_toggle, find_unnamed_button
 from apps.literal.find_opener import find_next_page, find_submenus
 from apps.literal.find_text import TextHit, find_text, name_nearest
-from apps.literal.screen import ParsedScreen, ScreenHistory
-from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.screen import OcrScreen, ScreenHistory
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
 from apps.literal.steps import ClickTarget, DragTarget
 from apps.literal.targets import ElementTarget, nth
 from apps.literal.text_match import WHOLE
@@ -32,7 +32,7 @@ def plan_click(
     if point is None and step.reveals and progress.last == "open" and sight.before is not None:
         point, why = locate(step.target, sight.before, typed)  # the hovered element looks different
     if point is None and why:
-        return StepFailed(reason=why)
+        return Failed(reason=why)
     if point is None and step.target.role == "menu":
         openers = find_submenus(screen)
         tries = progress.count("seek")
@@ -44,14 +44,14 @@ def plan_click(
     if step.reveals and not progress.count("open"):
         return RunCode(code=(f"pyautogui.moveTo({at(screen, point)})", "time.sleep(0.5)"), thought=why, phase="open")
     if step.reveals and _is_shown_near(screen, step.reveals, point):
-        return AlreadyDone(thought=f'Hovering shows "{step.reveals}".')
+        return Done(thought=f'Hovering shows "{step.reveals}".')
     if step.clicks > 1 and len(step.target.text) == 1:
         point = _first_half(screen, step.target, typed) or point
     call = _CALLS[step.clicks] if step.button == "left" else f"{step.button}Click"
     return RunCode(code=(f"pyautogui.{call}({at(screen, point)})",), thought=why)
 
 
-def _first_half(screen: ParsedScreen, target: ElementTarget, typed: Collection[str]) -> tuple[float, float] | None:
+def _first_half(screen: OcrScreen, target: ElementTarget, typed: Collection[str]) -> tuple[float, float] | None:
     """Return a point that puts the caret before a single character; after it, a double-click selects no word."""
     hit = find_pressed(screen, target, typed)
     if hit is None or hit.button is not None:
@@ -78,14 +78,14 @@ def _plan_result(step: ClickTarget, sight: ScreenHistory, progress: StepProgress
         )
     following = find_next_page(screen)
     if index < 0 or not following or turned >= _MAX_PAGES or (turned and len(boxes) < each):
-        return StepFailed(
+        return Failed(
             reason=f"{step.target} was requested, but only {turned * each + len(boxes)} of that type were found"
         )
     code = (f"pyautogui.click({at(screen, following[0].point)})", "time.sleep(0.5)")
     return RunCode(code=code, thought=f"This page shows {len(boxes)}; I open the next one.", phase="seek")
 
 
-def plan_drag(step: DragTarget, screen: ParsedScreen) -> StepOutcome:
+def plan_drag(step: DragTarget, screen: OcrScreen) -> StepOutcome:
     """Press at the source, move to the end, release."""
     start, why = locate(step.source, screen)
     if start is None:
@@ -104,7 +104,7 @@ def plan_drag(step: DragTarget, screen: ParsedScreen) -> StepOutcome:
 
 
 def locate(
-    target: ElementTarget, screen: ParsedScreen, typed: Collection[str] = ()
+    target: ElementTarget, screen: OcrScreen, typed: Collection[str] = ()
 ) -> tuple[tuple[float, float] | None, str]:
     """Return a target's point in pixels and the reason for the choice; None if it is not on the screen."""
     if target.position is not None:
@@ -141,7 +141,7 @@ def locate(
     return choice.hit.point, f"{choice.why}."
 
 
-def find_link_beside(screen: ParsedScreen, label: str, *, is_exact: bool = False) -> Box | None:
+def find_link_beside(screen: OcrScreen, label: str, *, is_exact: bool = False) -> Box | None:
     """Return the link right of a label that ends in a colon.
 
     Args:
@@ -161,7 +161,7 @@ def find_link_beside(screen: ParsedScreen, label: str, *, is_exact: bool = False
     return links[0] if len(links) == 1 else None
 
 
-def _is_shown_near(screen: ParsedScreen, text: str, point: tuple[float, float]) -> bool:
+def _is_shown_near(screen: OcrScreen, text: str, point: tuple[float, float]) -> bool:
     """Return True if a text is where an entry's submenu would be."""
     for hit in find_text(screen, text):
         x, y = hit.box_px.center
@@ -170,14 +170,14 @@ def _is_shown_near(screen: ParsedScreen, text: str, point: tuple[float, float]) 
     return False
 
 
-def _locate_kind(target: ElementTarget, screen: ParsedScreen) -> tuple[tuple[float, float] | None, str]:
+def _locate_kind(target: ElementTarget, screen: OcrScreen) -> tuple[tuple[float, float] | None, str]:
     """Find a target by its type: the element with its ordinal, or the only one."""
     boxes = find_kind(screen, target.role)
     box = nth(boxes, target.ordinal)
     return (None, "") if box is None else (box.center, f"I see {len(boxes)} of that kind.")
 
 
-def find_pressed(screen: ParsedScreen, target: ElementTarget, typed: Collection[str] = ()) -> TextHit | None:
+def find_pressed(screen: OcrScreen, target: ElementTarget, typed: Collection[str] = ()) -> TextHit | None:
     """Return the text that a click on a target hits; None if it is not a text or is not on the screen."""
     if target.position is not None or not (target.text or target.phrase):
         return None
@@ -185,20 +185,20 @@ def find_pressed(screen: ParsedScreen, target: ElementTarget, typed: Collection[
     return choice.hit if choice is not None else None
 
 
-def choose_button(target: ElementTarget, screen: ParsedScreen) -> TargetChoice | None:
+def choose_button(target: ElementTarget, screen: OcrScreen) -> TargetChoice | None:
     """Return the choice for a target if it is a button."""
     choice = choose(screen, target)
     return choice if choice is not None and choice.hit.button is not None else None
 
 
-def report_missing(screen: ParsedScreen, target: ElementTarget) -> StepOutcome:
+def report_missing(screen: OcrScreen, target: ElementTarget) -> StepOutcome:
     """Report that a target is missing or ambiguous."""
     if target.ordinal is not None and abs(target.ordinal) > 20:
-        return StepFailed(reason=f"{target} is too large a number for one screen")
+        return Failed(reason=f"{target} is too large a number for one screen")
     if not target.text and target.relation is None and target.role in (*_KINDS, "field", "list"):
         count = len(find_kind(screen, target.role))
         if target.ordinal is None and count > 1:
-            return StepFailed(reason=f"there are {count} elements of the type of {target}: the step must say which one")
+            return Failed(reason=f"there are {count} elements of the type of {target}: the step must say which one")
         if target.ordinal is not None and 0 < count < target.ordinal:
-            return StepFailed(reason=f"{target} was requested, but only {count} of that type were found")
-    return TargetMissing(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))
+            return Failed(reason=f"{target} was requested, but only {count} of that type were found")
+    return NotFound(what=str(target), nearest=tuple(name_nearest(screen, target.text or "")))

@@ -6,17 +6,8 @@ from apps.literal.do_pointer import locate, report_missing
 from apps.literal.find_field import choose
 from apps.literal.find_text import TextHit, find_text, keep_best, name_nearest
 from apps.literal.message_words import is_in_progress
-from apps.literal.screen import ParsedScreen
-from apps.literal.step_outcome import (
-    AlreadyDone,
-    RunCode,
-    StepFailed,
-    StepOutcome,
-    StepProgress,
-    TargetMissing,
-    at,
-    quote,
-)
+from apps.literal.screen import OcrScreen
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at, quote
 from apps.literal.steps import CheckShown, ReportValue, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
 from apps.literal.targets import ElementTarget
 from apps.literal.text_match import CONTAINED, WHOLE, fit_texts
@@ -30,7 +21,7 @@ _BLOCK_PX, _BLOCK_STEP = 40, 10
 _CELL_GAP_PX = 6
 
 
-def read_value(screen: ParsedScreen, target: ElementTarget) -> str | None:
+def read_value(screen: OcrScreen, target: ElementTarget) -> str | None:
     """Return the text right of a label in its line or row, else the one below it; None if it is missing or a dash.
 
     A label in a column of labels has its value only in its own row. With a row given ("the Amount in the row of
@@ -40,7 +31,7 @@ def read_value(screen: ParsedScreen, target: ElementTarget) -> str | None:
     return None if value is None or _NO_VALUE.fullmatch(value) else value
 
 
-def _read_any(screen: ParsedScreen, target: ElementTarget) -> str | None:
+def _read_any(screen: OcrScreen, target: ElementTarget) -> str | None:
     if target.relation is not None and target.relation.kind in ("row", "inside"):
         cell = _read_cell(screen, target, target.relation.anchor)
         if cell is not None:
@@ -68,7 +59,7 @@ def _rest_of_line(hit: TextHit) -> str | None:
     return re.sub(r"^[\s:=\-–]+", "", rest) or rest.strip(": ") or None
 
 
-def _is_beside_empty_cell(screen: ParsedScreen, label: Box) -> bool:
+def _is_beside_empty_cell(screen: OcrScreen, label: Box) -> bool:
     """Return True if a label fills a bordered cell whose right neighbour holds no text."""
     boxes = [rectangle.box_px for rectangle in screen.rectangles]
     cells = [box for box in boxes if box.contains(label, slack_px=2) and box.height < 4 * label.height]
@@ -82,7 +73,7 @@ def _is_beside_empty_cell(screen: ParsedScreen, label: Box) -> bool:
     )
 
 
-def _is_in_label_column(screen: ParsedScreen, label: Box) -> bool:
+def _is_in_label_column(screen: OcrScreen, label: Box) -> bool:
     """Return True if texts below a label look like it, share its left edge, and one of them has a text to its right."""
     contrast = screen.contrast(label)
     below = [
@@ -97,14 +88,14 @@ def _is_in_label_column(screen: ParsedScreen, label: Box) -> bool:
     return any(_right_of(screen, line.box_px) for line in below)
 
 
-def _is_beside_block(screen: ParsedScreen, label: Box) -> bool:
+def _is_beside_block(screen: OcrScreen, label: Box) -> bool:
     """Return True if a plain block is right of a label in place of a text, as while a value is loading."""
     y = round(label.center[1])
     row = screen.strength[y, label.right + 2 : label.right + screen.width // 2] > _BLOCK_STEP
     return any(end - start >= _BLOCK_PX for start, end in find_runs(row))
 
 
-def _right_of(screen: ParsedScreen, label: Box) -> str | None:
+def _right_of(screen: OcrScreen, label: Box) -> str | None:
     beside = [
         line
         for line in screen.lines
@@ -115,7 +106,7 @@ def _right_of(screen: ParsedScreen, label: Box) -> str | None:
     return _text(min(beside, key=lambda line: line.box_px.left)) if beside else None
 
 
-def _below(screen: ParsedScreen, label: Box) -> str | None:
+def _below(screen: OcrScreen, label: Box) -> str | None:
     under = [
         line
         for line in screen.lines
@@ -124,7 +115,7 @@ def _below(screen: ParsedScreen, label: Box) -> str | None:
     return _text(min(under, key=lambda line: line.box_px.top)) if under else None
 
 
-def _read_cell(screen: ParsedScreen, target: ElementTarget, anchor: str) -> str | None:
+def _read_cell(screen: OcrScreen, target: ElementTarget, anchor: str) -> str | None:
     rows = keep_best(find_text(screen, anchor))
     headers = [hit for hit in find_text(screen, target.text) if hit.fit >= CONTAINED]
     cells = [
@@ -148,7 +139,7 @@ def _read_cell(screen: ParsedScreen, target: ElementTarget, anchor: str) -> str 
     return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
 
 
-def _cell_lines(screen: ParsedScreen, first: TextLine, anchor: Box) -> list[TextLine]:
+def _cell_lines(screen: OcrScreen, first: TextLine, anchor: Box) -> list[TextLine]:
     """Return the lines of a cell from its first line; a line with text in the anchor's column starts a new row."""
     lines = [first]
     height = first.box_px.height
@@ -178,7 +169,7 @@ _MAX_VALUE_WAITS = 10
 _END_NOTCHES = 30
 
 
-def plan_scroll(step: ScrollBy, screen: ParsedScreen) -> StepOutcome:
+def plan_scroll(step: ScrollBy, screen: OcrScreen) -> StepOutcome:
     """Turn the mouse wheel over the middle of the screen or over a target."""
     point = (screen.width / 2, screen.height / 2)
     if step.over is not None:
@@ -198,14 +189,14 @@ def scroll(direction: str, notches: int, point: str) -> str:
     return f"pyautogui.{call}({amount}, {point})"
 
 
-def plan_scroll_until(step: ScrollUntil, screen: ParsedScreen, progress: StepProgress, is_stuck: bool) -> StepOutcome:
+def plan_scroll_until(step: ScrollUntil, screen: OcrScreen, progress: StepProgress, is_stuck: bool) -> StepOutcome:
     """Scroll a little and look again."""
     point, why = locate(step.target, screen)
     if point is not None:
-        return AlreadyDone(thought=f"{why} It is visible.")
+        return Done(thought=f"{why} It is visible.")
     tries = progress.count("scroll down") + progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and is_stuck):
-        return StepFailed(
+        return Failed(
             reason=f"{step.target} was not found while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
         )
@@ -214,14 +205,14 @@ def plan_scroll_until(step: ScrollUntil, screen: ParsedScreen, progress: StepPro
     return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not visible yet.", phase=phase)
 
 
-def plan_wait_for(step: WaitFor, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
+def plan_wait_for(step: WaitFor, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
     """Check every second."""
     is_there = any(hit.fit >= CONTAINED for hit in find_text(screen, step.text))
     if is_there == step.is_shown:
-        return AlreadyDone(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
+        return Done(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
     if progress.count("wait") >= _MAX_WAITS:
         failure = "did not appear" if step.is_shown else "is still there"
-        return StepFailed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
+        return Failed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
     return RunCode(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
 
 
@@ -230,45 +221,43 @@ def plan_wait(step: WaitSeconds) -> StepOutcome:
     return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait for the given time.")
 
 
-def plan_report(step: ReportValue, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
+def plan_report(step: ReportValue, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
     """Read the text next to a label; wait if its value is still loading."""
     answer = read_value(screen, step.target)
     if answer is not None and is_in_progress(answer):
         if progress.count("wait") < _MAX_VALUE_WAITS:
             return RunCode(code=("time.sleep(1)",), thought=f'It still says "{answer}"; I wait.', phase="wait")
-        return StepFailed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
+        return Failed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
     if answer is not None:
         return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
         if progress.count("wait") < _MAX_VALUE_WAITS:
             return RunCode(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
-        return StepFailed(reason=f"no value found next to {step.target}")
+        return Failed(reason=f"no value found next to {step.target}")
     return report_missing(screen, step.target)
 
 
-def plan_check(step: CheckShown, screen: ParsedScreen) -> StepOutcome:
+def plan_check(step: CheckShown, screen: OcrScreen) -> StepOutcome:
     """Check that a text is shown, or what is next to it."""
     choice = choose(screen, step.target)
     is_there = choice is not None and choice.hit.fit >= CONTAINED
     if step.value is not None:
         return _check_value(step, screen, step.value)
     if is_there == step.is_shown:
-        return AlreadyDone(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
+        return Done(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
     if not step.is_shown:
-        return StepFailed(reason=f"{step.target} is shown, expected it not to be")
+        return Failed(reason=f"{step.target} is shown, expected it not to be")
     return report_missing(screen, step.target)
 
 
-def _check_value(step: CheckShown, screen: ParsedScreen, value: str) -> StepOutcome:
+def _check_value(step: CheckShown, screen: OcrScreen, value: str) -> StepOutcome:
     seen = read_value(screen, step.target)
     if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
-        return AlreadyDone(thought=f'{step.target} is "{seen}", as expected.')
+        return Done(thought=f'{step.target} is "{seen}", as expected.')
     if seen is None:
-        return TargetMissing(
-            what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text))
-        )
-    return StepFailed(reason=f'{step.target} is "{seen}", expected {quote(value)}')
+        return NotFound(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
+    return Failed(reason=f'{step.target} is "{seen}", expected {quote(value)}')
 
 
-def _seen(screen: ParsedScreen, text: str) -> str:
+def _seen(screen: OcrScreen, text: str) -> str:
     return "most similar visible texts: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))

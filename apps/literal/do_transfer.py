@@ -9,8 +9,8 @@ from apps.literal.do_pointer import report_missing
 from apps.literal.field_boxes import find_inputs, is_button, is_text_area
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
 from apps.literal.steps import ComputeAnswer, CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
 from apps.literal.targets import ElementTarget, nth
 from apps.literal.text_match import CONTAINED, alphanumeric, normalize, similarity
@@ -26,7 +26,7 @@ _MAX_EDITOR_SHARE = 0.75
 _SURE = 0.9
 
 
-def find_writable(screen: ParsedScreen, target: ElementTarget, *, is_area: bool) -> Box | None:
+def find_writable(screen: OcrScreen, target: ElementTarget, *, is_area: bool) -> Box | None:
     """Return a field by its type ("the textarea", "the 2nd text area", "the text input") or by its label."""
     if target.text:
         field = find_field(screen, target, kind="text")
@@ -36,7 +36,7 @@ def find_writable(screen: ParsedScreen, target: ElementTarget, *, is_area: bool)
     return nth(alike, target.ordinal)
 
 
-def plan_copy(step: CopyText, screen: ParsedScreen) -> StepOutcome:
+def plan_copy(step: CopyText, screen: OcrScreen) -> StepOutcome:
     """Click into the field and copy all of its text."""
     box = find_writable(screen, step.field, is_area=True)
     if box is None:
@@ -52,28 +52,28 @@ def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) ->
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, step.field, is_area=False)
         if was is not None and has_changed_inside(sight.before, screen, was):
-            return AlreadyDone(thought="The field shows the text.")
-        return StepFailed(reason="the field did not change after pasting")
+            return Done(thought="The field shows the text.")
+        return Failed(reason="the field did not change after pasting")
     if box is None:
         return report_missing_field(screen, step.field)
     code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
     return RunCode(code=code, thought="I paste into it.", phase="type")
 
 
-def click_field(screen: ParsedScreen, box: Box) -> str:
+def click_field(screen: OcrScreen, box: Box) -> str:
     """Return code that clicks a field where its text starts."""
     return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
 
 
-def report_missing_field(screen: ParsedScreen, field: ElementTarget) -> StepOutcome:
+def report_missing_field(screen: OcrScreen, field: ElementTarget) -> StepOutcome:
     """Report that a field is missing, or that several match."""
     count = len(find_inputs(screen))
     if count and not field.text and field.ordinal is None:
-        return StepFailed(reason=f"found {count} fields for {field}: the step must say which one")
+        return Failed(reason=f"found {count} fields for {field}: the step must say which one")
     return report_missing(screen, field)
 
 
-def find_paragraphs(screen: ParsedScreen) -> list[list[TextLine]]:
+def find_paragraphs(screen: OcrScreen) -> list[list[TextLine]]:
     """Return blocks of text outside buttons and fields: lines with a common left edge, close below each other."""
     buttons = [line for line in screen.lines if any(_holds(box.box_px, line) for box in screen.rectangles)]
     free = [replace(line, box_px=_tighten(screen, line.box_px)) for line in screen.lines if line not in buttons]
@@ -88,7 +88,7 @@ def find_paragraphs(screen: ParsedScreen) -> list[list[TextLine]]:
     return paragraphs
 
 
-def _tighten(screen: ParsedScreen, box: Box) -> Box:
+def _tighten(screen: OcrScreen, box: Box) -> Box:
     """Shrink a box to the rows of the line's ink; OCR boxes of close lines are so loose that they overlap."""
     reach = box.padded(0, 4).clipped(screen.width, screen.height)
     runs = find_runs(find_ink(screen.crop(reach)).any(axis=1))
@@ -119,13 +119,13 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
     screen = sight.now
     if progress.count("part") and sight.before is not None:
         if not find_changed_boxes(sight.before, screen):
-            return StepFailed(reason=f"nothing changed after this step: {step}")
-        return AlreadyDone(thought="The text looks selected.")
+            return Failed(reason=f"nothing changed after this step: {step}")
+        return Done(thought="The text looks selected.")
     keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
     if step.is_all:
         inside = _find_edited(screen)
         if not inside:
-            return StepFailed(reason="no text in an editor found")
+            return Failed(reason="no text in an editor found")
         code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
         return RunCode(code=code, thought="I select all text.", phase="part")
     span = _find_span(screen, step)
@@ -133,7 +133,7 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
         if step.text:
             return report_missing(screen, ElementTarget(text=step.text))
         count = len(find_paragraphs(screen))
-        return StepFailed(reason=f"{step}: found {count} paragraphs: the step must say which one")
+        return Failed(reason=f"{step}: found {count} paragraphs: the step must say which one")
     start, end = span
     code = (
         f"pyautogui.moveTo({at(screen, start)})",
@@ -142,7 +142,7 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
     return RunCode(code=(*code, *keys), thought="I drag over the text.", phase="part")
 
 
-def _find_edited(screen: ParsedScreen) -> list[TextLine]:
+def _find_edited(screen: OcrScreen) -> list[TextLine]:
     """Return the lines of the largest box that contains text and is neither a button nor the page."""
     inside = [
         screen.lines_in(rectangle.box_px)
@@ -154,7 +154,7 @@ def _find_edited(screen: ParsedScreen) -> list[TextLine]:
     return next((lines for lines in inside if any(len(line.text) > 1 for line in lines)), [])
 
 
-def _find_span(screen: ParsedScreen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
+def _find_span(screen: OcrScreen, step: SelectText) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Return the start and end points of a text, for a drag."""
     if step.text:
         hits = [hit for hit in find_text(screen, step.text) if hit.fit >= CONTAINED]
@@ -172,14 +172,14 @@ def _find_span(screen: ParsedScreen, step: SelectText) -> tuple[tuple[float, flo
 def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Type the answer that was read last."""
     if not progress.answers:
-        return StepFailed(reason="no earlier step read an answer to type")
+        return Failed(reason="no earlier step read an answer to type")
     answer, field = progress.answers[-1], step.field
     if field.text or field.relation is not None:
         return type_and_check(field, answer, sight, progress)
     if progress.last == "type" and sight.before is not None:
         was = find_writable(sight.before, field, is_area=False)
         if was is None:
-            return AlreadyDone(thought="I typed it.")
+            return Done(thought="I typed it.")
         return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
     box = find_writable(sight.now, field, is_area=False)
     if box is None:
@@ -188,7 +188,7 @@ def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgr
     return RunCode(code=code, thought=f'I type "{answer}".', phase="type")
 
 
-def _as_field(screen: ParsedScreen, box: Box) -> Field:
+def _as_field(screen: OcrScreen, box: Box) -> Field:
     return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
 
 
@@ -200,35 +200,31 @@ def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: Step
     empty = [(label, value) for label, value, holds in labelled if not holds]
     unknown = [label.text for label, value in empty if value is None]
     if unknown and not done:
-        return StepFailed(reason=f'no value for "{unknown[0]}" found next to the same label elsewhere')
+        return Failed(reason=f'no value for "{unknown[0]}" found next to the same label elsewhere')
     if len(labelled) - len(empty) < done:
-        return StepFailed(reason="a field does not show the typed value")
+        return Failed(reason="a field does not show the typed value")
     if not empty:
-        return (
-            AlreadyDone(thought="Each field has its value.")
-            if done
-            else TargetMissing(what="a field to fill from the page")
-        )
+        return Done(thought="Each field has its value.") if done else NotFound(what="a field to fill from the page")
     if done >= _MAX_FIELDS:
-        return StepFailed(reason=f"there are more than {_MAX_FIELDS} fields")
+        return Failed(reason=f"there are more than {_MAX_FIELDS} fields")
     label, value = empty[0]
     if value is None:
-        return StepFailed(reason=f'no value for "{label.text}" found next to the same label elsewhere')
+        return Failed(reason=f'no value for "{label.text}" found next to the same label elsewhere')
     field = find_field(screen, ElementTarget(text=label.text, role="field", ordinal=_count_above(screen, label)))
     if field is None or field.label is None or field.label.box_px != label.box_px:
         field = _field_right_of(screen, label)
     if field is None:
-        return StepFailed(reason=f'no field found for "{label.text}"')
+        return Failed(reason=f'no field found for "{label.text}"')
     code = (click_field(screen, field.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
     return RunCode(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
 
 
-def _count_above(screen: ParsedScreen, label: TextLine) -> int | None:
+def _count_above(screen: OcrScreen, label: TextLine) -> int | None:
     same = [line for line in screen.lines if normalize(line.text) == normalize(label.text)]
     return same.index(label) + 1 if len(same) > 1 else None
 
 
-def _field_right_of(screen: ParsedScreen, label: TextLine) -> Field | None:
+def _field_right_of(screen: OcrScreen, label: TextLine) -> Field | None:
     boxes = [
         box
         for box in find_inputs(screen)
@@ -239,7 +235,7 @@ def _field_right_of(screen: ParsedScreen, label: TextLine) -> Field | None:
     return None if nearest is None else Field(box_px=nearest, label=label, texts=(), why="right of its label")
 
 
-def list_labelled_values(screen: ParsedScreen) -> list[tuple[TextLine, str | None, bool]]:
+def list_labelled_values(screen: OcrScreen) -> list[tuple[TextLine, str | None, bool]]:
     """Return labels with a field to their right, each with its value found elsewhere and True for a filled field."""
     fields = find_inputs(screen)
     labels = [line for line in screen.lines if not any(box.contains(line.box_px, slack_px=2) for box in fields)]
@@ -266,11 +262,11 @@ def _is_misread(text: str, other: str) -> bool:
     return min(len(text), len(other)) > _MIN_ALIKE and similarity(text, other) > _ALIKE
 
 
-def _has_ink(screen: ParsedScreen, box: Box) -> bool:
+def _has_ink(screen: OcrScreen, box: Box) -> bool:
     return bool(find_ink(screen.crop(box.padded(-3))).any())
 
 
-def _value_beside(screen: ParsedScreen, label: TextLine) -> str | None:
+def _value_beside(screen: OcrScreen, label: TextLine) -> str | None:
     beside = [
         line
         for line in screen.lines
@@ -288,7 +284,7 @@ _SCALES = (2.0, 3.0, 1.5)
 """Scales at which a decisive word is read again."""
 
 
-def plan_compute(step: ComputeAnswer, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
+def plan_compute(step: ComputeAnswer, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
     """Compute the answer and store it."""
     if step.is_in_area:
         box = find_writable(screen, ElementTarget(role="area"), is_area=True)
@@ -303,11 +299,11 @@ def plan_compute(step: ComputeAnswer, screen: ParsedScreen, progress: StepProgre
     else:
         answer, problem = _solve(screen)
     if answer is None:
-        return StepFailed(reason=problem)
+        return Failed(reason=problem)
     return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answer}", answer=answer)
 
 
-def _read_word(screen: ParsedScreen, ordinal: int) -> tuple[str | None, str]:
+def _read_word(screen: OcrScreen, ordinal: int) -> tuple[str | None, str]:
     texts = [group for group in find_paragraphs(screen) if sum(len(line.text.split()) for line in group) > 1]
     if len(texts) != 1:
         return None, f"I see {len(texts)} texts, and cannot tell which one is meant"
@@ -315,7 +311,7 @@ def _read_word(screen: ParsedScreen, ordinal: int) -> tuple[str | None, str]:
     return _pick_word(screen, lines, ordinal, lines, "text has")
 
 
-def _read_word_in(screen: ParsedScreen, box: Box, ordinal: int) -> tuple[str | None, str]:
+def _read_word_in(screen: OcrScreen, box: Box, ordinal: int) -> tuple[str | None, str]:
     """Return a word of a text area, counted within its visible part."""
     lines = screen.lines_in(box)
     if ordinal == -1 and lines and _has_ink_below(screen, box, max(line.box_px.bottom for line in lines)):
@@ -323,14 +319,14 @@ def _read_word_in(screen: ParsedScreen, box: Box, ordinal: int) -> tuple[str | N
     return _pick_word(screen, lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
 
 
-def _has_ink_below(screen: ParsedScreen, box: Box, bottom: int) -> bool:
+def _has_ink_below(screen: OcrScreen, box: Box, bottom: int) -> bool:
     """Return True if a text area has ink below the last line that was read."""
     rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
     return rest.height >= _MIN_LINE_PX and int(find_ink(screen.crop(rest)).any(axis=1).sum()) >= _MIN_LINE_PX
 
 
 def _pick_word(
-    screen: ParsedScreen, lines: list[TextLine], ordinal: int, needed: list[TextLine], situation: str
+    screen: OcrScreen, lines: list[TextLine], ordinal: int, needed: list[TextLine], situation: str
 ) -> tuple[str | None, str]:
     """Return a word if the lines it depends on were read with certainty and two readings of it agree."""
     words = [(word, line, index) for line in lines for index, word in enumerate(line.text.split())]
@@ -357,7 +353,7 @@ def _bare(word: str) -> str:
 _SIGNS = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "X": "x", "＋": "+", "＝": "=", ":": "/"}
 
 
-def _solve(screen: ParsedScreen) -> tuple[str | None, str]:
+def _solve(screen: OcrScreen) -> tuple[str | None, str]:
     """Return the value of the only sum, or equation with one unknown, on the screen."""
     line_of_answer: dict[str, str] = {}
     for line in [*screen.lines, *_joined_rows(screen)]:
@@ -371,7 +367,7 @@ def _solve(screen: ParsedScreen) -> tuple[str | None, str]:
     return next(iter(line_of_answer)), ""
 
 
-def _joined_rows(screen: ParsedScreen) -> list[TextLine]:
+def _joined_rows(screen: OcrScreen) -> list[TextLine]:
     """Return the joined texts of each row; a sum may be set in large characters with wide gaps."""
     rows: list[list[TextLine]] = []
     for line in sorted(screen.lines, key=lambda line: line.box_px.left):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_text import find_button, joined_lines
 from apps.literal.message_words import without_instructed
-from apps.literal.screen import ParsedScreen, find_new_lines, fraction_kept
+from apps.literal.screen import OcrScreen, find_new_lines, fraction_kept
 from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts
 from visual_tools.box import Box
 from visual_tools.ink import find_background
@@ -141,7 +141,7 @@ _MAX_PAGE_LINES = 15
 _MIN_MESSAGE_CHARS = 6
 
 
-def find_error_message(before: ParsedScreen, now: ParsedScreen, named: Sequence[str], *, is_form: bool) -> str | None:
+def find_error_message(before: OcrScreen, now: OcrScreen, named: Sequence[str], *, is_form: bool) -> str | None:
     """Return an error message that appeared between two screens, or None.
 
     Args:
@@ -176,7 +176,7 @@ def find_error_message(before: ParsedScreen, now: ParsedScreen, named: Sequence[
     return _find_red_field(before, now) if is_form and is_few else None
 
 
-def find_question(before: ParsedScreen, now: ParsedScreen, named: Sequence[str]) -> str | None:
+def find_question(before: OcrScreen, now: OcrScreen, named: Sequence[str]) -> str | None:
     """Return a question that appeared and was not answered, such as "Delete the file?" with its buttons."""
     new = find_new_lines(before, now)
     buttons = [line for line in new if find_button(now, line.box_px) is not None]
@@ -189,13 +189,13 @@ def find_question(before: ParsedScreen, now: ParsedScreen, named: Sequence[str])
     return None
 
 
-def is_still_shown(text: str, now: ParsedScreen) -> bool:
+def is_still_shown(text: str, now: OcrScreen) -> bool:
     """Return True if an earlier message is still on the screen."""
     wanted = alphanumeric(text)
     return any(wanted == alphanumeric(line.text) for line in [*now.lines, *joined_lines(now.lines)])
 
 
-def _find_red_field(before: ParsedScreen, now: ParsedScreen) -> str | None:
+def _find_red_field(before: OcrScreen, now: OcrScreen) -> str | None:
     """Describe a field whose border turned red, by its position."""
     if before.image.shape != now.image.shape:
         return None
@@ -208,12 +208,12 @@ def _find_red_field(before: ParsedScreen, now: ParsedScreen) -> str | None:
     return None
 
 
-def _is_reddish_strip(screen: ParsedScreen, strip: Box) -> bool:
+def _is_reddish_strip(screen: OcrScreen, strip: Box) -> bool:
     pixels = screen.crop(strip).reshape(-1, 3)
     return pixels.size > 0 and _is_reddish(np.median(pixels, axis=0), least=0.4)
 
 
-def _find_refusal(now: ParsedScreen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
+def _find_refusal(now: OcrScreen, new: Sequence[TextLine], named: Sequence[str]) -> str | None:
     """Return the refusing or error text of a page with few lines, or None."""
     if len(now.lines) > _MAX_PAGE_LINES:
         return None
@@ -242,14 +242,14 @@ def _is_named(words: str, named: Sequence[str]) -> bool:
     return any(words.casefold().strip() in text.casefold() for text in named)
 
 
-def _is_message_like(screen: ParsedScreen, line: TextLine, named: Sequence[str]) -> bool:
+def _is_message_like(screen: OcrScreen, line: TextLine, named: Sequence[str]) -> bool:
     """Return True if a text is as long as a message and is not a confirmation, a button, or a text that was typed."""
     if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or is_control(screen, line):
         return False
     return not _holds_quoted(line.text, named)
 
 
-def _is_result(line: TextLine, now: ParsedScreen, named: Sequence[str]) -> bool:
+def _is_result(line: TextLine, now: OcrScreen, named: Sequence[str]) -> bool:
     """Return True if a text outside fields contains what was typed and no error, such as a list with the new entry."""
     is_quiet = not SENTENCES.search(HARMLESS.sub("", line.text))
     is_free = not any(field.contains(line.box_px) for field in find_field_boxes(now))
@@ -263,7 +263,7 @@ def _holds_quoted(text: str, named: Sequence[str]) -> bool:
     return any(fit.score >= CONTAINED for words in quoted for fit in fit_texts(words, text))
 
 
-def is_control(screen: ParsedScreen, line: TextLine) -> bool:
+def is_control(screen: OcrScreen, line: TextLine) -> bool:
     """Return True if a text is a button, or a short command such as the red "Delete this shelf"."""
     return find_button(screen, line.box_px) is not None or _COMMAND.fullmatch(line.text) is not None
 
@@ -275,12 +275,12 @@ def _is_next_to_field(text: Box, field: Box) -> bool:
     return is_below or is_right
 
 
-def _is_red(screen: ParsedScreen, line: TextLine) -> bool:
+def _is_red(screen: OcrScreen, line: TextLine) -> bool:
     """Return True if a text is red or on a red or pink background."""
     return find_tone(screen, line) == "red"
 
 
-def find_tone(screen: ParsedScreen, line: TextLine) -> Tone:
+def find_tone(screen: OcrScreen, line: TextLine) -> Tone:
     """Return the warning or confirming colour of a message: of its letters, or of a background unlike the page's."""
     crop = screen.crop(line.box_px.padded(2))
     if crop.size == 0:

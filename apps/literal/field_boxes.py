@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from apps.literal.find_text import find_button
-from apps.literal.screen import ParsedScreen
+from apps.literal.screen import OcrScreen
 from apps.literal.text_match import alphanumeric
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -30,7 +30,7 @@ _DOT_FILL = 0.45
 _MIN_DOT_STEP = 24
 
 
-def find_field_boxes(screen: ParsedScreen) -> list[Box]:
+def find_field_boxes(screen: OcrScreen) -> list[Box]:
     """Return rectangles that may accept text: wide enough, low or large, containing no other such rectangle."""
     boxes: list[Box] = []
     for rectangle in screen.rectangles:
@@ -45,7 +45,7 @@ def find_field_boxes(screen: ParsedScreen) -> list[Box]:
     return boxes
 
 
-def find_outlines(screen: ParsedScreen) -> list[Box]:
+def find_outlines(screen: OcrScreen) -> list[Box]:
     """Return boxes with their own border on all four sides, whatever they contain; letters may touch the border."""
     cv2 = require("cv2", "literal")
     differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
@@ -62,7 +62,7 @@ def find_outlines(screen: ParsedScreen) -> list[Box]:
     return outlines
 
 
-def find_inputs(screen: ParsedScreen) -> list[Box]:
+def find_inputs(screen: OcrScreen) -> list[Box]:
     """Return fields of any height that may accept text, in reading order: outlined boxes and `find_fields`.
 
     Cells of a table and buttons are excluded.
@@ -81,12 +81,12 @@ def find_inputs(screen: ParsedScreen) -> list[Box]:
     return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
 
 
-def is_text_area(screen: ParsedScreen, box: Box) -> bool:
+def is_text_area(screen: OcrScreen, box: Box) -> bool:
     """Return True if a field accepts several lines: it has a resize grip, or space for them."""
     return has_grip(screen, box) or box.height > max(_MANY_LINES * screen.text_height_px, 48)
 
 
-def has_grip(screen: ParsedScreen, box: Box) -> bool:
+def has_grip(screen: OcrScreen, box: Box) -> bool:
     """Return True if the lower right corner of a box has slanted strokes."""
     corner = Box(box.right - _GRIP_PX, box.bottom - _GRIP_PX, box.right - 1, box.bottom - 1)
     ink = find_ink(screen.crop(corner.clipped(screen.width, screen.height)))
@@ -99,13 +99,13 @@ def has_grip(screen: ParsedScreen, box: Box) -> bool:
     return bool(is_slanted and not (ink & ~is_lower).any() and strokes.mean() < 0.4)
 
 
-def find_fields(screen: ParsedScreen) -> list[Box]:
+def find_fields(screen: OcrScreen) -> list[Box]:
     """Return boxes that accept text, excluding buttons, lists and frames around other elements."""
     boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
     return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
 
 
-def find_lists(screen: ParsedScreen) -> list[Box]:
+def find_lists(screen: OcrScreen) -> list[Box]:
     """Return boxes with an arrow that opens them, or else boxes that show several rows."""
     closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
     return closed or [
@@ -115,12 +115,12 @@ def find_lists(screen: ParsedScreen) -> list[Box]:
     ]
 
 
-def find_frames(screen: ParsedScreen) -> list[Box]:
+def find_frames(screen: OcrScreen) -> list[Box]:
     """Return boxes that contain other boxes: cards, panels, table cells around a field."""
     return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
 
 
-def _is_frame(screen: ParsedScreen, box: Box) -> bool:
+def _is_frame(screen: OcrScreen, box: Box) -> bool:
     """Return True if a box contains other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):
         return True
@@ -128,7 +128,7 @@ def _is_frame(screen: ParsedScreen, box: Box) -> bool:
     return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
 
 
-def _is_page(screen: ParsedScreen, box: Box) -> bool:
+def _is_page(screen: OcrScreen, box: Box) -> bool:
     return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
 
 
@@ -136,7 +136,7 @@ def _is_inner(other: Box, box: Box) -> bool:
     return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
 
 
-def find_containing_field(screen: ParsedScreen, text: Box, boxes: list[Box]) -> Box | None:
+def find_containing_field(screen: OcrScreen, text: Box, boxes: list[Box]) -> Box | None:
     """Return the field of which a text is the placeholder or value; None for labels, buttons and card headings.
 
     Args:
@@ -161,7 +161,7 @@ def find_containing_field(screen: ParsedScreen, text: Box, boxes: list[Box]) -> 
     return None
 
 
-def _widen(screen: ParsedScreen, selected: Box) -> Box:
+def _widen(screen: OcrScreen, selected: Box) -> Box:
     """Return the field of a selected text, which extends to the right of the selection in one colour."""
     row = screen.image[int(selected.center[1]), selected.right + 2 :].astype(np.int16)
     if not len(row):
@@ -171,7 +171,7 @@ def _widen(screen: ParsedScreen, selected: Box) -> Box:
     return Box(selected.left, selected.top, selected.right + 2 + length, selected.bottom)
 
 
-def is_button(screen: ParsedScreen, box: Box) -> bool:
+def is_button(screen: OcrScreen, box: Box) -> bool:
     """Return True if a rectangle holds one short text in its middle, as buttons do."""
     lines = screen.lines_in(box)
     if len(lines) != 1 or box.height > 70:
@@ -191,7 +191,7 @@ def is_cell(box: Box, boxes: list[Box]) -> bool:
     )
 
 
-def is_label_cell(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
+def is_label_cell(screen: OcrScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if a rectangle is a table cell whose right neighbour contains a field, which is lower."""
     return bool(screen.lines_in(box)) and any(
         abs(other.left - box.right) <= _CELL_GAP_PX
@@ -213,18 +213,18 @@ def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
     )
 
 
-def is_list(screen: ParsedScreen, box: Box) -> bool:
+def is_list(screen: OcrScreen, box: Box) -> bool:
     """Return True if a box has the arrow of a list."""
     return has_down_arrow(screen.crop(box))
 
 
-def is_filled(screen: ParsedScreen, box: Box) -> bool:
+def is_filled(screen: OcrScreen, box: Box) -> bool:
     """Return True if a box is filled with a strong colour, as buttons are and fields are not."""
     colour = next((each.colour for each in screen.rectangles if each.box_px == box), (0, 0, 0))
     return max(colour) - min(colour) > _STRONG_COLOUR
 
 
-def is_tool(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
+def is_tool(screen: OcrScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if a box is part of a toolbar: low, with a centred icon, next to others of its height."""
     if box.height > 60 or box.width > 150:
         return False
@@ -238,7 +238,7 @@ def is_tool(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
     return len(neighbours) >= _MIN_TOOLS or _has_centred_mark(screen, box)
 
 
-def _has_centred_mark(screen: ParsedScreen, box: Box) -> bool:
+def _has_centred_mark(screen: OcrScreen, box: Box) -> bool:
     """Return True if the contents of a box are centred, as icons and button texts are."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
     if columns.size < 4:
@@ -247,7 +247,7 @@ def _has_centred_mark(screen: ParsedScreen, box: Box) -> bool:
     return left > 4 and abs(left - right) <= max(4, 0.2 * max(left, right))
 
 
-def may_be_field(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
+def may_be_field(screen: OcrScreen, box: Box, boxes: list[Box]) -> bool:
     """Return True if an unlabelled box looks like a field: not a button, tool, grid cell or card."""
     if is_button(screen, box) or is_cell(box, boxes) or is_filled(screen, box) or is_tool(screen, box, boxes):
         return False
@@ -255,12 +255,12 @@ def may_be_field(screen: ParsedScreen, box: Box, boxes: list[Box]) -> bool:
     return not any(screen.is_large(line.box_px) for line in lines) and (len(lines) < 2 or box.height >= 60)
 
 
-def is_dotted(seen: str, screen: ParsedScreen, box: Box) -> bool:
+def is_dotted(seen: str, screen: OcrScreen, box: Box) -> bool:
     """Return True if a field shows a password: a row of equal marks, read as nothing or one character, such as "o"."""
     return len(set(alphanumeric(seen))) <= 1 and re.search(r"[1-9]", seen) is None and _holds_dots(screen, box)
 
 
-def _holds_dots(screen: ParsedScreen, box: Box) -> bool:
+def _holds_dots(screen: OcrScreen, box: Box) -> bool:
     """Return True if a field holds a row of equal marks, as passwords are shown."""
     crop = screen.crop(box.padded(-3))
     if crop.size == 0:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.literal.find_text import find_button, find_text, name_nearest
-from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes
-from apps.literal.step_outcome import AlreadyDone, RunCode, StepFailed, StepOutcome, StepProgress, TargetMissing, at
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
 from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures
 from apps.literal.targets import COLOURS, FigureStyle, name_colours
 from apps.literal.text_match import WHOLE
@@ -64,7 +64,7 @@ class Figure:
     num_sides: int = 0
 
 
-def find_figures(screen: ParsedScreen) -> list[Figure]:
+def find_figures(screen: OcrScreen) -> list[Figure]:
     """Return the figures on the page in reading order, without texts, buttons and fields; each has one colour."""
     figures: list[Figure] = []
     for box, mask in _components(screen.strength > _INK_STEP):
@@ -88,7 +88,7 @@ def find_figures(screen: ParsedScreen) -> list[Figure]:
     return sorted(figures, key=lambda figure: (round(figure.box_px.center[1] / 8), figure.box_px.left))
 
 
-def _is_scroll_bar(screen: ParsedScreen, box: Box, figures: Sequence[Figure]) -> bool:
+def _is_scroll_bar(screen: OcrScreen, box: Box, figures: Sequence[Figure]) -> bool:
     """Return True if a figure is a scroll bar's thumb or arrow, in the strip of a long, thin figure at an edge."""
     for other in figures:
         long = other.box_px
@@ -153,13 +153,13 @@ def _components(mask: NDArray[np.bool_]) -> list[tuple[Box, NDArray[np.bool_]]]:
     return components
 
 
-def _is_page(screen: ParsedScreen, box: Box) -> bool:
+def _is_page(screen: OcrScreen, box: Box) -> bool:
     """Return True if a component is the page's frame or reaches the edge of the screen."""
     is_at_edge = min(box.left, box.top) <= 0 or box.right >= screen.width or box.bottom >= screen.height
     return is_at_edge or box.area > _MAX_SHARE * screen.width * screen.height
 
 
-def _is_in_text(screen: ParsedScreen, box: Box) -> bool:
+def _is_in_text(screen: OcrScreen, box: Box) -> bool:
     """Return True if a component is part of a text, or a button or field around a text."""
     for line in screen.lines:
         is_word = len(line.text) > 1 or find_button(screen, line.box_px) is not None
@@ -170,13 +170,13 @@ def _is_in_text(screen: ParsedScreen, box: Box) -> bool:
     return False
 
 
-def _is_letter(screen: ParsedScreen, box: Box) -> bool:
+def _is_letter(screen: OcrScreen, box: Box) -> bool:
     """Return True if a shape with a hole is a single letter or digit read with high confidence, such as "A"."""
     lone = (line for line in screen.lines if len(line.text) == 1 and line.text.isalnum() and line.confidence > _CERTAIN)
     return any(line.box_px.intersection(box) > 0.7 * max(line.box_px.area, box.area) for line in lone)
 
 
-def _describe(screen: ParsedScreen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
+def _describe(screen: OcrScreen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
     cv2 = require("cv2", "literal")
     padded = np.pad(mask.astype(np.uint8), 1)
     contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
@@ -271,7 +271,7 @@ def _narrows(outline: NDArray[np.int32], height: int) -> bool:
     return bool(height >= 4 and (np.all(steps > 0) or np.all(steps < 0)))
 
 
-def _read_glyph(screen: ParsedScreen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
+def _read_glyph(screen: OcrScreen, box: Box, colour: tuple[int, int, int]) -> Figure | None:
     """Read a single letter or digit: text is "" if it is unreadable; None if the size does not fit a glyph."""
     if box.height > 60 or box.width > 1.8 * box.height:
         return None
@@ -286,7 +286,7 @@ def _read_glyph(screen: ParsedScreen, box: Box, colour: tuple[int, int, int]) ->
     return Figure(box_px=box, colour=colour, kind="glyph", text=text, size_px=box.height * ratio)
 
 
-def find_signs(screen: ParsedScreen, char: str) -> list[Box]:
+def find_signs(screen: OcrScreen, char: str) -> list[Box]:
     """Find a single letter, digit or sign on any background, which the text detector may miss."""
     signs: list[Box] = []
     everything = np.ones(screen.image.shape[:2], bool)
@@ -387,7 +387,7 @@ _DRAG_SHARE = 0.15
 _INSET_PX = 6
 
 
-def plan_click_figures(step: ClickFigures, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
+def plan_click_figures(step: ClickFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
     """Click the figure that matches, or the next one if all are to be clicked."""
     if step.phrase and not progress.phases:
         named = [hit for hit in find_text(screen, step.phrase) if hit.fit >= WHOLE]
@@ -398,25 +398,25 @@ def plan_click_figures(step: ClickFigures, screen: ParsedScreen, progress: StepP
     figures = find_figures(screen)
     matches = _pick(screen, figures, step.looks)
     if (step.is_all or not matches) and has_ambiguous_glyph(figures, step.looks):
-        return StepFailed(reason=f"some characters cannot be read, and one of them may match: {step.looks}")
+        return Failed(reason=f"some characters cannot be read, and one of them may match: {step.looks}")
     if not matches:
-        return TargetMissing(
+        return NotFound(
             what=f"a figure that looks like: {step.looks}", nearest=tuple(name_nearest(screen, step.phrase))
         )
     if step.is_only and len(matches) != 1:
-        return StepFailed(reason=f"found {len(matches)} figures, expected exactly one {step.phrase}")
+        return Failed(reason=f"found {len(matches)} figures, expected exactly one {step.phrase}")
     if not step.is_all:
         chosen = nearest_in_colour(matches, step.looks.colour)
         return RunCode(code=(_click(screen, chosen),), thought=f"Found {len(matches)} matching figures.")
     pressed = progress.count("part")
     if pressed >= len(matches) or pressed >= _MAX_PRESSED:
-        return AlreadyDone(thought=f"I clicked all {pressed} of them.")
+        return Done(thought=f"I clicked all {pressed} of them.")
     return RunCode(
         code=(_click(screen, matches[pressed]),), thought=f"Found {len(matches)} matching figures.", phase="part"
     )
 
 
-def _pick(screen: ParsedScreen, figures: list[Figure], looks: FigureStyle) -> list[Figure]:
+def _pick(screen: OcrScreen, figures: list[Figure], looks: FigureStyle) -> list[Figure]:
     exact = pick_figures(figures, looks)
     if exact or looks.kind not in ("box", "square", "rectangle"):
         return exact
@@ -424,7 +424,7 @@ def _pick(screen: ParsedScreen, figures: list[Figure], looks: FigureStyle) -> li
     return pick_figures(figures, looks, paper=name_colours((red, green, blue)))
 
 
-def _click(screen: ParsedScreen, figure: Figure) -> str:
+def _click(screen: OcrScreen, figure: Figure) -> str:
     return f"pyautogui.click({at(screen, figure.box_px.center)})"
 
 
@@ -439,7 +439,7 @@ def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepPro
         return _drag_into_larger(step, sight, drags)
     box = _find_box(figures, step.box)
     if box is None:
-        return TargetMissing(what=f"the {step.box} box", nearest=())
+        return NotFound(what=f"the {step.box} box", nearest=())
     frames = [figure.box_px for figure in figures if figure.kind == "frame"]
     loose = [
         figure
@@ -451,11 +451,11 @@ def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepPro
     if not wanted:
         inside = [figure for figure in figures if figure.kind != "frame" and _is_inside(figure, box)]
         if not drags and not inside:
-            return TargetMissing(what=f"figures that look like: {step.looks}", nearest=())
-        return AlreadyDone(thought=f"None of them is outside the box; I dragged {drags}.")
+            return NotFound(what=f"figures that look like: {step.looks}", nearest=())
+        return Done(thought=f"None of them is outside the box; I dragged {drags}.")
     has_moved = sight.before is None or bool(find_changed_boxes(sight.before, screen))
     if drags >= _MAX_DRAGS or (drags and not has_moved):
-        return StepFailed(reason=f"{step}: the figures do not stay in the box")
+        return Failed(reason=f"{step}: the figures do not stay in the box")
     return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside the box.")
 
 
@@ -473,7 +473,7 @@ def _find_box(figures: list[Figure], description: str) -> Box | None:
     return frames[0].box_px if len(frames) == 1 else None
 
 
-def _drag(screen: ParsedScreen, figure: Figure, end: tuple[float, float], thought: str) -> RunCode:
+def _drag(screen: OcrScreen, figure: Figure, end: tuple[float, float], thought: str) -> RunCode:
     code = (
         f"pyautogui.moveTo({at(screen, figure.box_px.center)})",
         f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
@@ -481,7 +481,7 @@ def _drag(screen: ParsedScreen, figure: Figure, end: tuple[float, float], though
     return RunCode(code=code, thought=thought, phase="part")
 
 
-def _pick_movable(screen: ParsedScreen, looks: FigureStyle) -> list[Figure]:
+def _pick_movable(screen: OcrScreen, looks: FigureStyle) -> list[Figure]:
     """Return the figures that match; "the item" may also be a frame if there is nothing else."""
     figures = find_figures(screen)
     return pick_figures(figures, looks) or (figures if looks == FigureStyle(kind="item") else [])
@@ -492,15 +492,15 @@ def _drag_aside(step: DragFigures, sight: ScreenHistory, drags: int) -> StepOutc
     screen = sight.now
     matches = _pick_movable(screen, step.looks)
     if len(matches) != 1:
-        return StepFailed(reason=f"found {len(matches)} figures that look like: {step.looks}; expected one")
+        return Failed(reason=f"found {len(matches)} figures that look like: {step.looks}; expected one")
     x, y = matches[0].box_px.center
     sign_x, sign_y = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}[step.direction]
     if drags:
         before = _pick_movable(sight.before, step.looks) if sight.before is not None else []
         was_x, was_y = before[0].box_px.center if before else (x, y)
         if (x - was_x) * sign_x + (y - was_y) * sign_y > 2:
-            return AlreadyDone(thought="It moved in that direction.")
-        return StepFailed(reason="the figure did not move")
+            return Done(thought="It moved in that direction.")
+        return Failed(reason="the figure did not move")
     half_x, half_y = matches[0].box_px.width / 2 + _INSET_PX, matches[0].box_px.height / 2 + _INSET_PX
     reach = _DRAG_SHARE * min(screen.width, screen.height)
     end_x = min(max(x + sign_x * reach, half_x), screen.width - half_x)
@@ -514,28 +514,28 @@ def _drag_into_larger(step: DragFigures, sight: ScreenHistory, drags: int) -> St
     boxes = sorted(pick_figures(find_figures(screen), FigureStyle(kind="box")), key=lambda figure: figure.box_px.area)
     if drags:
         if len(boxes) == 2 and boxes[1].box_px.contains(boxes[0].box_px):
-            return AlreadyDone(thought="It is inside.")
-        return StepFailed(reason="the smaller box is not inside the larger one")
+            return Done(thought="It is inside.")
+        return Failed(reason="the smaller box is not inside the larger one")
     if len(boxes) != 2 or boxes[0].box_px.area >= 0.8 * boxes[1].box_px.area:
-        return StepFailed(reason=f"found {len(boxes)} boxes, expected a smaller and a larger one")
+        return Failed(reason=f"found {len(boxes)} boxes, expected a smaller and a larger one")
     return _drag(screen, boxes[0], boxes[1].box_px.center, "I drag the smaller one onto the larger one.")
 
 
-def plan_describe_figures(step: DescribeFigures, screen: ParsedScreen, progress: StepProgress) -> StepOutcome:
+def plan_describe_figures(step: DescribeFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
     """Press the button with the answer, or return the answer."""
     figures = find_figures(screen)
     if step.what == "count":
         if has_ambiguous_glyph(figures, step.looks):
-            return StepFailed(reason="some characters cannot be read, so the count is unknown")
+            return Failed(reason="some characters cannot be read, so the count is unknown")
         answers = [str(len(_pick(screen, figures, step.looks)))]
     else:
         if step.what == "sides":
             figures = [figure for figure in figures if figure.kind != "glyph"]
         if len(figures) != 1:
-            return StepFailed(reason=f"found {len(figures)} figures, expected one")
+            return Failed(reason=f"found {len(figures)} figures, expected one")
         answers = _names_of(figures[0]) if step.what == "name" else [str(figures[0].num_sides)]
     if not answers or (answers == ["0"] and step.what == "sides"):
-        return StepFailed(reason="the figure could not be classified")
+        return Failed(reason="the figure could not be classified")
     for answer in answers:
         buttons = [hit for hit in find_text(screen, answer) if hit.fit >= WHOLE and hit.button is not None]
         if buttons:
@@ -543,7 +543,7 @@ def plan_describe_figures(step: DescribeFigures, screen: ParsedScreen, progress:
             return RunCode(code=code, thought=f"{step}: {answer}. I click the button with this text.")
     if step.what == "count":
         return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
-    return TargetMissing(
+    return NotFound(
         what=f"a button with the text {' or '.join(answers)}", nearest=tuple(name_nearest(screen, answers[0]))
     )
 

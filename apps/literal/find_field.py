@@ -20,7 +20,7 @@ from apps.literal.field_boxes import (
     may_be_field,
 )
 from apps.literal.find_text import TextHit, find_button, find_named, find_text, keep_best
-from apps.literal.screen import ParsedScreen
+from apps.literal.screen import OcrScreen
 from apps.literal.targets import AnchorRelation, ElementTarget, Role
 from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, normalize
 from visual_tools.box import Box
@@ -57,7 +57,7 @@ class TargetChoice:
 
 
 def choose(
-    screen: ParsedScreen, target: ElementTarget, *, to_press: bool = False, typed: Collection[str] = ()
+    screen: OcrScreen, target: ElementTarget, *, to_press: bool = False, typed: Collection[str] = ()
 ) -> TargetChoice | None:
     """Return the element that a target means, or None if it is not on the screen.
 
@@ -81,7 +81,7 @@ def choose(
     return _choose_ordinal(hits, target)
 
 
-def _choose_by_verb(screen: ParsedScreen, target: ElementTarget) -> TargetChoice | None:
+def _choose_by_verb(screen: OcrScreen, target: ElementTarget) -> TargetChoice | None:
     """Return the button or link for an action: by all of the words, by verb and noun, or by the verb alone.
 
     Without a noun ("order it") any button with the verb matches ("Place order"), if there is only one. In a dialog that
@@ -108,7 +108,7 @@ def _choose_by_verb(screen: ParsedScreen, target: ElementTarget) -> TargetChoice
     return None if hit is None else TargetChoice(hit=hit, why=f'the button "{line.text}" does that')
 
 
-def _may_do(screen: ParsedScreen, line: TextLine) -> bool:
+def _may_do(screen: OcrScreen, line: TextLine) -> bool:
     is_inside = screen.dialog is None or screen.dialog.contains(line.box_px)
     return is_inside and len(line.text) <= _MAX_BUTTON_CHARS and find_button(screen, line.box_px) is not None
 
@@ -135,7 +135,7 @@ def _pressable_first(hits: list[TextHit], target: ElementTarget) -> list[TextHit
     return hits
 
 
-def _without_field(screen: ParsedScreen, hits: list[TextHit], typed: Collection[str]) -> list[TextHit]:
+def _without_field(screen: OcrScreen, hits: list[TextHit], typed: Collection[str]) -> list[TextHit]:
     """Drop the field that shows a typed text; it lies above its results and suggestions."""
     echoes = [hit for hit in hits if shows_typed_text(screen, hit, typed)]
     first = min(echoes, key=lambda hit: hit.box_px.top, default=None)
@@ -143,7 +143,7 @@ def _without_field(screen: ParsedScreen, hits: list[TextHit], typed: Collection[
     return others if any(hit.fit >= WHOLE for hit in others) else hits
 
 
-def shows_typed_text(screen: ParsedScreen, hit: TextHit, typed: Collection[str]) -> bool:
+def shows_typed_text(screen: OcrScreen, hit: TextHit, typed: Collection[str]) -> bool:
     """Return True if a text was typed before and lies where a field shows its text."""
     is_typed = alphanumeric(hit.line.text) in {alphanumeric(text) for text in typed}
     return is_typed and find_containing_field(screen, hit.line.box_px, find_field_boxes(screen)) is not None
@@ -169,22 +169,18 @@ def _in_reading_order(hits: list[TextHit]) -> list[TextHit]:
 
 
 def _choose_related(
-    screen: ParsedScreen, hits: list[TextHit], target: ElementTarget, relation: AnchorRelation
+    screen: OcrScreen, hits: list[TextHit], target: ElementTarget, relation: AnchorRelation
 ) -> TargetChoice | None:
     anchors = keep_best(find_text(screen, relation.anchor))
     if not anchors or not hits:
         return None
     ranked = sorted(
         (
-            (
-                distance(relation, hit.box_px, anchor.box_px, screen) - 60 * hit.score - 60 * anchor.score,
-                index,
-                hit,
-            )
+            (distance(relation, hit.box_px, anchor.box_px, screen) - 60 * hit.score - 60 * anchor.score, index, hit)
             for anchor in anchors
             for index, hit in enumerate(keep_best(hits))
             if hit.box_px != anchor.box_px and satisfies_relation(relation, hit.box_px, anchor.box_px, screen)
-        ),
+        )
     )
     if not ranked:
         return None
@@ -199,7 +195,7 @@ def _choose_related(
     return TargetChoice(hit=nearest[0], why=f'it is the nearest one {relation.kind} "{relation.anchor}"')
 
 
-def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScreen) -> bool:
+def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen) -> bool:
     """Return True if a box is in the given relation to an anchor and close enough to it."""
     (x, y), (anchor_x, anchor_y) = box.center, anchor.center
     height = max(box.height, anchor.height)
@@ -228,7 +224,7 @@ def is_in_line(box: Box, anchor: Box) -> bool:
     return abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
 
 
-def _share_row(box: Box, anchor: Box, screen: ParsedScreen) -> bool:
+def _share_row(box: Box, anchor: Box, screen: OcrScreen) -> bool:
     """Return True if both boxes lie in one low rectangle, such as a row or a card of a list."""
     limit = _CARD_REACH * max(box.height, anchor.height)
     return any(
@@ -237,7 +233,7 @@ def _share_row(box: Box, anchor: Box, screen: ParsedScreen) -> bool:
     )
 
 
-def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScreen) -> float:
+def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen) -> float:
     """Return the distance of a box from an anchor in pixels, weighted by the relation; smaller is better."""
     gap_x, gap_y = max(0, -box.overlap_x(anchor)), max(0, -box.overlap_y(anchor))
     match relation.kind:
@@ -256,7 +252,7 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: ParsedScre
             return gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen) + apart
 
 
-def shared_box(box: Box, anchor: Box, screen: ParsedScreen) -> float:
+def shared_box(box: Box, anchor: Box, screen: OcrScreen) -> float:
     """Return a bonus in pixels if both boxes share a card, row or panel; larger for a smaller container."""
     for rectangle in screen.rectangles:
         if rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor):
@@ -303,7 +299,7 @@ _NAMED_FIELD = re.compile(r"(?:password|search|date)(?=\s)", re.I)
 """Field types whose word may also be the label."""
 
 
-def find_field(screen: ParsedScreen, target: ElementTarget, kind: Kind = "") -> Field | None:
+def find_field(screen: OcrScreen, target: ElementTarget, kind: Kind = "") -> Field | None:
     """Return the field that a target means, or None if neither field nor label is on the screen.
 
     Args:
@@ -344,7 +340,7 @@ def find_field(screen: ParsedScreen, target: ElementTarget, kind: Kind = "") -> 
     )
 
 
-def _find_by_format(screen: ParsedScreen, target: ElementTarget) -> Field | None:
+def _find_by_format(screen: OcrScreen, target: ElementTarget) -> Field | None:
     """Return the field for "the date" or "the time" without a label: the only field, or the field that shows a date."""
     if target.text.lower() not in ("date", "time") or target.relation is not None or target.ordinal is not None:
         return None
@@ -362,7 +358,7 @@ def _is_name(target: ElementTarget, labels: list[TextHit]) -> bool:
     )
 
 
-def _find_labels(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
+def _find_labels(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
     labels = keep_best(find_named(screen, target))
     if target.relation is None or (
         labels and labels[0].fit >= WHOLE and target.phrase != target.text and labels[0].line.text != target.text
@@ -378,7 +374,7 @@ def _find_labels(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
     )[:1]
 
 
-def _costs_of(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+def _costs_of(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     """Return candidate boxes for a text with their costs: the field that shows it, or the fields it may label."""
     home = find_containing_field(screen, label.line.box_px, boxes)
     if home is not None:
@@ -392,7 +388,7 @@ def _costs_of(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind
     return _costs(screen, label, boxes, kind)
 
 
-def _costs(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
+def _costs(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
     cells = [*boxes, *find_frames(screen)]  # the cell next to a label's cell may contain a field and more
     for box in boxes:
@@ -410,20 +406,20 @@ def _costs(screen: ParsedScreen, label: TextHit, boxes: list[Box], kind: Kind) -
     return costs
 
 
-def _follows(screen: ParsedScreen, box: Box, beside: Box) -> bool:
+def _follows(screen: OcrScreen, box: Box, beside: Box) -> bool:
     """Return True if a field is right of a list that shares its label, such as a phone number after a country code."""
     is_in_row = abs(beside.center[1] - box.center[1]) < 0.4 * box.height
     return is_in_row and 0 <= beside.left - box.right < _PAIR_PX and not is_list(screen, beside)
 
 
-def _kind_cost(screen: ParsedScreen, box: Box, kind: Kind) -> float:
+def _kind_cost(screen: OcrScreen, box: Box, kind: Kind) -> float:
     if not kind:
         return 0.0
     small = 0.3 if kind == "text" and box.width < _SMALL_PX else 0.0
     return small + (_OTHER_KIND_COST if is_list(screen, box) == (kind == "text") else 0.0)
 
 
-def _cost(screen: ParsedScreen, label: Box, box: Box) -> tuple[float, str] | None:
+def _cost(screen: OcrScreen, label: Box, box: Box) -> tuple[float, str] | None:
     """Return the cost of a box for a label (0 is certain) and its position; None if it cannot belong to the label."""
     if box.contains(label, slack_px=2):
         beside = label.left - box.left
@@ -454,7 +450,7 @@ def _cost(screen: ParsedScreen, label: Box, box: Box) -> tuple[float, str] | Non
     return None
 
 
-def _lines_between(screen: ParsedScreen, gap: Box) -> list[TextLine]:
+def _lines_between(screen: OcrScreen, gap: Box) -> list[TextLine]:
     """Return texts in the gap between a label and a box, except stars, colons and similar marks."""
     if gap.width <= 0 or gap.height <= 0:
         return []
@@ -465,7 +461,7 @@ def _lines_between(screen: ParsedScreen, gap: Box) -> list[TextLine]:
     ]
 
 
-def _is_hint(screen: ParsedScreen, line: Box, label: Box) -> bool:
+def _is_hint(screen: OcrScreen, line: Box, label: Box) -> bool:
     """Return True if a text below a label is an explanation, smaller or paler than the label."""
     return line.height < 0.85 * label.height or screen.contrast(line) < 0.85 * screen.contrast(label)
 
@@ -480,7 +476,7 @@ def _by_ordinal(ranked: list[tuple[float, Box, TextHit, str]], ordinal: int) -> 
     return [ordered[ordinal - 1 if ordinal > 0 else -1]]
 
 
-def _find_bare(screen: ParsedScreen, label: TextHit) -> Field | None:
+def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
     """Return a field without a closed box: its label interrupts the border, or it is the space above the next rule."""
     box = label.box_px
     framed = _find_framed(screen, box)
@@ -502,7 +498,7 @@ def _find_bare(screen: ParsedScreen, label: TextHit) -> Field | None:
     return None
 
 
-def _find_framed(screen: ParsedScreen, label: Box) -> Box | None:
+def _find_framed(screen: OcrScreen, label: Box) -> Box | None:
     """Return the box whose border is interrupted by a label."""
     around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
         screen.width, screen.height
@@ -529,7 +525,7 @@ def _find_framed(screen: ParsedScreen, label: Box) -> Box | None:
     return None
 
 
-def _find_unnamed(screen: ParsedScreen, target: ElementTarget, boxes: list[Box]) -> Field | None:
+def _find_unnamed(screen: OcrScreen, target: ElementTarget, boxes: list[Box]) -> Field | None:
     """Return an unnamed field ("the editor", "the field below Notes"): the largest, or the nearest to an anchor."""
     usable = [box for box in boxes if may_be_field(screen, box, boxes)]
     if target.relation is not None:
@@ -562,6 +558,6 @@ def _find_unnamed(screen: ParsedScreen, target: ElementTarget, boxes: list[Box])
     return _make(screen, ordered[index], None, "the field with that number") if index < len(ordered) else None
 
 
-def _make(screen: ParsedScreen, box: Box, label: TextLine | None, why: str) -> Field:
+def _make(screen: OcrScreen, box: Box, label: TextLine | None, why: str) -> Field:
     inside = [line for line in screen.lines_in(box) if line is not label or box.contains(line.box_px, slack_px=2)]
     return Field(box_px=box, label=label, texts=tuple(line.text for line in inside), why=why)

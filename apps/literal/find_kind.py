@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
 from apps.literal.find_field import choose, distance, satisfies_relation
 from apps.literal.find_text import TextHit, find_button, find_text, is_coloured, keep_best
-from apps.literal.screen import RINGS, ParsedScreen
+from apps.literal.screen import RINGS, OcrScreen
 from apps.literal.targets import ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
@@ -40,7 +40,7 @@ class Slider:
     is_vertical: bool
 
 
-def find_sliders(screen: ParsedScreen) -> list[Slider]:
+def find_sliders(screen: OcrScreen) -> list[Slider]:
     """Return long, thin tracks that have one thicker handle each, from top to bottom."""
     differs = (screen.strength > _INK_STEP).astype(np.uint8)
     flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
@@ -124,7 +124,7 @@ class UnnamedButton:
     why: str
 
 
-def find_unnamed_button(screen: ParsedScreen, target: ElementTarget) -> UnnamedButton | None:
+def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> UnnamedButton | None:
     """Return the only button, the one at a position, or the one with a number; None if there is none.
 
     If a button's own text is the anchor of the relation ("the button in the dialog labelled Cancel"), it is that
@@ -154,7 +154,7 @@ def find_unnamed_button(screen: ParsedScreen, target: ElementTarget) -> UnnamedB
     )
 
 
-def list_buttons(screen: ParsedScreen) -> list[Box]:
+def list_buttons(screen: OcrScreen) -> list[Box]:
     """Return low boxes with an icon or one or two texts in the middle, in reading order."""
     candidates = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
     inside = [rectangle.box_px for rectangle in screen.rectangles]
@@ -169,7 +169,7 @@ def list_buttons(screen: ParsedScreen) -> list[Box]:
     return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
 
 
-def _list_large(screen: ParsedScreen) -> list[Box]:
+def _list_large(screen: OcrScreen) -> list[Box]:
     """Return boxes taller than usual buttons with a single text exactly in their middle."""
     large = []
     for rectangle in screen.rectangles:
@@ -183,7 +183,7 @@ def _list_large(screen: ParsedScreen) -> list[Box]:
     return [box for box in large if not any(other != box and box.contains(other) for other in large)]
 
 
-def _is_icon_button(screen: ParsedScreen, box: Box) -> bool:
+def _is_icon_button(screen: OcrScreen, box: Box) -> bool:
     if not (18 <= box.height <= 56 and 18 <= box.width <= 90) or screen.lines_in(box):
         return False
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-3))).any(axis=0))
@@ -193,13 +193,13 @@ def _is_icon_button(screen: ParsedScreen, box: Box) -> bool:
     return left > 2 and abs(left - right) <= 4
 
 
-def is_shaded(screen: ParsedScreen, box: Box) -> bool:
+def is_shaded(screen: OcrScreen, box: Box) -> bool:
     """Return True if a box is filled with a colour other than the page's."""
     page, fill = screen.page_colour, find_background(screen.crop(box))
     return int(np.abs(page.astype(np.int16) - fill.astype(np.int16)).max()) >= _SHADE_STEP
 
 
-def _holds_two_texts(screen: ParsedScreen, box: Box) -> bool:
+def _holds_two_texts(screen: OcrScreen, box: Box) -> bool:
     """Return True if two texts, stacked or far apart on one line, are centred together in a box."""
     lines = screen.lines_in(box)
     if len(lines) != 2:
@@ -211,7 +211,7 @@ def _holds_two_texts(screen: ParsedScreen, box: Box) -> bool:
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 
-def _find_related(screen: ParsedScreen, target: ElementTarget, buttons: list[Box]) -> UnnamedButton | None:
+def _find_related(screen: OcrScreen, target: ElementTarget, buttons: list[Box]) -> UnnamedButton | None:
     relation = target.relation
     if relation is None:
         return None
@@ -237,7 +237,7 @@ _RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
 
-def find_kind(screen: ParsedScreen, role: Role) -> list[Box]:
+def find_kind(screen: OcrScreen, role: Role) -> list[Box]:
     """Return all widgets of a type that is recognised by its look, in reading order; an empty list for other types."""
     match role:
         case "button":
@@ -258,7 +258,7 @@ def find_kind(screen: ParsedScreen, role: Role) -> list[Box]:
             return []
 
 
-def find_plain_toggles(screen: ParsedScreen, role: Role) -> list[Toggle]:
+def find_plain_toggles(screen: OcrScreen, role: Role) -> list[Toggle]:
     """Return checkboxes or radio buttons of one size, except letters inside a text and icon buttons."""
     handles = [slider.handle for slider in find_sliders(screen)]
     page = screen.page
@@ -279,14 +279,14 @@ def find_plain_toggles(screen: ParsedScreen, role: Role) -> list[Toggle]:
     return sorted(alike, key=lambda toggle: _place(toggle.box_px))
 
 
-def _is_letter(screen: ParsedScreen, toggle: Toggle, line: TextLine) -> bool:
+def _is_letter(screen: OcrScreen, toggle: Toggle, line: TextLine) -> bool:
     """Return True if a round or square shape is part of a text of several letters."""
     shared = toggle.box_px.intersection(line.box_px)
     is_part = len(line.text) > 2 and shared > _TEXT_SHARE * toggle.box_px.area
     return is_part and not _is_ring(screen, toggle.box_px, line)
 
 
-def _is_ring(screen: ParsedScreen, box: Box, line: TextLine) -> bool:
+def _is_ring(screen: OcrScreen, box: Box, line: TextLine) -> bool:
     """Return True if the first letter of a line is really a ring or box that is separate from its label."""
     if line.text[:1] not in RINGS or not line.char_x_px:
         return False
@@ -296,7 +296,7 @@ def _is_ring(screen: ParsedScreen, box: Box, line: TextLine) -> bool:
     return bool(box.left - 2 <= (left + right) / 2 <= box.right + 2 and ink.any() and np.argmax(ink) >= _RING_GAP_PX)
 
 
-def is_other(screen: ParsedScreen, toggle: Toggle, box: Box) -> bool:
+def is_other(screen: OcrScreen, toggle: Toggle, box: Box) -> bool:
     """Return True if a small box is not a toggle but a letter of a text, an icon button, or a spot of one colour.
 
     The mark of a toggle that is on (a tick, a dash or a dot) is not taller than wide, unlike most letters; an avatar or
@@ -321,12 +321,12 @@ def is_other(screen: ParsedScreen, toggle: Toggle, box: Box) -> bool:
     return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
 
 
-def _find_links(screen: ParsedScreen) -> list[Box]:
+def _find_links(screen: OcrScreen) -> list[Box]:
     """Return runs of words in a distinct colour, outside buttons."""
     return [box for line in screen.lines for box in _coloured_runs(screen, line)]
 
 
-def _coloured_runs(screen: ParsedScreen, line: TextLine) -> list[Box]:
+def _coloured_runs(screen: OcrScreen, line: TextLine) -> list[Box]:
     if find_button(screen, line.box_px) is not None:
         return []
     runs: list[Box] = []
@@ -340,13 +340,13 @@ def _coloured_runs(screen: ParsedScreen, line: TextLine) -> list[Box]:
     return runs
 
 
-def find_links_by_text(screen: ParsedScreen, text: str) -> list[TextHit]:
+def find_links_by_text(screen: OcrScreen, text: str) -> list[TextHit]:
     """Return the links with a text, best match first; links have a distinct colour."""
     links = [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
     return links or _find_glued(screen, text)
 
 
-def _find_glued(screen: ParsedScreen, text: str) -> list[TextHit]:
+def _find_glued(screen: OcrScreen, text: str) -> list[TextHit]:
     """Return links that OCR joined with adjacent words: parts of a word in a distinct colour."""
     links = []
     for line in screen.lines if len(text) >= _MIN_GLUED else []:
@@ -361,11 +361,11 @@ def _find_glued(screen: ParsedScreen, text: str) -> list[TextHit]:
     return links
 
 
-def _is_link(screen: ParsedScreen, box: Box) -> bool:
+def _is_link(screen: OcrScreen, box: Box) -> bool:
     return any(is_coloured(screen, box.padded(0, -box.height // share)) for share in (3, 4, 6))
 
 
-def _find_results(screen: ParsedScreen) -> list[Box]:
+def _find_results(screen: OcrScreen) -> list[Box]:
     """Return the links that start the entries of a list: at the left edge shared by most links, one for each entry."""
     links = _in_reading_order(_find_links(screen))
     if not links:
@@ -378,7 +378,7 @@ def _find_results(screen: ParsedScreen) -> list[Box]:
     return titles if not steps or max(steps) <= _MAX_UNEVEN * min(steps) else []  # otherwise an entry may be missing
 
 
-def _is_address(screen: ParsedScreen, box: Box) -> bool:
+def _is_address(screen: OcrScreen, box: Box) -> bool:
     """Return True if a coloured text is the address below a result's title, or a link to another page of results."""
     inside = " ".join(line.text for line in screen.lines if line.box_px.contains(box, slack_px=2))
     if _PAGER.fullmatch(inside.strip()) is not None:
@@ -416,7 +416,7 @@ class FoundToggle:
     label_box: Box
 
 
-def find_toggle(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | None:
+def find_toggle(screen: OcrScreen, target: ElementTarget) -> FoundToggle | None:
     """Return the toggle next to the target's text; None if the text is missing or has no toggle next to it."""
     text = ElementTarget(text=target.text, ordinal=target.ordinal, relation=target.relation) if target.text else None
     if text is None and target.relation is not None:
@@ -438,7 +438,7 @@ def find_toggle(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | No
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.hit.line.text, label_box=label)
 
 
-def _find_best(screen: ParsedScreen, label: Box, left: int, right: int) -> Toggle | None:
+def _find_best(screen: OcrScreen, label: Box, left: int, right: int) -> Toggle | None:
     """Return the toggle that most likely belongs to a label, between two pixel columns."""
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
@@ -454,7 +454,7 @@ def _find_best(screen: ParsedScreen, label: Box, left: int, right: int) -> Toggl
     return min(costs, key=lambda item: item[0])[1] if costs else None
 
 
-def _find_unnamed(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | None:
+def _find_unnamed(screen: OcrScreen, target: ElementTarget) -> FoundToggle | None:
     """Return the toggle with the target's ordinal, or the only toggle."""
     toggles = find_plain_toggles(screen, target.role)
     toggle = nth(toggles, target.ordinal)
@@ -463,7 +463,7 @@ def _find_unnamed(screen: ParsedScreen, target: ElementTarget) -> FoundToggle | 
     return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
 
 
-def _ends_row(screen: ParsedScreen, toggle: Toggle, label: Box) -> bool:
+def _ends_row(screen: OcrScreen, toggle: Toggle, label: Box) -> bool:
     """Return True for a switch at the end of a label's row with no text in between."""
     between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
     return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
@@ -474,7 +474,7 @@ def _shift(toggle: Toggle, near: Box) -> Box:
     return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
 
 
-def _cost(screen: ParsedScreen, box: Box, label: Box) -> float | None:
+def _cost(screen: OcrScreen, box: Box, label: Box) -> float | None:
     """Return the cost in pixels of assigning a toggle to a label; None if it cannot belong to it."""
     if abs(box.center[1] - label.center[1]) > max(label.height, box.height) * 0.8:
         return None

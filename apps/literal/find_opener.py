@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.literal.find_text import find_text, is_coloured
-from apps.literal.screen import ParsedScreen
+from apps.literal.screen import OcrScreen
 from apps.literal.targets import OpenerKind
 from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
@@ -42,7 +42,7 @@ class Opener:
     label: str
 
 
-def find_openers(screen: ParsedScreen, kind: OpenerKind) -> list[Opener]:
+def find_openers(screen: OcrScreen, kind: OpenerKind) -> list[Opener]:
     """Return the elements of a type to click, from the top; for tree nodes, only closed ones."""
     match kind:
         case "tab":
@@ -55,7 +55,7 @@ def find_openers(screen: ParsedScreen, kind: OpenerKind) -> list[Opener]:
             return find_next_page(screen)
 
 
-def find_tabs(screen: ParsedScreen) -> list[Opener]:
+def find_tabs(screen: OcrScreen) -> list[Opener]:
     """Return the topmost row of adjacent low boxes of equal height that each contain a short text or icon."""
     boxes = [rectangle.box_px for rectangle in screen.rectangles if _may_be_tab(rectangle.box_px)]
     boxes = [box for box in boxes if not any(box != other and other.contains(box, slack_px=1) for other in boxes)]
@@ -86,7 +86,7 @@ def _take_neighbours(row: list[Box]) -> list[Box]:
     return taken
 
 
-def _find_ruled_tabs(screen: ParsedScreen) -> list[Opener]:
+def _find_ruled_tabs(screen: OcrScreen) -> list[Opener]:
     """Return the texts of the topmost row of short texts with a line below all of them."""
     for first in sorted(screen.lines, key=lambda line: line.box_px.top):
         row = [line for line in screen.lines if abs(line.box_px.center[1] - first.box_px.center[1]) <= 4]
@@ -101,7 +101,7 @@ def _find_ruled_tabs(screen: ParsedScreen) -> list[Opener]:
     return []
 
 
-def find_sections(screen: ParsedScreen) -> list[Opener]:
+def find_sections(screen: OcrScreen) -> list[Opener]:
     """Return low, wide boxes of one size and colour below each other, each with one text at its left end."""
     bars = []
     for box in find_bars(screen):
@@ -114,7 +114,7 @@ def find_sections(screen: ParsedScreen) -> list[Opener]:
     return [Opener(point=_near_label(screen, box), label=_label(screen, box)) for box in ordered]
 
 
-def find_bars(screen: ParsedScreen) -> list[Box]:
+def find_bars(screen: OcrScreen) -> list[Box]:
     """Return low, wide boxes: flat or bordered ones, and strips in a distinct colour, including gradients."""
     cv2 = require("cv2", "literal")
     differs = (screen.strength > _BAR_STEP).astype(np.uint8)
@@ -138,15 +138,15 @@ def _is_same_column(box: Box, other: Box) -> bool:
     return abs(box.left - other.left) <= 3 and abs(box.width - other.width) <= 6 and abs(box.height - other.height) <= 4
 
 
-def _near_label(screen: ParsedScreen, box: Box) -> tuple[float, float]:
+def _near_label(screen: OcrScreen, box: Box) -> tuple[float, float]:
     return screen.lines_in(box)[0].box_px.center
 
 
-def _label(screen: ParsedScreen, box: Box) -> str:
+def _label(screen: OcrScreen, box: Box) -> str:
     return " ".join(line.text for line in screen.lines_in(box))
 
 
-def find_expanders(screen: ParsedScreen) -> list[Opener]:
+def find_expanders(screen: OcrScreen) -> list[Opener]:
     """Return closed nodes: a small plus, or a triangle or angle pointing right, left of a text."""
     openers = []
     for line in sorted(screen.lines, key=lambda line: (line.box_px.top, line.box_px.left)):
@@ -157,7 +157,7 @@ def find_expanders(screen: ParsedScreen) -> list[Opener]:
     return openers
 
 
-def _find_mark(screen: ParsedScreen, line: TextLine) -> Box | None:
+def _find_mark(screen: OcrScreen, line: TextLine) -> Box | None:
     """Return the leftmost small mark in the free space left of a text; None if another text is there."""
     box = line.box_px
     room = Box(max(0, box.left - _EXPANDER_REACH_PX), box.top - 2, box.left - 1, box.bottom + 2)
@@ -175,7 +175,7 @@ def _find_mark(screen: ParsedScreen, line: TextLine) -> Box | None:
     return None
 
 
-def _is_closed(screen: ParsedScreen, mark: Box) -> bool:
+def _is_closed(screen: OcrScreen, mark: Box) -> bool:
     crop = screen.crop(mark)
     ink = find_ink(crop, screen.crop(mark.padded(2))[0, 0])
     if ink.shape[0] > 8 and ink.shape[1] > 8 and ink[0].mean() > 0.8 and ink[:, 0].mean() > 0.8:
@@ -196,7 +196,7 @@ def _points_right(ink: NDArray[np.bool_]) -> bool:
     return bool(is_tip_in_middle and np.ptp(tail) + 1 >= 0.7 * height)
 
 
-def find_submenus(screen: ParsedScreen) -> list[Opener]:
+def find_submenus(screen: OcrScreen) -> list[Opener]:
     """Return menu entries with a mark at their end that points right."""
     openers = []
     for line in screen.lines:
@@ -211,7 +211,7 @@ def find_submenus(screen: ParsedScreen) -> list[Opener]:
     return openers
 
 
-def find_next_page(screen: ParsedScreen) -> list[Opener]:
+def find_next_page(screen: OcrScreen) -> list[Opener]:
     """Return the link or button to the next page of a list: the lowest one on the screen."""
     named = [hit for text in _NEXT_PAGE for hit in find_text(screen, text) if hit.fit >= WHOLE]
     next_pages = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apps.literal.screen import ParsedScreen
+from apps.literal.screen import OcrScreen
 from apps.literal.targets import ElementTarget
 from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, similarity
 from visual_tools.box import Box
@@ -67,7 +67,7 @@ class TextHit:
         return self.box_px.center
 
 
-def find_named(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
+def find_named(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
     """Return every occurrence of a target's text; its words as written take precedence as one name."""
     if target.phrase and target.phrase != target.text:
         named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
@@ -76,7 +76,7 @@ def find_named(screen: ParsedScreen, target: ElementTarget) -> list[TextHit]:
     return find_text(screen, target.text)
 
 
-def find_text(screen: ParsedScreen, text: str) -> list[TextHit]:
+def find_text(screen: OcrScreen, text: str) -> list[TextHit]:
     """Return every occurrence of a text, best first; worse kinds of match are used only if there are no better ones."""
     hits = _find_in(screen, text, screen.lines)
     if len(text) <= 3 and not any(hit.fit >= WHOLE for hit in hits):
@@ -90,7 +90,7 @@ def find_text(screen: ParsedScreen, text: str) -> list[TextHit]:
     return sorted(hits, key=lambda hit: (-round(hit.score, 2), hit.box_px.top, hit.box_px.left))
 
 
-def _read_closer(screen: ParsedScreen, text: str) -> list[TextLine]:
+def _read_closer(screen: OcrScreen, text: str) -> list[TextLine]:
     """Reread lines that nearly equal a text at twice their size, since a letter may have been misread."""
     near = [line for line in screen.lines if similarity(text, line.text) >= _NEARLY and not line.angle_deg]
     return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
@@ -105,13 +105,13 @@ def keep_best(hits: list[TextHit], at_least: int = 1) -> list[TextHit]:
     return hits
 
 
-def name_nearest(screen: ParsedScreen, text: str, count: int = 4) -> list[str]:
+def name_nearest(screen: OcrScreen, text: str, count: int = 4) -> list[str]:
     """Return the texts on the screen that are most similar to the given text."""
     ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -similarity(text, seen))
     return [seen for seen in ranked if similarity(text, seen) > 0.3][:count] or ranked[:count]
 
 
-def _is_covered(screen: ParsedScreen, line: TextLine, text: str) -> bool:
+def _is_covered(screen: OcrScreen, line: TextLine, text: str) -> bool:
     """Return True if a line is a text without its last letter, with a mark such as a menu's arrow at that position."""
     if alphanumeric(line.text) != alphanumeric(text)[:-1]:
         return False
@@ -120,7 +120,7 @@ def _is_covered(screen: ParsedScreen, line: TextLine, text: str) -> bool:
     return bool(ink[:, :_MARK_GAP_PX].any())
 
 
-def _find_in(screen: ParsedScreen, text: str, lines: list[TextLine]) -> list[TextHit]:
+def _find_in(screen: OcrScreen, text: str, lines: list[TextLine]) -> list[TextHit]:
     hits = []
     for line in lines:
         for fit in fit_texts(text, line.text):
@@ -165,7 +165,7 @@ def _join(first: TextLine, second: TextLine) -> WrappedLine:
     )
 
 
-def find_button(screen: ParsedScreen, text: Box) -> Box | None:
+def find_button(screen: OcrScreen, text: Box) -> Box | None:
     """Return the smallest rectangle around a text that is centred in it with small margins."""
     for rectangle in screen.rectangles:
         box = rectangle.box_px
@@ -185,7 +185,7 @@ def find_button(screen: ParsedScreen, text: Box) -> Box | None:
     return None
 
 
-def _trim(screen: ParsedScreen, text: Box, button: Box) -> tuple[int, int]:
+def _trim(screen: OcrScreen, text: Box, button: Box) -> tuple[int, int]:
     """Return the left and right ends of a text's ink; OCR boxes are loose, up to the button's edges and corners."""
     left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
     middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
@@ -193,13 +193,13 @@ def _trim(screen: ParsedScreen, text: Box, button: Box) -> tuple[int, int]:
     return (left + int(columns[0]), left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
 
 
-def _measure_margins(screen: ParsedScreen, box: Box) -> tuple[int, int]:
+def _measure_margins(screen: OcrScreen, box: Box) -> tuple[int, int]:
     """Return the margins left and right of a box's contents; OCR boxes are loose around small text."""
     columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
     return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
 
 
-def is_coloured(screen: ParsedScreen, box: Box) -> bool:
+def is_coloured(screen: OcrScreen, box: Box) -> bool:
     """Return True if a text has a distinct colour, as links do."""
     crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
     if crop.size == 0:
@@ -214,7 +214,7 @@ def is_coloured(screen: ParsedScreen, box: Box) -> bool:
     return bool(grey_background and colour.max() - colour.min() > 70)
 
 
-def _look(screen: ParsedScreen, line: TextLine, button: Box | None) -> float:
+def _look(screen: OcrScreen, line: TextLine, button: Box | None) -> float:
     look = 0.0 if screen.dialog is None or screen.dialog.contains(line.box_px) else -0.08
     if button is not None:
         look += 0.05

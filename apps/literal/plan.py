@@ -29,16 +29,16 @@ from apps.literal.find_field import choose, find_field
 from apps.literal.find_kind import find_links_by_text
 from apps.literal.find_opener import find_openers
 from apps.literal.find_text import TextHit, find_text, name_nearest
-from apps.literal.screen import ParsedScreen, ScreenHistory
+from apps.literal.screen import OcrScreen, ScreenHistory
 from apps.literal.step_outcome import (
-    AlreadyDone,
+    Done,
+    Failed,
+    NotFound,
     RunCode,
     ScreenNote,
-    StepFailed,
     StepOutcome,
     StepPhase,
     StepProgress,
-    TargetMissing,
     at,
     format_action,
     quote,
@@ -95,7 +95,7 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
     screen = sight.now
     if is_visible(screen, step.target):
-        return AlreadyDone(thought=f"{step.target} is visible.")
+        return Done(thought=f"{step.target} is visible.")
     tries, scrolls = progress.count("seek"), progress.count("scroll down")
     is_fresh = progress.last in ("seek", "scroll down")
     is_at_end = progress.last == "scroll down" and sight.is_stuck
@@ -113,10 +113,10 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     index = 0 if is_identified else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
         if not tries:
-            return StepFailed(reason=f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
-        return StepFailed(reason=f"opened {tries} of the {_NAMES[step.kind]}, {step.target} not found")
+            return Failed(reason=f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
+        return Failed(reason=f"opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
     if step.kind == "page" and progress.last == "seek" and sight.is_stuck:
-        return StepFailed(reason=f"{step.target} is not on the visited pages, and the next page does not open")
+        return Failed(reason=f"{step.target} is not on the visited pages, and the next page does not open")
     opener = openers[index]
     code = (f"pyautogui.click({at(screen, opener.point)})", "time.sleep(0.4)")
     return RunCode(
@@ -124,17 +124,17 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     )
 
 
-def _scroll(screen: ParsedScreen, notches: int, phase: str, thought: str) -> RunCode:
+def _scroll(screen: OcrScreen, notches: int, phase: str, thought: str) -> RunCode:
     middle = at(screen, (screen.width / 2, screen.height / 2))
     return RunCode(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
 
 
-def _runs_over(screen: ParsedScreen) -> bool:
+def _runs_over(screen: OcrScreen) -> bool:
     """Return True if text is at the lower edge, so that there may be more below."""
     return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
 
 
-def is_visible(screen: ParsedScreen, target: ElementTarget) -> bool:
+def is_visible(screen: OcrScreen, target: ElementTarget) -> bool:
     """Return True if a target is visible: a link as a link, other targets in full and not within other words."""
     if target.role == "link":
         return bool(find_links_by_text(screen, target.text))
@@ -145,7 +145,7 @@ def is_visible(screen: ParsedScreen, target: ElementTarget) -> bool:
 IS_PART = "These words are a part of the name before."
 
 
-def resolve_list(step: PlainStep, screen: ParsedScreen, progress: StepProgress) -> PlainStep:
+def resolve_list(step: PlainStep, screen: OcrScreen, progress: StepProgress) -> PlainStep:
     """Return a step for one part of a list, or for the list's words as one name if the screen shows that name.
 
     If the screen shows neither, the words count as one name, which is then searched.
@@ -173,7 +173,7 @@ def is_part(step: PlainStep) -> bool:
             return False
 
 
-def _resolve_list_part(target: ElementTarget, screen: ParsedScreen, progress: StepProgress) -> ElementTarget:
+def _resolve_list_part(target: ElementTarget, screen: OcrScreen, progress: StepProgress) -> ElementTarget:
     was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
     if was_one or _is_shown_as_one(screen, target.whole):
         return replace(target, text=target.whole)
@@ -183,7 +183,7 @@ def _resolve_list_part(target: ElementTarget, screen: ParsedScreen, progress: St
     return replace(target, text=target.whole)
 
 
-def _is_shown_as_one(screen: ParsedScreen, whole: str) -> bool:
+def _is_shown_as_one(screen: OcrScreen, whole: str) -> bool:
     """Return True if a screen shows the words as one text; a list with commas must be shown with them."""
     if "," in whole:
         return any(normalize(line.text) == normalize(whole) for line in screen.lines)
@@ -202,7 +202,7 @@ button that dismisses.
 _BESIDE_PX = 320
 
 
-def plan_dialog(step: AnswerDialog, screen: ParsedScreen) -> StepOutcome:
+def plan_dialog(step: AnswerDialog, screen: OcrScreen) -> StepOutcome:
     """Press the button that accepts or dismisses."""
     for text in (*_ACCEPT, *_ACCEPT_BESIDE_DISMISS) if step.accept else (*_DISMISS, "OK"):
         hit = _find_button(screen, text)
@@ -214,10 +214,10 @@ def plan_dialog(step: AnswerDialog, screen: ParsedScreen) -> StepOutcome:
             code=(f"pyautogui.click({at(screen, hit.point)})",), thought=f'The dialog has a button "{text}".'
         )
     wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
-    return TargetMissing(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
+    return NotFound(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
 
 
-def _find_button(screen: ParsedScreen, text: str) -> TextHit | None:
+def _find_button(screen: OcrScreen, text: str) -> TextHit | None:
     """Return the button with a text, inside the dialog if one dims its page."""
     for hit in find_text(screen, text):
         is_inside = screen.dialog is None or screen.dialog.contains(hit.box_px)
@@ -226,7 +226,7 @@ def _find_button(screen: ParsedScreen, text: str) -> TextHit | None:
     return None
 
 
-def _is_beside_dismiss(screen: ParsedScreen, hit: TextHit) -> bool:
+def _is_beside_dismiss(screen: OcrScreen, hit: TextHit) -> bool:
     others = (_find_button(screen, text) for text in _DISMISS[:3])
     return any(
         abs(other.box_px.center[1] - hit.box_px.center[1]) < hit.box_px.height
@@ -274,14 +274,14 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
     while progress.index < len(steps):
         step = resolve_list(steps[progress.index], sight.now, progress)
         move = (
-            AlreadyDone(thought=IS_PART)
+            Done(thought=IS_PART)
             if is_part(step)
             else plan_step(step, sight, progress, find_typed(steps[: progress.index]))
         )
-        if isinstance(move, TargetMissing):
+        if isinstance(move, NotFound):
             move = search_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
         match move:
-            case AlreadyDone():
+            case Done():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
                 notes += [*move.notes, *([ScreenNote(kind="doubt", text=move.doubt)] if move.doubt else [])]
                 progress = progress.next_step()
@@ -294,14 +294,14 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
                 )
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
-            case StepFailed():
+            case Failed():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. It cannot be done: {move.reason}.")
                 return give_up(f"step {progress.index + 1} of {len(steps)} ({step}): {move.reason}", thoughts)
-            case TargetMissing():
+            case NotFound():
                 raise AssertionError("search_further leaves nothing missing")
     if not progress.is_sent:
         sending = send(steps[-1], sight.now, has_looked=has_looked)
-        if isinstance(sending, StepFailed):
+        if isinstance(sending, Failed):
             return give_up(sending.reason, thoughts)
         if isinstance(sending, RunCode):
             phase = StepPhase(kind=sending.phase, number=1)
@@ -373,7 +373,7 @@ def plan_step(
         case DescribeFigures():
             return plan_describe_figures(step, screen, progress)
         case DoNotSubmit():
-            return AlreadyDone(thought="The form is not submitted.")
+            return Done(thought="The form is not submitted.")
 
 
 def _plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
@@ -388,15 +388,15 @@ def _plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgres
 def _plan_set(step: SetValue, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
     """Set a field's value; a date that cannot be typed is chosen in the calendar that opened."""
     is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
-    move = StepFailed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
-    if isinstance(move, StepFailed) and parse_date(step.value) is not None and not progress.count("open"):
+    move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
+    if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
         is_open = is_choosing or find_calendar(sight.now) is not None
         return plan_date(step.field, step.value, sight, progress) if is_open else move
     return move
 
 
 def search_further(
-    step: PlainStep, missing: TargetMissing, screen: ParsedScreen, progress: StepProgress, *, is_stuck: bool
+    step: PlainStep, missing: NotFound, screen: OcrScreen, progress: StepProgress, *, is_stuck: bool
 ) -> StepOutcome:
     """Wait, scroll down to the end, scroll up to the start, then give up."""
     middle = at(screen, (screen.width / 2, screen.height / 2))
@@ -421,12 +421,12 @@ def search_further(
     if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
         return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I scroll the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
-    return StepFailed(
-        reason=f"{missing.what} not found after scrolling the page up and down; the most similar texts: {nearest}"
+    return Failed(
+        reason=f"did not find {missing.what} after scrolling the page up and down; the nearest texts: {nearest}"
     )
 
 
-def _scroll_panels(direction: str, screen: ParsedScreen) -> tuple[str, ...]:
+def _scroll_panels(direction: str, screen: OcrScreen) -> tuple[str, ...]:
     """Scroll away from the middle, where side panels, lists and logs are; panels at their end do not move."""
     points = [(screen.width * x, screen.height * y) for x, y in _PANEL_POINTS]
     return tuple(scroll(direction, _PANEL_NOTCHES, at(screen, point)) for point in points)
@@ -453,7 +453,7 @@ def _finish(
         look = StepPhase(kind=move.phase, number=progress.num_looks + 1)
         action = format_action(total - 1, total, str(steps[-1]), look, notes=[*notes, *move.notes])
         return PlannedStep(thought=" ".join([*thoughts, move.thought]), action=action, code="\n".join(move.code))
-    if isinstance(move, StepFailed):
+    if isinstance(move, Failed):
         return give_up(move.reason, thoughts)
     done = f"all {total} steps are done" if total > 1 else "the step is done"
     doubts = [*known.note_texts("doubt"), *([move.doubt] if move is not None and move.doubt else [])]

@@ -44,7 +44,7 @@ _FRAME_SHARE = 0.85
 
 
 @dataclass(eq=False)
-class ParsedScreen:
+class OcrScreen:
     """Image with the elements found on it; all boxes are in its pixels.
 
     Attributes:
@@ -201,11 +201,11 @@ def _line(text: str, box: Box, confidence: float) -> TextLine:
     return TextLine(text=text, box_px=box, confidence=confidence, char_x_px=chars)
 
 
-_screens: OrderedDict[bytes, ParsedScreen] = OrderedDict()
+_screens: OrderedDict[bytes, OcrScreen] = OrderedDict()
 _screens_lock = threading.Lock()
 
 
-def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> ParsedScreen:
+def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> OcrScreen:
     """Read an encoded image; the last few results are cached.
 
     Raises:
@@ -223,7 +223,7 @@ def read_screen(encoded: bytes, engine: OcrEngine | None = None) -> ParsedScreen
     split_lines = split_at_rectangles(reader.read_text(image), rectangles)
     unframed = (_without_frame(_without_ring(line, image), image, reader) for line in split_lines)
     lines = [_without_side(line, rectangles, image, reader) for line in unframed]
-    screen = ParsedScreen(image=image, engine=reader, lines=lines, rectangles=rectangles)
+    screen = OcrScreen(image=image, engine=reader, lines=lines, rectangles=rectangles)
     with _screens_lock:
         _screens[key] = screen
         if len(_screens) > _NUM_REMEMBERED:
@@ -379,16 +379,16 @@ class ScreenHistory:
     is_stuck: bool = False
 
     @cached_property
-    def now(self) -> ParsedScreen:
+    def now(self) -> OcrScreen:
         """Current screen."""
         return read_screen(self.images[-1])
 
-    def back(self, count: int) -> ParsedScreen | None:
+    def back(self, count: int) -> OcrScreen | None:
         """Return the screen `count` actions ago, or None if it is no longer in the history."""
         return read_screen(self.images[-1 - count]) if len(self.images) > count else None
 
     @property
-    def before(self) -> ParsedScreen | None:
+    def before(self) -> OcrScreen | None:
         """Screen on which the last action was executed."""
         return self.back(1)
 
@@ -403,7 +403,7 @@ _RIM_PX = 5
 _SHORT = 8
 
 
-def find_changed_boxes(before: ParsedScreen, now: ParsedScreen) -> list[Box]:
+def find_changed_boxes(before: OcrScreen, now: OcrScreen) -> list[Box]:
     """Return the boxes in which the images differ, with close pixels merged and without a blinking caret.
 
     Images of different sizes differ everywhere.
@@ -425,14 +425,14 @@ def find_changed_boxes(before: ParsedScreen, now: ParsedScreen) -> list[Box]:
     return boxes
 
 
-def has_changed_inside(before: ParsedScreen, now: ParsedScreen, box: Box) -> bool:
+def has_changed_inside(before: OcrScreen, now: OcrScreen, box: Box) -> bool:
     """Return True if something other than a caret changed inside a box, without its border."""
     inner = box.padded(-3).clipped(min(before.width, now.width), min(before.height, now.height))
     earlier, later = before.crop(inner).astype(np.int16), now.crop(inner).astype(np.int16)
     return bool(inner.area > 0 and not _is_caret(np.asarray(np.abs(earlier - later).max(axis=2) > _STEP)))
 
 
-def find_changed_regions(before: ParsedScreen, now: ParsedScreen, pressed: Box | None) -> list[Box]:
+def find_changed_regions(before: OcrScreen, now: OcrScreen, pressed: Box | None) -> list[Box]:
     """Return the changes after an action, except the look of the clicked element, a focus ring and a caret.
 
     Args:
@@ -449,7 +449,7 @@ def find_changed_regions(before: ParsedScreen, now: ParsedScreen, pressed: Box |
     ]
 
 
-def _is_ring(before: ParsedScreen, now: ParsedScreen, box: Box, frames: list[Box]) -> bool:
+def _is_ring(before: OcrScreen, now: OcrScreen, box: Box, frames: list[Box]) -> bool:
     """Return True if a change surrounds a rectangle (a field gaining or losing focus) but is not inside it."""
     for frame in frames:
         if min(frame.width, frame.height) <= 2 * _RIM_PX or not frame.padded(_CHANGE_RING_PX).contains(box):
@@ -478,14 +478,14 @@ def _is_caret(changed: NDArray[np.bool_]) -> bool:
     return columns.size == 0 or int(np.ptp(columns)) < _CARET_PX[0]
 
 
-def find_new_lines(before: ParsedScreen, now: ParsedScreen) -> list[TextLine]:
+def find_new_lines(before: OcrScreen, now: OcrScreen) -> list[TextLine]:
     """Return the lines of text that are nowhere on the earlier screen."""
     texts = [alphanumeric(line.text) for line in before.lines]
     joined = "".join(texts)
     return [line for line in now.lines if not _is_known(alphanumeric(line.text), texts, joined)]
 
 
-def fraction_kept(before: ParsedScreen, now: ParsedScreen, spared: Box | None = None) -> float:
+def fraction_kept(before: OcrScreen, now: OcrScreen, spared: Box | None = None) -> float:
     """Return the fraction of earlier lines that are still there, 0 to 1; 1 if there were none.
 
     Args:
@@ -509,7 +509,7 @@ def _is_kept(text: str, texts: list[str], joined: str, shown_texts: list[str]) -
     return _is_known(words, texts, joined)
 
 
-def _is_misread(line: TextLine, now: ParsedScreen) -> bool:
+def _is_misread(line: TextLine, now: OcrScreen) -> bool:
     """Return True if a line is at its old position with nearly the same letters."""
     here = (other for other in now.lines if other.box_px.has_point(*line.box_px.center))
     return any(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from apps.literal.screen import ParsedScreen
+from apps.literal.screen import OcrScreen
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*+Action\s*+:?\s*+([^\n]+)")
@@ -203,7 +203,7 @@ class RunCode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadyDone:
+class Done:
     """Nothing to do, as the step is already complete.
 
     Attributes:
@@ -218,7 +218,7 @@ class AlreadyDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetMissing:
+class NotFound:
     """Target that is not on the screen: search further, then give up.
 
     Attributes:
@@ -231,16 +231,16 @@ class TargetMissing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepFailed:
+class Failed:
     """Failure that searching further cannot fix."""
 
     reason: str
 
 
-StepOutcome = RunCode | AlreadyDone | TargetMissing | StepFailed
+StepOutcome = RunCode | Done | NotFound | Failed
 
 
-def at(screen: ParsedScreen, point: tuple[float, float]) -> str:
+def at(screen: OcrScreen, point: tuple[float, float]) -> str:
     """Return a point as two arguments, in fractions of the image."""
     x, y = point
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"

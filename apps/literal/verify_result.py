@@ -36,8 +36,8 @@ from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_field import Field, find_field, shows_typed_text
 from apps.literal.find_kind import find_toggle
 from apps.literal.message_words import is_in_progress, is_sentence
-from apps.literal.screen import ParsedScreen, ScreenHistory, find_changed_boxes, find_changed_regions, find_new_lines
-from apps.literal.step_outcome import AlreadyDone, RunCode, ScreenNote, StepFailed, StepProgress
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, find_changed_regions, find_new_lines
+from apps.literal.step_outcome import Done, Failed, RunCode, ScreenNote, StepProgress
 from apps.literal.steps import (
     AnswerDialog,
     CheckShown,
@@ -104,7 +104,7 @@ def find_changed(steps: Sequence[PlainStep], sight: ScreenHistory, progress: Ste
     return None
 
 
-def _find_other(step: SelectOption, field: Field, screen: ParsedScreen) -> str | None:
+def _find_other(step: SelectOption, field: Field, screen: OcrScreen) -> str | None:
     """Return the option that a list shows instead of the chosen one; None if no option is chosen."""
     seen = read_field(field, screen)
     is_set = len(alphanumeric(seen)) > 1 and not _UNSET.match(seen)
@@ -130,7 +130,7 @@ def _is_chosen(rest: Sequence[PlainStep], seen: str) -> bool:
     return bool(text) and text in alphanumeric(seen)
 
 
-def find_typed_boxes(steps: Sequence[PlainStep], now: ParsedScreen, progress: StepProgress) -> list[Box]:
+def find_typed_boxes(steps: Sequence[PlainStep], now: OcrScreen, progress: StepProgress) -> list[Box]:
     """Return the fields into which the steps typed and that are still on the screen."""
     boxes = find_field_boxes(now)
     typed = [field for field in (read_typed(progress, index) for index in range(len(steps))) if field is not None]
@@ -194,7 +194,7 @@ def is_final(steps: Sequence[PlainStep], progress: StepProgress) -> bool:
 
 def verify_result(
     steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgress
-) -> RunCode | StepFailed | AlreadyDone | None:
+) -> RunCode | Failed | Done | None:
     """Check the screen again, seconds apart, after all steps; return a failure, a doubt, or None.
 
     Args:
@@ -204,10 +204,10 @@ def verify_result(
     """
     for text in progress.note_texts("saw"):
         if is_still_shown(text, sight.now):
-            return StepFailed(reason=f'all steps are done, and the screen says "{text}"')
+            return Failed(reason=f'all steps are done, and the screen says "{text}"')
     altered = find_changed(steps, sight, progress)
     if altered is not None:
-        return StepFailed(reason=altered)
+        return Failed(reason=altered)
     last = steps[-1]
     if len(sight.images) < 2 or not progress.last_action or not _is_watched(last):
         return None
@@ -216,14 +216,14 @@ def verify_result(
     if progress.num_looks < len(sight.images) - 1:
         question = find_question(before, sight.now, _named_texts(steps))
         if question is not None:
-            return StepFailed(reason=f'a question was left unanswered after the last step ({last}): "{question}"')
+            return Failed(reason=f'a question was left unanswered after the last step ({last}): "{question}"')
     action = _describe_last_action(steps, before)
     if action.pressed is None and progress.note_texts("ran"):
         action = _describe_last_action(steps, sight.now)
     action = replace(action, is_button=action.is_button or bool(progress.note_texts("button")))
     refusal, notes = read_result(before, sight.now, action)
     if refusal is not None:
-        return StepFailed(reason=f'after the last step ({last}) the screen says "{refusal}"')
+        return Failed(reason=f'after the last step ({last}) the screen says "{refusal}"')
     notes = _note_changes(steps, sight, progress, before, action, notes)
     is_busy = any(note.kind == "busy" for note in notes)
     if progress.num_looks < len(_LOOKS_S) or (is_busy and progress.num_looks < _MAX_LOOKS):
@@ -237,7 +237,7 @@ def verify_result(
     return _conclude(last, sight.now, progress, action, has_entry=has_entry)
 
 
-def _without_finished(last: PlainStep, progress: StepProgress, before: ParsedScreen, now: ParsedScreen) -> StepProgress:
+def _without_finished(last: PlainStep, progress: StepProgress, before: OcrScreen, now: OcrScreen) -> StepProgress:
     """Drop the note on a button's label that showed progress if a message appeared: its return is not a revert."""
     if not progress.note_texts("ran") or not isinstance(last, ClickTarget):
         return progress
@@ -256,7 +256,7 @@ def _is_watched(step: PlainStep) -> bool:
     )
 
 
-def _describe_last_action(steps: Sequence[PlainStep], before: ParsedScreen) -> LastAction:
+def _describe_last_action(steps: Sequence[PlainStep], before: OcrScreen) -> LastAction:
     """Describe the last action from the instruction and a screen that shows what was clicked."""
     last = steps[-1]
     is_form = _is_form(steps, StepProgress(index=len(steps))) and not isinstance(last, SetToggle)
@@ -285,7 +285,7 @@ def _is_verb(text: str) -> bool:
     return any(pattern.match(text) for pattern in (_ONCE, _SILENT)) or text.lower().split()[0] in _SUBMITS
 
 
-def _is_drawn(screen: ParsedScreen, box: Box) -> bool:
+def _is_drawn(screen: OcrScreen, box: Box) -> bool:
     """Return True if a button has its own background or outline, unlike tabs and links."""
     above = screen.crop(Box(box.left, box.top - 6, box.right, box.top - 2))
     if above.size == 0:
@@ -308,7 +308,7 @@ def _note_changes(
     steps: Sequence[PlainStep],
     sight: ScreenHistory,
     progress: StepProgress,
-    before: ParsedScreen,
+    before: OcrScreen,
     action: LastAction,
     notes: list[ScreenNote],
 ) -> list[ScreenNote]:
@@ -370,29 +370,29 @@ def _note_changes(
 
 
 def _conclude(
-    last: PlainStep, now: ParsedScreen, progress: StepProgress, action: LastAction, *, has_entry: bool
-) -> StepFailed | AlreadyDone | None:
+    last: PlainStep, now: OcrScreen, progress: StepProgress, action: LastAction, *, has_entry: bool
+) -> Failed | Done | None:
     """Judge the last look: work in progress, a revert, no change, or a result that cannot be judged."""
     if progress.note_texts("idle") and not action.is_form and not _must_show(last, now, action):
-        return AlreadyDone(thought="", doubt=f"nothing on the screen changed after the last step ({last})")
+        return Done(thought="", doubt=f"nothing on the screen changed after the last step ({last})")
     if progress.note_texts("idle"):
-        return StepFailed(reason=f"nothing on the screen changed after the last step ({last}), so success is unknown")
+        return Failed(reason=f"nothing on the screen changed after the last step ({last}), so success is unknown")
     busy = progress.note_texts("busy")
     if busy:
-        return StepFailed(
+        return Failed(
             reason=f'after the last step ({last}) the work is not finished: the screen still shows "{busy[0]}"'
         )
     if isinstance(last, SetToggle):
         toggle = find_toggle(now, last.target)
         is_back = toggle is not None and toggle.is_on != last.is_on
-        return StepFailed(reason=f'"{last.target}" returned to its earlier state after the click') if is_back else None
+        return Failed(reason=f'"{last.target}" returned to its earlier state after the click') if is_back else None
     came, unsure = progress.note_texts("good"), progress.note_texts("unsure")
     if has_entry:
         unsure = tuple(text for text in unsure if len(text.split()) > _MAX_TAG_WORDS)  # e.g. the author's name
     back = next(iter(find_reappeared(now, progress.note_texts("gone"))), None)
     is_flash = isinstance(last, ClickTarget) and _ONCE.match(last.target.text) is not None
     if back is not None and not is_flash:
-        return StepFailed(reason=f'the change of the last step ({last}) was reverted: "{back}" is shown again')
+        return Failed(reason=f'the change of the last step ({last}) was reverted: "{back}" is shown again')
     new = progress.note_texts("new")
     if came or not (unsure or new):
         is_silent = is_flash or (isinstance(last, ClickTarget) and _SILENT.match(last.target.text) is not None)
@@ -402,18 +402,18 @@ def _conclude(
             is_sent = isinstance(last, PressKeys) and action.is_form and not {"enter", "return"}.isdisjoint(last.keys)
             if signs or has_entry or not (isinstance(last, ClickTarget) or is_sent):
                 return None
-            return AlreadyDone(thought="", doubt=f"nothing on the screen confirms the last step ({last})")
-        return StepFailed(
+            return Done(thought="", doubt=f"nothing on the screen confirms the last step ({last})")
+        return Failed(
             reason=f"the change of the last step ({last}) was reverted: the screen shows its earlier texts again"
         )
     sentences = (text for text in unsure if is_sentence(text) and not holds_typed(text, action))
     long = next((text for text in unsure if text == UNREADABLE), next(sentences, None))
     if long is not None and action.is_form:
-        return StepFailed(reason=f'after the last step ({last}) the screen says "{long}", which does not confirm it')
-    return AlreadyDone(thought="", doubt=f'the screen says "{[*unsure, *new][0]}"')
+        return Failed(reason=f'after the last step ({last}) the screen says "{long}", which does not confirm it')
+    return Done(thought="", doubt=f'the screen says "{[*unsure, *new][0]}"')
 
 
-def _digest(screen: ParsedScreen, last: PlainStep) -> str:
+def _digest(screen: OcrScreen, last: PlainStep) -> str:
     """Return a digest of all texts and their approximate positions, without the text of what was clicked."""
     pressed = alphanumeric(last.target.text) if isinstance(last, ClickTarget) else ""
     texts = (
@@ -422,7 +422,7 @@ def _digest(screen: ParsedScreen, last: PlainStep) -> str:
     return hashlib.blake2b(repr([each for each in texts if each[0] != pressed]).encode(), digest_size=6).hexdigest()
 
 
-def _must_show(last: PlainStep, now: ParsedScreen, action: LastAction) -> bool:
+def _must_show(last: PlainStep, now: OcrScreen, action: LastAction) -> bool:
     """Return True if a step must change the screen to have worked: its target is not a control, or opens one."""
     if not isinstance(last, ClickTarget) or last.target.role == "menu" or len(last.target.text) == 1:
         return True

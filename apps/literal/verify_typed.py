@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from apps.literal.field_boxes import is_dotted
 from apps.literal.find_field import Field
-from apps.literal.screen import ParsedScreen, find_new_lines, has_changed_inside
-from apps.literal.step_outcome import AlreadyDone, ScreenNote, StepFailed, StepProgress
+from apps.literal.screen import OcrScreen, find_new_lines, has_changed_inside
+from apps.literal.step_outcome import Done, Failed, ScreenNote, StepProgress
 from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts, plain_signs
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs
@@ -42,8 +42,8 @@ WordRow = list[tuple[str, Box]]
 
 
 def check_typed(
-    text: str, field: Field, before: ParsedScreen, now: ParsedScreen, *, shown: str | None = None, part: Part = "whole"
-) -> AlreadyDone | StepFailed:
+    text: str, field: Field, before: OcrScreen, now: OcrScreen, *, shown: str | None = None, part: Part = "whole"
+) -> Done | Failed:
     """Compare the text shown by a field with the typed text: same, possibly same, or different.
 
     A field may show part of a long text, a date in its own format, dots (a password), or text that cannot be read back
@@ -69,40 +69,36 @@ def check_typed(
         key=("different", "doubtful", "same").index,
     )
     if likeness == "same":
-        return AlreadyDone(thought="The field shows the text.")
+        return Done(thought="The field shows the text.")
     doubt = f'the field shows "{seen}" after I typed "{text}"'
     if likeness == "doubtful":
-        return AlreadyDone(thought=f"{doubt}, which may be the same.", doubt=doubt)
+        return Done(thought=f"{doubt}, which may be the same.", doubt=doubt)
     has_changed = has_changed_inside(before, now, box)
     if has_changed and is_dotted(seen, now, box):
-        return AlreadyDone(thought="The field shows the text as dots.")
+        return Done(thought="The field shows the text as dots.")
     if has_changed and not is_readable(text):
         is_number = text.strip().isdigit() and seen.strip().isdigit()
-        return (
-            StepFailed(reason=doubt)
-            if is_number
-            else AlreadyDone(thought="I typed it; the field's text cannot be read.")
-        )
+        return Failed(reason=doubt) if is_number else Done(thought="I typed it; the field's text cannot be read.")
     elsewhere = _find_elsewhere(text, before, now, box)
     if elsewhere:
-        return StepFailed(reason=f'the text was typed into another field: "{elsewhere}"')
+        return Failed(reason=f'the text was typed into another field: "{elsewhere}"')
     if not has_changed:
-        return StepFailed(reason="the field did not change after typing" + (f'; it shows "{seen}"' if seen else ""))
+        return Failed(reason="the field did not change after typing" + (f'; it shows "{seen}"' if seen else ""))
     if alphanumeric(seen):
-        return StepFailed(reason=doubt)
+        return Failed(reason=doubt)
     if find_ink(now.crop(box.padded(-2))).any():
-        return AlreadyDone(
+        return Done(
             thought="I typed it; the field's text cannot be read.", doubt=f'"{text}" cannot be read from the field'
         )
-    return StepFailed(reason="the field is empty after typing")
+    return Failed(reason="the field is empty after typing")
 
 
-def read_field(field: Field, now: ParsedScreen) -> str:
+def read_field(field: Field, now: OcrScreen) -> str:
     """Return the text of a field without icons at the ends of its rows."""
     return _join(_read_shown(now, _find_box(field.box_px, now)))
 
 
-def find_altered(text: str, field: Field, now: ParsedScreen, *, was: str, held: str, shown: str | None) -> str | None:
+def find_altered(text: str, field: Field, now: OcrScreen, *, was: str, held: str, shown: str | None) -> str | None:
     """Return the text shown instead of the typed one; None if it is the same or the field is empty.
 
     Args:
@@ -128,7 +124,7 @@ def find_altered(text: str, field: Field, now: ParsedScreen, *, was: str, held: 
     return seen
 
 
-def _is_placeholder(seen: str, held: str, field: Field, now: ParsedScreen) -> bool:
+def _is_placeholder(seen: str, held: str, field: Field, now: OcrScreen) -> bool:
     """Return True if a field shows its text from before typing, in paler letters than its label, or an icon."""
     inside = now.lines_in(field.box_px)
     if _bare(seen) != _bare(held):
@@ -224,8 +220,8 @@ def _find_likeness(
     text: str,
     rows: Sequence[WordRow],
     field: Field,
-    before: ParsedScreen,
-    now: ParsedScreen,
+    before: OcrScreen,
+    now: OcrScreen,
     box: Box,
     part: Part,
     *,
@@ -265,9 +261,7 @@ def _compare_cut(text: str, seen: str) -> Likeness:
     return likeness
 
 
-def _readings(
-    rows: Sequence[WordRow], field: Field, before: ParsedScreen, now: ParsedScreen, box: Box
-) -> Iterator[str]:
+def _readings(rows: Sequence[WordRow], field: Field, before: OcrScreen, now: OcrScreen, box: Box) -> Iterator[str]:
     """Yield possible readings of a field, most certain first; some omit text that was there before."""
     typed = [row for row in (_without_old(row, before, now) for row in rows) if row]
     known = {alphanumeric(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
@@ -291,7 +285,7 @@ def _span(row: WordRow) -> Box:
     return Box(row[0][1].left, min(tops), row[-1][1].right, max(bottoms))
 
 
-def _without_old(row: WordRow, before: ParsedScreen, now: ParsedScreen) -> WordRow:
+def _without_old(row: WordRow, before: OcrScreen, now: OcrScreen) -> WordRow:
     """Drop the words of a row that were there before, such as a unit, and icons at its end."""
     return _without_icons([(word, box) for word, box in row if has_changed_inside(before, now, box.padded(3))])
 
@@ -304,7 +298,7 @@ def _without_icons(row: WordRow) -> WordRow:
     return kept
 
 
-def _crop_row(screen: ParsedScreen, row: Box, box: Box) -> NDArray[np.uint8]:
+def _crop_row(screen: OcrScreen, row: Box, box: Box) -> NDArray[np.uint8]:
     """Crop a row of a field without the field's border and the caret."""
     left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
     top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
@@ -312,11 +306,11 @@ def _crop_row(screen: ParsedScreen, row: Box, box: Box) -> NDArray[np.uint8]:
     return _without_caret(crop) if crop.size else crop
 
 
-def _read_crops(screen: ParsedScreen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
+def _read_crops(screen: OcrScreen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
     return " ".join(screen.engine.read_crop(crop, scale=scale)[0] if crop.size else "" for crop in crops)
 
 
-def _without_icon(crop: NDArray[np.uint8], screen: ParsedScreen) -> NDArray[np.uint8]:
+def _without_icon(crop: NDArray[np.uint8], screen: OcrScreen) -> NDArray[np.uint8]:
     """Crop off an icon at the start of a row: about as wide as high and separated from the letters."""
     ink = find_ink(crop)
     rows = np.flatnonzero(ink.any(axis=1))
@@ -347,7 +341,7 @@ def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return crop[:, :start] if is_caret else crop
 
 
-def _find_box(box: Box, now: ParsedScreen) -> Box:
+def _find_box(box: Box, now: OcrScreen) -> Box:
     """Return the field's box on the current screen; it may have grown with its text."""
     for rectangle in now.rectangles:
         rectangle_box = rectangle.box_px
@@ -356,7 +350,7 @@ def _find_box(box: Box, now: ParsedScreen) -> Box:
     return box
 
 
-def _read_rows(screen: ParsedScreen, box: Box) -> list[WordRow]:
+def _read_rows(screen: OcrScreen, box: Box) -> list[WordRow]:
     """Return the words in a box row by row, even if OCR joined them with the preceding words."""
     reach = box.padded(2)
     inside = [pair for line in screen.lines for pair in line.words if reach.has_point(*pair[1].center)]
@@ -369,7 +363,7 @@ def _read_rows(screen: ParsedScreen, box: Box) -> list[WordRow]:
     return [sorted(row, key=lambda pair: pair[1].left) for row in rows]
 
 
-def _read_shown(screen: ParsedScreen, box: Box) -> list[WordRow]:
+def _read_shown(screen: OcrScreen, box: Box) -> list[WordRow]:
     return [_without_icons(row) for row in _read_rows(screen, box)]
 
 
@@ -388,7 +382,7 @@ def _is_full(rows: Sequence[WordRow], box: Box) -> bool:
     )
 
 
-def _find_elsewhere(text: str, before: ParsedScreen, now: ParsedScreen, box: Box) -> str | None:
+def _find_elsewhere(text: str, before: OcrScreen, now: OcrScreen, box: Box) -> str | None:
     if not is_readable(text):
         return None
     for line in find_new_lines(before, now):
@@ -420,7 +414,7 @@ class TypedField:
         return max(abs(box.left - self.box_px.left), abs(box.top - self.box_px.top)) <= _SAME_PLACE_PX
 
 
-def note_typed(index: int, field: Field, now: ParsedScreen) -> tuple[ScreenNote, ...]:
+def note_typed(index: int, field: Field, now: OcrScreen) -> tuple[ScreenNote, ...]:
     """Return notes on a field that shows what a step typed into it.
 
     Args:

@@ -96,11 +96,7 @@ async def _begin_recording(path: Path, renderer: Renderer) -> tuple[BuildRequest
     """Return an order for a recording, whose acts are replayed."""
     given = await asyncio.to_thread(read_inputs, [path], None)
     request = BuildRequest(
-        pages=given.pages,
-        viewport_px=given.viewport_px,
-        goal=1,
-        max_rounds=ROUNDS,
-        interactions=given.interactions,
+        pages=given.pages, viewport_px=given.viewport_px, goal=1, max_rounds=ROUNDS, interactions=given.interactions
     )
     return request, None
 
@@ -276,11 +272,7 @@ def write_text(image: Pixels) -> str:
     return f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'
 
 
-WRITERS: Mapping[str, Callable[[Pixels], str]] = {
-    "null": write_blank,
-    "image": write_background,
-    "text": write_text,
-}
+WRITERS: Mapping[str, Callable[[Pixels], str]] = {"null": write_blank, "image": write_background, "text": write_text}
 """Writers by name of the baseline."""
 
 

@@ -47,12 +47,7 @@ def iter_samples(span: VideoSpan, *, side_px: int = SIDE_PX) -> Iterator[Sample]
     """
     cv2 = require("cv2", "visual")
     frames = iter_frames(
-        span.source.path,
-        fps=RATE,
-        start_s=span.read_start_s,
-        end_s=span.read_end_s,
-        max_side_px=side_px,
-        threads=1,
+        span.source.path, fps=RATE, start_s=span.read_start_s, end_s=span.read_end_s, max_side_px=side_px, threads=1
     )
     for frame in frames:
         thumbnail = cv2.resize(frame.image, GRID_PX, interpolation=cv2.INTER_AREA)

@@ -32,11 +32,7 @@ _CHAPTER_S = 600.0
 _MAX_BARS = 48
 BARS_HEIGHT = 110.0
 _PAGE = PageTemplate(
-    package="apps.video_showcase",
-    template="showcase.html",
-    script="showcase.js",
-    style="showcase.css",
-    has_files=True,
+    package="apps.video_showcase", template="showcase.html", script="showcase.js", style="showcase.css", has_files=True
 )
 PAGE, EVENTS = "index.html", "events.json"
 MARK = ".cua-video"

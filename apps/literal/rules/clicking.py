@@ -180,10 +180,7 @@ _IT = "[it|that|this]"
 _COUNT = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 
 GOING: tuple[PhraseRule, ...] = (
-    rule(
-        "[go|navigate|move] (back|backwards?) [(a|one) page|to the previous page]",
-        _keys("alt", "left"),
-    ),
+    rule("[go|navigate|move] (back|backwards?) [(a|one) page|to the previous page]", _keys("alt", "left")),
     rule("(go|navigate|move) forwards? [(a|one) page]", _keys("alt", "right")),
     rule("(reload|refresh) [[the] (page|tab|browser|site)]", _keys("f5")),
     rule("open [a] new tab", _keys("ctrl", "t")),
@@ -195,8 +192,7 @@ GOING: tuple[PhraseRule, ...] = (
     rule(f"paste {_IT} [there|here]", _keys("ctrl", "v")),
     rule(f"undo {_IT}", _keys("ctrl", "z")),
     rule(
-        "(open|go to|visit|navigate to|browse to|load) [the] [url|address|page|site|website] <url: QUOTED|URL>",
-        _open,
+        "(open|go to|visit|navigate to|browse to|load) [the] [url|address|page|site|website] <url: QUOTED|URL>", _open
     ),
     rule("(press|hit) [<the: the>] <keys?> [keys?] <times: twice>", _press),
     rule(

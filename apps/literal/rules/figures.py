@@ -119,10 +119,7 @@ LOOKS: tuple[PhraseRule, ...] = (
         DescribeFigures(looks=FigureStyle(kind="item"), what="sides"),
     ),
     rule(f"{_CLICK} <looks>", _press),
-    rule(
-        "drag` (?P<looks>[\\w ]+?)` [(to|towards) the] <direction: left|right|up|down>`(?:wards?)?`",
-        _drag,
-    ),
+    rule("drag` (?P<looks>[\\w ]+?)` [(to|towards) the] <direction: left|right|up|down>`(?:wards?)?`", _drag),
     rule(
         f"drag [all|every|each] [of] [the]` (?P<looks>[\\w ]+?)` {_INTO} the {_BOX}"
         f" [`,?` and (everything|all) else {_INTO} the <other: left|right> box]",
@@ -134,9 +131,6 @@ LOOKS: tuple[PhraseRule, ...] = (
         " the (larger|bigger|large|big) (box|square|rectangle|one)",
         DragFigures(looks=FigureStyle(kind="box", size="small"), box="larger"),
     ),
-    rule(
-        "how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`",
-        _count,
-    ),
+    rule("how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`", _count),
     rule("count [all] [the] <looks>", _count),
 )

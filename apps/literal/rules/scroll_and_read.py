@@ -112,10 +112,7 @@ LOOKING: tuple[PhraseRule, ...] = (
     ),
     rule(f"{_SURE} (there is no|the page (does not|doesn't) (show|contain|say|have)) <target>", _check_gone),
     rule(f"{_SURE} <target?> {GONE}", _check_gone),
-    rule(
-        f"{_SURE} (there is|the page (shows|contains|says|has)|it says|you [can] see) <target>",
-        _check_shown,
-    ),
+    rule(f"{_SURE} (there is|the page (shows|contains|says|has)|it says|you [can] see) <target>", _check_shown),
     rule(f"{_SURE} <target?> {SEEN}", _check_shown),
     rule(f"{_VERIFY} (that|if|whether) <target?> ({_IS}|is set to|=) <value>", _check_value),
     rule(f"(verify|assert) <target?> {_IS} <value>", _check_value),

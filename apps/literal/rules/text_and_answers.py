@@ -183,8 +183,5 @@ WORKING: tuple[PhraseRule, ...] = (
     ),
     rule(f"{_PUT} <value: DECIMAL|QUOTED> (with|using|on|in|by) the {_NTH} {_WIDGET} [below|above]", _slide),
     rule(f"{_PUT} the {_NTH} {_WIDGET} [below|above] (to|at|on) [the value] <value: DECIMAL|QUOTED>", _slide),
-    rule(
-        f"{_PUT} the [WORD] sliders (to|at) [the] [combination|values|numbers|positions] [of] <values>",
-        _slide_all,
-    ),
+    rule(f"{_PUT} the [WORD] sliders (to|at) [the] [combination|values|numbers|positions] [of] <values>", _slide_all),
 )

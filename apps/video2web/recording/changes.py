@@ -84,10 +84,7 @@ class ChangedRegion:
         if self._known is None or self._known[0] != len(self.blocks):
             rows, columns = [row for row, _ in self.blocks], [column for _, column in self.blocks]
             left, top = min(columns) * BLOCK_PX, min(rows) * BLOCK_PX
-            self._known = (
-                len(self.blocks),
-                Box(left, top, (max(columns) + 1) * BLOCK_PX, (max(rows) + 1) * BLOCK_PX),
-            )
+            self._known = (len(self.blocks), Box(left, top, (max(columns) + 1) * BLOCK_PX, (max(rows) + 1) * BLOCK_PX))
         return self._known[1]
 
 

@@ -261,10 +261,7 @@ class PointerTracker:
         return Box(left, top, left + width, top + height)
 
     def follow(
-        self,
-        grey: NDArray[np.uint8],
-        changed: NDArray[np.uint8] | None,
-        earlier: NDArray[np.uint8] | None = None,
+        self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None, earlier: NDArray[np.uint8] | None = None
     ) -> tuple[int, int] | None:
         """Return the pointer's tip in the next frame; None if it was never seen.
 

@@ -141,7 +141,7 @@ async def test_a_toggle_that_is_not_there_is_not_on(env: BrowserEnv, page: str, 
     outcome = await follow_on(env, page, instruction)
 
     assert outcome.status == "failure", outcome.actions
-    assert "did not find a checkbox or switch beside" in outcome.answer
+    assert "did not find a checkbox or switch next to" in outcome.answer
     assert await env.page.evaluate("log.textContent") == ""
 
 

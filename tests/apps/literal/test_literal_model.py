@@ -80,7 +80,7 @@ async def test_missing_target_is_waited_for_then_looked_for_then_given_up() -> N
         '[1/1] Click "Resubmit" · scroll up 1',
     ]
     assert turn.code.startswith(
-        "computer.terminate(status='failure', answer='step 1 of 1 (Click \"Resubmit\"): I looked"
+        "computer.terminate(status='failure', answer='step 1 of 1 (Click \"Resubmit\"): did not find"
     )
     assert '"Reimbursable"' in turn.code
 
@@ -98,7 +98,7 @@ async def test_failed_check_says_what_is_there() -> None:
 
     assert turn.code == (
         'computer.terminate(status=\'failure\', answer=\'step 1 of 1 (Check that "Amount" in the row of "Coffee" is'
-        ' "4.50"): "Amount" in the row of "Coffee" is "3.50", and should be \\\'4.50\\\'\')'
+        ' "4.50"): "Amount" in the row of "Coffee" is "3.50", expected \\\'4.50\\\'\')'
     )
 
 

@@ -417,22 +417,22 @@ GIVEN_UP: dict[str, tuple[str, str, str]] = {
     "a calendar that does not turn": (
         picker(0, ("‹", "›"), "`${M}/${D}/${Y}`", can_turn=False),
         "Select 07/09/2024 as the travel date and press Send.",
-        "does not turn",
+        "does not change to",
     ),
     "a calendar that fills in another day": (
         picker(0, ("‹", "›"), "`${M}/01/${Y}`"),
         "Select 05/09/2024 as the travel date and press Send.",
-        "do not see that it took",
+        "the screen does not show that date",
     ),
     "no number tells the value": (
         f"{LIGHT}<input type=range min=0 max=50 value=10>",
         "Set the slider to 37.",
-        "no number beside it",
+        "no number next to it",
     ),
     "which of two sliders": (
         f"{LIGHT}<p><input type=range> <b>50</b><p><input type=range> <b>50</b>",
         "Set the slider to 7.",
-        "I see 2",
+        "found 2",
     ),
     "a slider that does not reach it": (
         SLIDERS.replace("max=50", "max=30"),

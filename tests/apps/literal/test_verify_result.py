@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from apps.literal.find_field import Field
-from apps.literal.screen import ParsedScreen
-from apps.literal.step_outcome import AlreadyDone, StepFailed
+from apps.literal.screen import OcrScreen
+from apps.literal.step_outcome import Done, Failed
 from apps.literal.verify_typed import check_typed
 from envs import InstructionTask
 from envs.browser import BrowserEnv
@@ -236,7 +236,7 @@ ELSEWHERE = {
     "the focus jumps to another field": (
         f"{LIGHT}<p>Name <input id=a><p>City <input id=b onfocus=a.focus()><p>Street <input>",
         "Type Rotterdam into City.",
-        "another place",
+        "another field",
     ),
     "a field that takes no text": (
         f"{DARK}<p>Name <input readonly><p>City <input>",
@@ -295,7 +295,7 @@ async def test_the_beginning_of_a_suggestion_is_read_back(env: BrowserEnv) -> No
     outcome = await follow_on(env, page, 'Enter an item that starts with "Celand" and ends with "ine" in Herb.')
 
     assert outcome.status == "failure", outcome.actions
-    assert "another place" in outcome.answer
+    assert "another field" in outcome.answer
 
 
 async def test_a_line_that_a_caret_cuts_in_two_is_read_from_left_to_right() -> None:
@@ -317,8 +317,8 @@ async def test_a_line_that_a_caret_cuts_in_two_is_read_from_left_to_right() -> N
         )
         for text, place in pieces
     ]
-    before = ParsedScreen(image=blank, engine=engine, lines=[], rectangles=[])
-    now = ParsedScreen(image=inked, engine=engine, lines=lines, rectangles=[])
+    before = OcrScreen(image=blank, engine=engine, lines=[], rectangles=[])
+    now = OcrScreen(image=inked, engine=engine, lines=lines, rectangles=[])
     field = Field(box_px=box, label=None, texts=(), why="")
-    assert isinstance(check_typed("The new list is printed.", field, before, now), AlreadyDone)
-    assert isinstance(check_typed("An old list was printed in red.", field, before, now), StepFailed)
+    assert isinstance(check_typed("The new list is printed.", field, before, now), Done)
+    assert isinstance(check_typed("An old list was printed in red.", field, before, now), Failed)

@@ -92,7 +92,7 @@ async def test_a_model_looks_notes_and_answers(tmp_path: Path, flashes: tuple[Pa
     assert result.run.end.answer == model._answer
     assert result.missing == ()
     texts = [message.text for seen in model.seen for message in seen if message.role == "tool"]
-    assert any("lies outside of 0 to 30.0 s" in text or "is not in 0 to 30.0 s" in text for text in texts)
+    assert any("is outside 0 to 30.0 s" in text or "is not in 0 to 30.0 s" in text for text in texts)
     shown = [part for message in model.seen[-1] for part in message.parts if isinstance(part, ImagePart)]
     assert len(shown) == 0  # the orchestrator sees the list, not the pictures of its sub-agents
     assert [message.role for message in model.seen[-1]] == ["system", "user", "user"]  # what was planned is not its own

@@ -111,7 +111,7 @@ async def test_a_task_of_another_form_is_refused() -> None:
 async def test_a_list_that_is_not_there_collects_nothing() -> None:
     question = 'Collect Name of all dragons that are listed on "zzz qqq"'
     result, _ = await play(question, make_research_tools(make_world_web(0, size="tiny"), None))
-    assert "found no list" in (result.end.answer or "")
+    assert "No list of these things was found" in (result.end.answer or "")
 
 
 @pytest.mark.parametrize(
