@@ -195,7 +195,7 @@ class _RunningEvaluation:
             caps=Caps(max_steps=None),
         )
         batch = run_batch(
-            episodes, self._play, journal=self._journal, scope=scope, options=options, listener=self._tell
+            episodes, self._play, journal=self._journal, scope=scope, options=options, listener=self._notify
         )
         why_stopped = "cancelled"
         try:
@@ -216,7 +216,7 @@ class _RunningEvaluation:
         finally:
             self._standing.num_running -= 1
 
-    def _tell(self, result: EpisodeResult) -> None:
+    def _notify(self, result: EpisodeResult) -> None:
         if result.key in self._journal.ended:
             self._standing.results.append(result)
         else:

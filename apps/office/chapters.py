@@ -184,9 +184,9 @@ def plain_image_names(chapter: WrittenChapter) -> dict[str, str]:
     return names
 
 
-def _plain_name(image: str, taken: Sequence[str]) -> str:
+def _plain_name(image: str, used_names: Sequence[str]) -> str:
     stem, ending = re.sub(r"[^A-Za-z0-9]", "-", Path(image).stem), Path(image).suffix
     name, number = f"{stem}{ending}", 2
-    while name in taken:
+    while name in used_names:
         name, number = f"{stem}-{number}{ending}", number + 1
     return name

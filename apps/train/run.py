@@ -273,12 +273,12 @@ def count_steps(course: Course) -> int:
     return sum(stage.steps for stage in course)
 
 
-def train(order: TrainingRun, say: Emit = lambda text: None) -> Path:
+def train(run: TrainingRun, emit: Emit = lambda text: None) -> Path:
     """Train to the end of the course, resuming an interrupted run in the folder.
 
     Args:
-        order: Configuration of the run.
-        say: Called with each progress line.
+        run: Configuration of the run.
+        emit: Called with each progress line.
 
     Returns:
         Folder of the exported model in the release's layout with INT4 experts; the folder `WHOLE` next to it has all
@@ -288,38 +288,38 @@ def train(order: TrainingRun, say: Emit = lambda text: None) -> Path:
         ConfigError: If the folder holds something else, or the device is not available.
         CheckpointError: If the saved state is from another run.
     """
-    check_device(order.device)
-    set_device(torch.device(order.device))
-    order = replace(order, in_bf16=choose_precision(order))
-    trainer = start_trainer(order)
-    if (order.folder / STATE).is_file():
-        trainer.load(order.folder)
-        say(f"resuming after step {trainer.step_number} of {order.num_steps}")
+    check_device(run.device)
+    set_device(torch.device(run.device))
+    run = replace(run, in_bf16=choose_precision(run))
+    trainer = start_trainer(run)
+    if (run.folder / STATE).is_file():
+        trainer.load(run.folder)
+        emit(f"resuming after step {trainer.step_number} of {run.num_steps}")
     else:
-        trainer.save(order.folder)
-        say(f"beginning, with matrix products in {'bf16' if order.in_bf16 else 'fp32'}")
-    most = 1 if order.is_on_gpu else order.processes
-    count = min(most, *(stage.smallest_batch for stage in order.course))  # each process has a lesson at every step
-    with join_processes(count, partial(_follow, order)) as comm:
+        trainer.save(run.folder)
+        emit(f"beginning, with matrix products in {'bf16' if run.in_bf16 else 'fp32'}")
+    most = 1 if run.is_on_gpu else run.processes
+    count = min(most, *(stage.smallest_batch for stage in run.course))  # each process has a lesson at every step
+    with join_processes(count, partial(_follow, run)) as comm:
         trainer.comm = comm
-        _learn(order, trainer, _Meter(order, say, trainer.step_number))
+        _learn(run, trainer, _Meter(run, emit, trainer.step_number))
     ranks = make_vocabulary()
-    export_model(trainer.model.eval(), order.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
-    export_model(trainer.model, order.folder / WHOLE, ranks=ranks)
-    return order.folder / MODEL
+    export_model(trainer.model.eval(), run.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
+    export_model(trainer.model, run.folder / WHOLE, ranks=ranks)
+    return run.folder / MODEL
 
 
-def choose_precision(order: TrainingRun) -> bool:
+def choose_precision(run: TrainingRun) -> bool:
     """Return True if a run computes in bf16. A resumed run keeps its setting, also on another device.
 
     Raises:
         CheckpointError: If the saved options in its folder cannot be read.
     """
-    if order.in_bf16 is not None:
-        return order.in_bf16
-    if (order.folder / STATE).is_file():
-        return bool(read_options(order.folder).get("in_bf16"))
-    return is_bf16_faster(torch.device(order.device))
+    if run.in_bf16 is not None:
+        return run.in_bf16
+    if (run.folder / STATE).is_file():
+        return bool(read_options(run.folder).get("in_bf16"))
+    return is_bf16_faster(torch.device(run.device))
 
 
 def check_device(name: str) -> None:
@@ -336,28 +336,28 @@ def check_device(name: str) -> None:
         raise ConfigError(f"{text}; use another device or cpu, or install a torch build that supports the GPU")
 
 
-def _follow(order: TrainingRun, comm: Comm) -> None:
+def _follow(run: TrainingRun, comm: Comm) -> None:
     """Train in another process: the same steps from the same state, without output."""
-    trainer = start_trainer(order)
-    trainer.load(order.folder)
+    trainer = start_trainer(run)
+    trainer.load(run.folder)
     trainer.comm = comm
-    _learn(order, trainer, None)
+    _learn(run, trainer, None)
 
 
-def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
+def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
     loader = LessonLoader(
-        order.folder / INIT,
-        order.seed,
-        stage_at=order.stage_at,
+        run.folder / INIT,
+        run.seed,
+        stage_at=run.stage_at,
         first_step=trainer.step_number,
         part=slice(trainer.comm.rank, None, trainer.comm.size),
-        in_process=order.draws_in_process,
-        processes=max((os.cpu_count() or 1) - 1, 1) if order.is_on_gpu and order.draws_in_process else 1,
+        in_process=run.draws_in_process,
+        processes=max((os.cpu_count() or 1) - 1, 1) if run.is_on_gpu and run.draws_in_process else 1,
     )
     saved_at = time.monotonic()
     with loader:
-        while trainer.step_number < order.num_steps:
-            stage = order.stage_at(trainer.step_number)
+        while trainer.step_number < run.num_steps:
+            stage = run.stage_at(trainer.step_number)
             trainer.losses.weights = stage.weights
             trainer.losses.numbers = replace(trainer.losses.numbers, width=stage.number_width)
             if stage.rounds_experts:
@@ -365,23 +365,23 @@ def _learn(order: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None
             report = trainer.step(
                 loader.draw(),
                 has_prefix=stage.has_prefix(trainer.step_number),
-                image_rate=order.image_rate_at(trainer.step_number),
-                rate=order.rate_at(trainer.step_number),
+                image_rate=run.image_rate_at(trainer.step_number),
+                rate=run.rate_at(trainer.step_number),
             )
             if meter is None:
                 continue
             meter.add(trainer.step_number - 1, stage, report)
-            if time.monotonic() - saved_at > SAVE_EVERY_S or trainer.step_number == order.num_steps:
-                trainer.save(order.folder)
-                _show(order, trainer, stage)
+            if time.monotonic() - saved_at > SAVE_EVERY_S or trainer.step_number == run.num_steps:
+                trainer.save(run.folder)
+                _show(run, trainer, stage)
                 saved_at = time.monotonic()
 
 
-def _show(order: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
-    rows = read_log(order.folder / LOG)
+def _show(run: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
+    rows = read_log(run.folder / LOG)
     if rows:
-        maker = LessonMaker(load_tokenizer(order.folder / INIT))
-        write_page(order.folder, rows, stage.name, mark_predictions(trainer.losses, maker, stage))
+        maker = LessonMaker(load_tokenizer(run.folder / INIT))
+        write_page(run.folder, rows, stage.name, mark_predictions(trainer.losses, maker, stage))
 
 
 def read_losses(folder: Path) -> dict[str, float]:
@@ -397,20 +397,20 @@ def read_losses(folder: Path) -> dict[str, float]:
     return dict(json.loads(last)["losses"])
 
 
-def start_trainer(order: TrainingRun) -> Trainer:
+def start_trainer(run: TrainingRun) -> Trainer:
     """Return an untrained model with its losses, in the folder of the run.
 
     Raises:
         ConfigError: If the folder holds something else.
     """
-    folder = order.folder
+    folder = run.folder
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
         raise ConfigError(f"{folder} holds other files; use a new folder or that of a training run")
-    config = make_config(make_vocabulary(), SIZES[order.size])
-    model = make_model(folder / INIT, config, order.seed, order.device)
+    config = make_config(make_vocabulary(), SIZES[run.size])
+    model = make_model(folder / INIT, config, run.seed, run.device)
     if model.config.text.hidden_size != config.text.hidden_size:
-        raise ConfigError(f"{folder} holds a model of another size than {order.size}; use that size or a new folder")
-    torch.manual_seed(order.seed)
+        raise ConfigError(f"{folder} holds a model of another size than {run.size}; use that size or a new folder")
+    torch.manual_seed(run.seed)
     maker = LessonMaker(load_tokenizer(folder / INIT))
     losses = Losses(
         model,
@@ -420,17 +420,17 @@ def start_trainer(order: TrainingRun) -> Trainer:
         supervised=SupervisedHeads(layer=max(model.config.text.num_hidden_layers - 2, 0), sharpness=SHARPNESS),
     )
     options = TrainingOptions(
-        num_steps=count_steps(order.scheduled),
-        muon_lr=order.muon_lr,
-        adam_lr=order.adam_lr,
-        row_rate=order.row_rate,
-        filter_rate=order.filter_rate,
+        num_steps=count_steps(run.scheduled),
+        muon_lr=run.muon_lr,
+        adam_lr=run.adam_lr,
+        row_rate=run.row_rate,
+        filter_rate=run.filter_rate,
         warmup_steps=20,
-        decay_share=order.decay_share,
+        decay_share=run.decay_share,
         weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
         balance_speed=0.01,
         image_gradient=IMAGE_GRADIENT,
-        in_bf16=bool(order.in_bf16),
+        in_bf16=bool(run.in_bf16),
     )
     return Trainer(model, losses, options, prefix=maker.prefix)
 
@@ -438,15 +438,15 @@ def start_trainer(order: TrainingRun) -> Trainer:
 class _Meter:
     """Meter that smooths reported losses, writes the log, and estimates the remaining time."""
 
-    def __init__(self, order: TrainingRun, say: Emit, first_step: int) -> None:
-        self._order, self._say, self._first = order, say, first_step
+    def __init__(self, run: TrainingRun, emit: Emit, first_step: int) -> None:
+        self._run, self._emit, self._first = run, emit, first_step
         self._smooth: dict[str, float] = {}
         self._started, self._cpu = time.monotonic(), time.process_time()
 
     def add(self, step: int, stage: CourseStage, report: StepReport) -> None:
         for name, value in report.losses.items():
             self._smooth[name] = SMOOTHING * self._smooth.get(name, value) + (1 - SMOOTHING) * value
-        if (step + 1) % REPORT_EVERY and step + 1 < self._order.num_steps:
+        if (step + 1) % REPORT_EVERY and step + 1 < self._run.num_steps:
             return
         seconds, done = time.monotonic() - self._started, step + 1 - self._first
         row = {
@@ -461,8 +461,8 @@ class _Meter:
             "clipped": report.num_clipped,
             "losses": {name: round(value, 4) for name, value in self._smooth.items()},
         }
-        with (self._order.folder / LOG).open("a", encoding="utf-8") as log:
+        with (self._run.folder / LOG).open("a", encoding="utf-8") as log:
             log.write(json.dumps(row) + "\n")
-        left = seconds / done * (self._order.num_steps - step - 1)
+        left = seconds / done * (self._run.num_steps - step - 1)
         losses = "  ".join(f"{name} {value:.3f}" for name, value in self._smooth.items())
-        self._say(f"{stage.name:6} {step + 1:5} of {self._order.num_steps}  {losses}  {left / 60:.0f} min left")
+        self._emit(f"{stage.name:6} {step + 1:5} of {self._run.num_steps}  {losses}  {left / 60:.0f} min left")

@@ -249,9 +249,9 @@ def check_tensors(checkpoint: Checkpoint, config: K25Config) -> None:
     extra = [(name, "") for name in places if name not in expected]
     wrong = [(name, _difference(places[name], info)) for name, info in expected.items() if name in places]
     lines = list(checkpoint.faults)
-    lines += _tell("missing", missing, checkpoint)
-    lines += _tell("not expected", extra, checkpoint)
-    lines += _tell("of another shape or dtype", [each for each in wrong if each[1]], checkpoint)
+    lines += _describe_problem("missing", missing, checkpoint)
+    lines += _describe_problem("not expected", extra, checkpoint)
+    lines += _describe_problem("of another shape or dtype", [each for each in wrong if each[1]], checkpoint)
     if lines:
         raise CheckpointError(f"{checkpoint.model_dir} does not fit its config: " + "; ".join(lines))
 
@@ -265,7 +265,7 @@ def _difference(place: TensorLocation, info: TensorInfo) -> str:
     return f"is {stored.dtype} {list(stored.shape)}, expected {dtypes} {list(info.shape)}"
 
 
-def _tell(noun: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
+def _describe_problem(noun: str, names: Iterable[tuple[str, str]], checkpoint: Checkpoint) -> list[str]:
     """Return one sentence on the first few kinds of tensors, grouped by name without numbers and by detail."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for name, detail in names:

@@ -117,10 +117,10 @@ def _wrong_field(error: ValidationError, raw: bytes) -> InvalidRequestError:
     path = ".".join(_path(first["loc"], raw))
     rest = f" ({len(others)} more)" if others else ""
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
-    return InvalidRequestError(f"{path or 'body'}: {_say(first)}{rest}", param=path or None, code=code)
+    return InvalidRequestError(f"{path or 'body'}: {_describe_error(first)}{rest}", param=path or None, code=code)
 
 
-def _say(error: ErrorDetails) -> str:
+def _describe_error(error: ErrorDetails) -> str:
     """Describe the found and the expected value."""
     message = error["msg"][:1].lower() + error["msg"][1:]
     match error["type"]:

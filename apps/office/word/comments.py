@@ -202,9 +202,9 @@ def _entry(document: DocxDocument, paragraph: XmlElement) -> XmlElement:
     root = _tree(document)
     number = paragraph.get(_PARA_ID)
     if number is None:
-        taken = {entry.get(f"{{{_W15}}}paraId") for entry in root}
-        taken |= {other.get(_PARA_ID) for other in paragraph.getroottree().getroot().iter(w("p"))}
-        number = next(text for n in itertools.count(1) if (text := f"{0x0C250000 + n:08X}") not in taken)
+        used_ids = {entry.get(f"{{{_W15}}}paraId") for entry in root}
+        used_ids |= {other.get(_PARA_ID) for other in paragraph.getroottree().getroot().iter(w("p"))}
+        number = next(text for n in itertools.count(1) if (text := f"{0x0C250000 + n:08X}") not in used_ids)
         paragraph.set(_PARA_ID, number)
     for entry in root:
         if entry.get(f"{{{_W15}}}paraId") == number:

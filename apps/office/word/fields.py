@@ -167,8 +167,8 @@ def add_footnote(document: DocxDocument, after: str, text: str, *, occurrence: i
     etree = require("lxml.etree", "office")
     text_range = find_text(document, after, occurrence)
     part, root = _footnotes(document)
-    taken = {int(note.get(w("id"), "0")) for note in root}
-    number = next(n for n in itertools.count(1) if n not in taken)
+    used_ids = {int(note.get(w("id"), "0")) for note in root}
+    number = next(n for n in itertools.count(1) if n not in used_ids)
     _ensure_note_styles(document)
     run = isolate_runs(text_range)[-1]
     mark = make_element(run, "r", _reference_style(run), make_element(run, "footnoteReference", id=str(number)))
@@ -216,10 +216,10 @@ def _bookmark_of(heading: XmlElement) -> str:
 
 
 def _free_bookmark(root: XmlElement) -> str:
-    taken = [
+    used_ids = [
         int(start.get(w("id"), "0")) for start in root.iter(w("bookmarkStart")) if start.get(w("id"), "").isdigit()
     ]
-    return str(max(taken, default=0) + 1)
+    return str(max(used_ids, default=0) + 1)
 
 
 def _with_style(near: XmlElement, style: str) -> XmlElement:

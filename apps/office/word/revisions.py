@@ -238,9 +238,9 @@ def _change(document: DocxDocument, name: str, author: str, near: XmlElement) ->
 
 def _free_ids(document: DocxDocument) -> Iterator[int]:
     """Yield ids that no change and no bookmark uses."""
-    taken = {
+    used_ids = {
         int(value)
         for element in document.element.body.iter(*_KINDS, w("bookmarkStart"))
         if (value := element.get(w("id"), "")).lstrip("-").isdigit()
     }
-    return itertools.count(max(taken, default=900) + 1)
+    return itertools.count(max(used_ids, default=900) + 1)

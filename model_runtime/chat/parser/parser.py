@@ -216,7 +216,7 @@ class OpenCall:
         self.strings = StringTracker()
         self._names = names
         self._arguments: list[str] = []
-        self._num_told = 0
+        self._num_sent = 0
         self._is_blank = True
 
     def begin(self) -> list[Event]:
@@ -227,22 +227,22 @@ class OpenCall:
         """Add arguments and return events; leading whitespace is held back, as there may be nothing else."""
         self._arguments.append(text)
         self._is_blank = self._is_blank and (not text or text.isspace())
-        return [] if self._is_blank or self.name is None else self._tell()
+        return [] if self._is_blank or self.name is None else self._argument_events()
 
-    def _tell(self) -> list[Event]:
-        untold = "".join(self._arguments[self._num_told :])
-        self._num_told = len(self._arguments)
-        return [ToolCallArguments(self.index, untold)] if untold else []
+    def _argument_events(self) -> list[Event]:
+        unsent = "".join(self._arguments[self._num_sent :])
+        self._num_sent = len(self._arguments)
+        return [ToolCallArguments(self.index, unsent)] if unsent else []
 
     def end(self, *, is_cut: bool = False) -> list[Event]:
         """Return the last events. `is_cut`: the reply ended here, so empty arguments may be incomplete."""
         if self._is_blank:
-            self._arguments, self._num_told = ([] if is_cut else ["{}"]), 0
+            self._arguments, self._num_sent = ([] if is_cut else ["{}"]), 0
         events: list[Event] = []
         if self.name is None:
             self.name = self._names.find_by_arguments("".join(self._arguments)) or self.raw_id
             events.append(ToolCallStart(self.index, self.raw_id, self.name))
-        return [*events, *self._tell(), ToolCallEnd(self.index)]
+        return [*events, *self._argument_events(), ToolCallEnd(self.index)]
 
     @property
     def is_complete(self) -> bool:
@@ -382,11 +382,11 @@ class ReplyParser:
     def _take(self, text: str, marker: MarkerKind | None) -> None:
         """Process text, or a marker that arrived as text."""
         if marker is None:
-            self._say(text)
+            self._emit(text)
         elif marker is MarkerKind.SINGULAR_SECTION_BEGIN:
-            self._say_singular(text)
+            self._emit_singular(text)
         elif self._is_literal(marker):
-            self._say(text)
+            self._emit(text)
         else:
             self._mark(marker)
 
@@ -398,7 +398,7 @@ class ReplyParser:
             return self._state is _State.CONTENT and self._has_spoken
         return marker is MarkerKind.THINK_BEGIN and self._state in _SPOKEN and self._has_spoken
 
-    def _say(self, text: str) -> None:
+    def _emit(self, text: str) -> None:
         if self._singular:
             if len(self._singular) + len(text) <= MAX_BLANKS and not text.strip():
                 self._singular += text
@@ -414,34 +414,34 @@ class ReplyParser:
             case _State.SECTION:
                 self._head.add(text)
             case _State.HEAD:
-                self._say_in_head(text)
+                self._emit_in_head(text)
             case _State.ARGUMENTS:
-                self._say_in_arguments(text)
+                self._emit_in_arguments(text)
             case _State.AFTER:
                 if not text.isspace():
                     self._note(Problem.TEXT_AFTER_CALLS)
 
-    def _say_singular(self, text: str) -> None:
+    def _emit_singular(self, text: str) -> None:
         if self._state not in _SPOKEN:
-            self._say(text)
+            self._emit(text)
             return
         self._release_singular()
         self._singular = text
 
     def _release_singular(self) -> None:
         text, self._singular = self._singular, ""
-        self._say(text)
+        self._emit(text)
 
-    def _say_in_head(self, text: str) -> None:
+    def _emit_in_head(self, text: str) -> None:
         """Add a part of an id. Ids have no brace: one means that the marker before the arguments is missing."""
         head, brace, arguments = text.partition("{")
         self._head.add(head)
         if brace:
             self._note(Problem.MISSING_ARGUMENT_BEGIN)
             self._open_call()
-            self._say_in_arguments(brace + arguments)
+            self._emit_in_arguments(brace + arguments)
 
-    def _say_in_arguments(self, text: str) -> None:
+    def _emit_in_arguments(self, text: str) -> None:
         if self._call is not None:
             self._call.strings.feed(text)
             self._events += self._call.add(text)
@@ -475,7 +475,7 @@ class ReplyParser:
 
     def _think(self, marker: MarkerKind) -> None:
         if self._call is not None and self._call.strings.is_in_value:
-            self._say_in_arguments(_TEXT_OF[marker])
+            self._emit_in_arguments(_TEXT_OF[marker])
             return
         begins = marker is MarkerKind.THINK_BEGIN
         if self._state not in _SPOKEN or begins is (self._state is _State.REASONING):

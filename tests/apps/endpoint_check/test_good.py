@@ -64,7 +64,7 @@ def test_probes_are_chosen_by_name() -> None:
 def test_a_key_is_sent_and_a_wrong_one_is_told() -> None:
     with FakeK25("needs_key") as server:
         run_self_test(SelfTestOptions(url=server.url, api_key=KEY, only=("models",)))
-        with pytest.raises(RuntimeFault, match="refuses the key"):
+        with pytest.raises(RuntimeFault, match="refuses the API key"):
             run_self_test(SelfTestOptions(url=server.url, api_key="other", only=("models",)))
 
 

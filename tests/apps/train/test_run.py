@@ -85,7 +85,7 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
         if not text.startswith("beginning"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "SAY_EVERY", 3)
+    monkeypatch.setattr(run_module, "REPORT_EVERY", 3)
     with pytest.raises(KeyboardInterrupt):
         train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), stop)
     said: list[str] = []
@@ -139,7 +139,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2, draws_in_process=False)
     train(order)
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(run_module, "SAY_EVERY", 2)
+    monkeypatch.setattr(run_module, "REPORT_EVERY", 2)
 
     def stop(text: str) -> None:
         if not text.startswith("beginning"):

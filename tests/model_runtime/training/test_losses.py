@@ -323,7 +323,7 @@ def test_behind_them_the_heads_of_both_axes_look_again(model: K25Model) -> None:
     scores = find_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.look_rows)
     shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]
-    assert losses._find_again(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
+    assert losses._find_second_attn(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
 
 
 def test_codes_of_words_are_compared_with_keys_of_tokens_and_with_what_seeks_them(model: K25Model) -> None:
