@@ -49,7 +49,7 @@ def words_of(name: str) -> list[str]:
 
 
 def contains(name: str, retired: str) -> bool:
-    """True if the words of a retired name follow each other in a name; a capitalized word is searched in class names."""
+    """True if the words of a retired name follow each other in a name; capitalized ones count in class names only."""
     words, wanted = words_of(name), words_of(retired)
     if retired[0].islower():
         words = [word.lower() for word in words]
