@@ -107,7 +107,7 @@ class _RunLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class ToolServer:
     """MCP server.
 
     Attributes:

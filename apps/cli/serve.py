@@ -283,7 +283,7 @@ def mcp(
 
         {"mcpServers": {"cua": {"command": "cua", "args": ["mcp"]}}}
     """
-    from apps.cli.mcp import McpServer
+    from apps.cli.mcp import ToolServer
     from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings
     from cua.errors import ConfigError
@@ -294,5 +294,5 @@ def mcp(
     load_settings(settings)  # report wrong settings now, not to a client later
     if not folder.is_dir():
         raise ConfigError(f"--folder {folder} is not a folder")
-    work = McpServer(settings=settings, folder=folder.resolve()).run()
+    work = ToolServer(settings=settings, folder=folder.resolve()).run()
     run_cancelled_by_signals(work)

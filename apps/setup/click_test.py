@@ -43,25 +43,25 @@ ReadHits = Callable[[int], Awaitable[Sequence[Point]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClickTarget:
+class TargetSquare:
     """Square of one unique colour; its centre is in screen px."""
 
     middle_px: Point
     rgb: tuple[int, int, int]
 
 
-def make_targets(size_px: tuple[int, int]) -> tuple[ClickTarget, ...]:
+def make_targets(size_px: tuple[int, int]) -> tuple[TargetSquare, ...]:
     """Make targets at the edges, in the middle and at odd positions of a screen."""
     half = TARGET_SIDE_PX // 2
     return tuple(
-        ClickTarget(
+        TargetSquare(
             middle_px=(round(x * size_px[0]) + half, round(y * size_px[1]) + half), rgb=(201, 17 + 23 * number, 67)
         )
         for number, (x, y) in enumerate(_FRACTIONS)
     )
 
 
-async def click_all(env: Env, targets: Sequence[ClickTarget], read_hits: ReadHits) -> list[float | None]:
+async def click_all(env: Env, targets: Sequence[TargetSquare], read_hits: ReadHits) -> list[float | None]:
     """Click each target once; return the error of each in px, None if no click arrived.
 
     Args:
@@ -88,7 +88,7 @@ async def reset_and_close(env: Any, work: Callable[[], Awaitable[list[float | No
         await env.close()
 
 
-async def _wait_until_drawn(env: Env, targets: Sequence[ClickTarget]) -> Observation:
+async def _wait_until_drawn(env: Env, targets: Sequence[TargetSquare]) -> Observation:
     """Return the first observation that shows every target.
 
     Raises:
@@ -102,14 +102,14 @@ async def _wait_until_drawn(env: Env, targets: Sequence[ClickTarget]) -> Observa
     raise EnvError(f"target {places.index(None) + 1} does not show in the screenshot")
 
 
-def _code_for(target: ClickTarget, observation: Observation) -> str:
+def _code_for(target: TargetSquare, observation: Observation) -> str:
     """Return the code of a model that sees the target."""
     x, y = _find(target, observation.screenshot) or (0.0, 0.0)
     width, height = observation.geometry.sent_px
     return f"pyautogui.click(x={x / width:.4f}, y={y / height:.4f})"
 
 
-def _find(target: ClickTarget, png: bytes) -> Point | None:
+def _find(target: TargetSquare, png: bytes) -> Point | None:
     """Return the centre of the target in the image in px; None if the image does not show it."""
     import numpy as np
     from PIL import Image
@@ -173,7 +173,7 @@ async def click_in_browser(size_px: tuple[int, int], scale: float) -> list[float
     return await reset_and_close(env, work)
 
 
-def _render_page(targets: Sequence[ClickTarget]) -> str:
+def _render_page(targets: Sequence[TargetSquare]) -> str:
     half = TARGET_SIDE_PX // 2
     squares = "".join(
         f'<div style="left:{x - half:g}px;top:{y - half:g}px;background:rgb{rgb}"></div>'

@@ -25,7 +25,7 @@ from apps.setup.command import Say, run_command
 from apps.setup.packages import Need, find_package_manager, install_need, is_root, manual_command
 from apps.setup.report import DoctorRow, SetupReport
 from apps.setup.suites import find_installers
-from apps.setup.verify import SCRIPTS, TrialResult, find_driver_obstacle, verify_browser, verify_desktop
+from apps.setup.verify import SCRIPTS, TrialResult, check_driver, verify_browser, verify_desktop
 from envs.browser.launch import BrowserBinary, find_browser
 from envs.desktop.private_display import find_window_manager, find_xvfb
 from visual_tools.sandbox.backends import find_bubblewrap
@@ -321,11 +321,11 @@ async def _nothing() -> None:
 
 
 async def _fix_browser(trial: BrowserTrial, say: Say, installers: Sequence[Installer]) -> tuple[DoctorRow, ...]:
-    obstacle = await find_driver_obstacle()
-    if obstacle is not None:
-        say(obstacle)
-        if not await _install_as_root("driver", say) or await find_driver_obstacle() is not None:
-            return (_no_driver_row(obstacle),)
+    problem = await check_driver()
+    if problem is not None:
+        say(problem)
+        if not await _install_as_root("driver", say) or await check_driver() is not None:
+            return (_no_driver_row(problem),)
         trial = await try_browser()
     reasons: list[str] = []
     if not trial.verdict.works:
@@ -343,18 +343,18 @@ async def _get_browser(
     """Try each installer until a browser works."""
     reasons: list[str] = []
     for installer in installers:
-        obstacle = installer.check_prerequisites()
-        if obstacle is None:
+        problem = installer.check_prerequisites()
+        if problem is None:
             say(f"getting a browser by {installer.name}")
-            obstacle = await installer.get(say)
-        if obstacle is None:
+            problem = await installer.get(say)
+        if problem is None:
             trial = await try_browser()
             if trial.verdict.works:
                 say(f"  {trial.name} works")
                 return trial, []
-            obstacle = f"{trial.name} {trial.verdict.detail}"
-        say(f"  not by {installer.name}: {obstacle}")
-        reasons.append(f"{installer.name}: {obstacle}")
+            problem = f"{trial.name} {trial.verdict.detail}"
+        say(f"  not by {installer.name}: {problem}")
+        reasons.append(f"{installer.name}: {problem}")
     return trial, reasons
 
 
@@ -380,10 +380,10 @@ async def _install_as_root(need: Need, say: Say) -> bool:
     return result.code == 0
 
 
-def _no_driver_row(obstacle: str) -> DoctorRow:
-    is_there = "not installed" not in obstacle
+def _no_driver_row(problem: str) -> DoctorRow:
+    is_there = "not installed" not in problem
     fix = manual_command("driver") if is_there else "pip install 'cua-k25[browser]'"
-    return DoctorRow(name="playwright", level="fail", found=obstacle, expected="a driver that starts", fix=fix)
+    return DoctorRow(name="playwright", level="fail", found=problem, expected="a driver that starts", fix=fix)
 
 
 def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> DoctorRow:

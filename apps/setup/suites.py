@@ -56,12 +56,12 @@ async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> DoctorRow:
     found, target = find_pages(), installed_dir()
     if found is None:
         say(f"getting the pages of MiniWoB++: {wheel.name} {wheel.version} by pip")
-        obstacle = await _get_miniwob(say, wheel, target)
-        if obstacle is not None:
+        problem = await _get_miniwob(say, wheel, target)
+        if problem is not None:
             return DoctorRow(
                 name="miniwob",
                 level="fail",
-                found=obstacle,
+                found=problem,
                 expected=f"{wheel.name} {wheel.version} from PyPI, or from where PIP_INDEX_URL or PIP_FIND_LINKS say",
                 fix="cua setup miniwob" if _has_pip() else f"{shlex.quote(sys.executable)} -m ensurepip",
             )
@@ -75,8 +75,8 @@ async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="miniwob-", dir=target.parent) as scratch_name:
             scratch = Path(scratch_name)
-            obstacle = await download_wheel(say, wheel, scratch)
-            return obstacle or await asyncio.to_thread(_move_pages, scratch, target)
+            problem = await download_wheel(say, wheel, scratch)
+            return problem or await asyncio.to_thread(_move_pages, scratch, target)
     except (OSError, zipfile.BadZipFile) as error:
         return f"the pages could not be unpacked: {error}"
 

@@ -93,7 +93,7 @@ class TrialResult:
     is_driver_broken: bool = False
 
 
-async def find_driver_obstacle() -> str | None:
+async def check_driver() -> str | None:
     """Return why Playwright's driver (a bundled Node.js program) does not start; None if it does.
 
     On a minimal system a library is missing, which Playwright reports as a closed connection.
@@ -112,9 +112,9 @@ async def find_driver_obstacle() -> str | None:
 async def verify_browser(binary: "BrowserBinary") -> TrialResult:
     """Start the browser, open a page, take a screenshot, and draw letters of many scripts."""
     started = time.perf_counter()
-    obstacle = await find_driver_obstacle()
-    if obstacle is not None:
-        return TrialResult(works=False, detail=obstacle, is_driver_broken=True)
+    problem = await check_driver()
+    if problem is not None:
+        return TrialResult(works=False, detail=problem, is_driver_broken=True)
     playwright = require("playwright.async_api", "browser")
     try:
         async with asyncio.timeout(_TIMEOUT_S), playwright.async_playwright() as driver:

@@ -21,8 +21,8 @@ DRIVER_NODE = Path(playwright.__file__).parent / "driver" / "node"
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on PATH or in $K25_BROWSER")
 
 
-def make_installer(name: str, get: Callable[[Say], Awaitable[str | None]], obstacle: str | None = None) -> Installer:
-    return Installer(name=name, check_prerequisites=lambda: obstacle, get=get, manual_command=lambda: f"type {name}")
+def make_installer(name: str, get: Callable[[Say], Awaitable[str | None]], problem: str | None = None) -> Installer:
+    return Installer(name=name, check_prerequisites=lambda: problem, get=get, manual_command=lambda: f"type {name}")
 
 
 async def never(say: Say) -> str | None:
@@ -61,7 +61,7 @@ async def test_the_first_way_that_works_is_taken(machine: BareMachine) -> None:
 
     said: list[str] = []
     installers = [
-        make_installer("closed", never, obstacle="not for you"),
+        make_installer("closed", never, problem="not for you"),
         make_installer("download", fail),
         make_installer("broken", link_broken),
         make_installer("real", link_real),

@@ -71,8 +71,8 @@ async def test_everything_is_tried_on_this_machine(backend: BackendReport) -> No
 
 @pytest.mark.slow
 def test_the_command_holds_as_an_ordinary_user(backend: BackendReport) -> None:
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
+    if problem := find_obstacle():
+        pytest.skip(problem)
     with tempfile.TemporaryDirectory(prefix="k") as name:
         home = Path(name) / "home"
         home.mkdir()
