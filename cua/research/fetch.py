@@ -15,7 +15,7 @@ from cua.errors import ConfigError
 from cua.research.engines import SearchEngine, make_remote_engine
 from cua.research.local import FOLDER_URL, FolderCorpus, LocalIndex, WorldCorpus, find_files, index_path, indexed_world
 from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
-from cua.research.pages import Document, read_document
+from cua.research.pages import Document, charset_of, read_document
 from envs.errors import require
 
 MAX_REDIRECTS = 5
@@ -57,11 +57,13 @@ class Fetched:
         url: Address after redirects.
         media_type: Media type without parameters, in lower case; "" if unknown.
         body: The content.
+        charset: Charset of the HTTP header; "" if it names none.
     """
 
     url: str
     media_type: str
     body: bytes = field(repr=False)
+    charset: str = ""
 
     @property
     def sha256(self) -> str:
@@ -142,7 +144,7 @@ class Fetcher:
 
         async def reading() -> Document:
             try:
-                return await asyncio.to_thread(read_document, got.body, got.media_type, got.url)
+                return await asyncio.to_thread(read_document, got.body, got.media_type, got.url, got.charset)
             except ValueError as error:
                 raise FetchError(f"{got.url} cannot be shown: {error}") from None
 
@@ -170,8 +172,9 @@ class Fetcher:
             told = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
             raise FetchError(f"{url} answered {response.status}{told}", status=response.status)
         self.num_bytes += len(response.body)
-        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return Fetched(url=url, media_type=media_type, body=response.body)
+        content_type = response.headers.get("content-type", "")
+        media_type = content_type.partition(";")[0].strip().lower()
+        return Fetched(url=url, media_type=media_type, body=response.body, charset=charset_of(content_type))
 
     async def _ask(self, url: str, max_bytes: int) -> Response:
         for corpus in self._corpora:

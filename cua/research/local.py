@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 from cua.errors import ConfigError
 from cua.research.engines import Hit, plain_line
 from cua.research.network import FetchError, Response
-from cua.research.pages import decode, plain_text, read_document
+from cua.research.pages import decode, is_text, plain_text, read_document
 
 CORPORA_GROUP = "k25.corpora"
 """Entry points of generated corpora: functions of a seed and a keyword `size`."""
@@ -337,7 +337,8 @@ def _indexed(path: Path, url: str) -> tuple[str, str]:
         if path.suffix.lower() == ".pdf":
             document = read_document(path.read_bytes(), SUFFIXES[".pdf"], url)
             return document.title, document.text
-        text = decode(path.read_bytes())
+        body = path.read_bytes()
+        text = decode(body) if is_text(body) else ""
     except (OSError, ValueError):
         return name, ""
     if path.suffix.lower() in (".html", ".htm"):

@@ -23,7 +23,7 @@ from cua.model import Tool
 from cua.research.engines import Hit
 from cua.research.fetch import Fetched, Fetcher, Web
 from cua.research.network import FetchError
-from cua.research.pages import Document, read_document
+from cua.research.pages import Document, decode, is_text
 from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
 from cua.trajectory.describe import printable
 from envs.errors import EnvError, require
@@ -72,7 +72,8 @@ async def _rendered(running: Any, got: Fetched, fetcher: Fetcher) -> Fetched | N
         return None
     finally:
         await context.close()
-    return replace(got, media_type="text/html", body=content[:MAX_HTML_CHARS].encode("utf-8", "replace"))
+    body = content[:MAX_HTML_CHARS].encode("utf-8", "replace")
+    return replace(got, media_type="text/html", charset="utf-8", body=body)
 
 
 class _Requests:
@@ -94,7 +95,9 @@ class _Requests:
         except (FetchError, asyncio.CancelledError):
             await route.abort()
             return
-        await route.fulfill(status=200, body=found.body, content_type=found.media_type or "text/plain")
+        charset = f"; charset={found.charset}" if found.charset else ""
+        content_type = (found.media_type or "text/plain") + charset
+        await route.fulfill(status=200, body=found.body, content_type=content_type)
 
 
 KIND = "web"
@@ -227,7 +230,7 @@ class BrowseTool:
         rendered = await render(got, self._fetcher)
         if rendered is None:
             return got, document
-        return rendered, await asyncio.to_thread(read_document, rendered.body, rendered.media_type, rendered.url)
+        return rendered, await self._fetcher.read(rendered)
 
 
 def _link(document: Document, number: int, url: str) -> str:
@@ -327,7 +330,7 @@ class DownloadTool:
     async def _one(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
         try:
             got = await self._fetcher.fetch(url, is_file=True)
-            found = type_of(got.body)
+            found = type_of(got.body, got.charset)
             check_type(got, found, wanted)
             name = await asyncio.to_thread(self._keep, got)
         except FetchError as error:
@@ -347,15 +350,15 @@ class DownloadTool:
         return f"{DOWNLOADS}/{safe}"
 
 
-def type_of(body: bytes) -> str:
+def type_of(body: bytes, charset: str = "") -> str:
     """Return the type of a file by its content: `pdf`, `png`, `zip`, ..., `html`, `text` or `binary`."""
     for magic, name in _TYPES:
         if body.startswith(magic):
             return name
-    if b"\0" in body[:4096]:
+    if not is_text(body, charset):
         return "binary"
-    begin = body[:1024].lstrip().lower()
-    return "html" if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin else "text"
+    begin = decode(body[:1024], charset).lstrip().lower()
+    return "html" if begin.startswith("<!doctype html") or "<html" in begin else "text"
 
 
 def check_type(got: Fetched, found: str, wanted: str) -> None:

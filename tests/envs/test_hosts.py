@@ -3,7 +3,6 @@
 from ipaddress import IPv4Address, ip_address, ip_network
 
 from envs.hosts import REACHABLE, addresses_behind, is_globally_reachable
-from model_runtime.server import media
 from tests.tables import table
 
 ROWS = """
@@ -85,8 +84,6 @@ def test_the_edges_of_each_special_network(network: str, here: str, before: str,
         if network == "::ffff:0:0/96" and address in inside:
             continue  # it is the IPv4 address itself; see below
         assert is_globally_reachable(address) is (wanted == "yes"), address
-        if wanted == "no":
-            assert not media.is_public(address), f"{address} in model_runtime.server.media"
 
 
 @table(
@@ -103,7 +100,6 @@ def test_the_edges_of_each_special_network(network: str, here: str, before: str,
 )
 def test_public_addresses_and_what_they_embed(address: str, expected: bool) -> None:
     assert is_globally_reachable(ip_address(address)) is expected
-    assert media.is_public(ip_address(address)) is expected
 
 
 @table(
