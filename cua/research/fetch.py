@@ -32,7 +32,7 @@ class FetchLimits:
 
     Attributes:
         page_bytes: Size of one page, decompressed.
-        file_bytes: Size of one download.
+        file_bytes: Size of one download, and of one page of a corpus.
         timeout_s: Timeout of one address, including redirects.
         num_pages: Number of fetched addresses; cached ones do not count.
         total_bytes: Size of all pages and files, which are kept in memory.
@@ -58,17 +58,17 @@ class Fetched:
         media_type: Media type without parameters, in lower case; "" if unknown.
         body: The content.
         charset: Charset of the HTTP header; "" if it names none.
+        sha256: SHA-256 of the content.
     """
 
     url: str
     media_type: str
     body: bytes = field(repr=False)
     charset: str = ""
+    sha256: str = field(init=False)
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the content."""
-        return hashlib.sha256(self.body).hexdigest()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
 
 
 class Corpus(Protocol):
@@ -125,12 +125,15 @@ class Fetcher:
         self.num_bytes = 0
 
     async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
-        """Return the content of an address, from the cache if possible; a file may be larger than a page.
+        """Return the content of an address, from the cache if possible.
+
+        A file may be larger than a page, and so may be the pages of corpora, which need no network.
 
         Raises:
             FetchError: If it cannot be fetched; the message gives the model the reason.
         """
         url = url.strip().partition("#")[0]
+        is_file |= any(url.startswith(corpus.base_url) for corpus in self._corpora)
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
         got: Fetched = await _once(self._got, (url, max_bytes), lambda: self._fetch(url, max_bytes))
         return got

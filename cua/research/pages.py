@@ -31,6 +31,8 @@ _BLOCKS = re.compile(r"<(?:/?(?:p|div|li|tr|h[1-6]|br|table|ul|ol|dd|dt|section|
 _TAGS = re.compile(
     r"<!--(?:(?!<!--).)*?-->|<(script|style|template|noscript)\b(?:(?!<\1\b).)*?</\1\s*>|<[^<>]*>", re.I | re.S
 )
+_MAX_HTML_CHARS = 5 * 2**20
+"""Limit of a page that is converted to Markdown; a larger one, which only a local folder holds, loses its markup."""
 _HEAD_BYTES = 2048
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.S)
@@ -115,7 +117,10 @@ def read_document(body: bytes, media_type: str, url: str, charset: str = "") -> 
         raise ValueError(f"it is no text but {what}; get it with `download`")
     text = decode(body, charset)
     if media_type in HTML_TYPES or (not media_type and text[:200].lstrip()[:1] == "<"):
-        return read_html(text, url)
+        if len(text) <= _MAX_HTML_CHARS:
+            return read_html(text, url)
+        title, text = plain_text(text)
+        return Document(title=title or _last_part(url), text=text.strip())
     return Document(title=_last_part(url), text=text)
 
 

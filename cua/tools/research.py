@@ -107,7 +107,8 @@ MAX_QUERIES = 8
 MAX_URLS = 20
 MAX_FOUND = 12
 PAGES, DOWNLOADS = "pages", "downloads"
-_AROUND = 240
+_AROUND, _MAX_PLACE = 240, 1000
+"""Characters around a match, and of a place that joins matches near to each other."""
 _SUFFIXES = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -213,7 +214,7 @@ class BrowseTool:
             got, document = await self._open(asked.url)
             if asked.click:
                 got, document = await self._open(_link(document, asked.click, got.url))
-            shown = _shown(document, asked)
+            shown = await asyncio.to_thread(_shown, document, asked)
         except FetchError as error:
             return failed(str(error))
         stored = await asyncio.to_thread(_store, self._folder, got) if self._folder else ""
@@ -265,7 +266,7 @@ def _found(text: str, wanted: str) -> str:
     for match in pattern.finditer(text):
         count += 1
         start, end = max(0, match.start() - _AROUND), min(len(text), match.end() + _AROUND)
-        if places and start <= places[-1][1]:
+        if places and start <= places[-1][1] and end - places[-1][0] <= _MAX_PLACE:
             places[-1] = places[-1][0], end
         elif len(places) < MAX_FOUND:
             places.append((start, end))

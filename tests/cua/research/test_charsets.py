@@ -59,10 +59,7 @@ def test_the_encoding_of_a_text(body: bytes, charset: str, expected: str | None)
 @table(
     "label, codec",
     [
-        *(
-            (label, "cp1252")
-            for label in "latin1 ISO-8859-1 iso88591 us-ascii l1 windows-1252 x-cp1252 cp819".split()
-        ),
+        *((label, "cp1252") for label in "latin1 ISO-8859-1 iso88591 us-ascii l1 windows-1252 x-cp1252 cp819".split()),
         *((label, "cp1254") for label in "latin5 iso-8859-9 windows-1254".split()),
         *((label, "cp932") for label in "shift_jis sjis x-sjis windows-31j ms_kanji csshiftjis".split()),
         *((label, "gb18030") for label in "gb2312 gbk x-gbk chinese gb18030".split()),
