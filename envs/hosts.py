@@ -30,6 +30,35 @@ _EMBEDDING = tuple(
     )
 )
 """Networks whose addresses embed an IPv4 address, with the number of bits after it."""
+_ISATAP = 0x5EFE
+"""Upper half of the interface id of an ISATAP address (RFC 5214), but for the bit that marks a unique IPv4 address."""
+REACHABLE = {
+    ipaddress.ip_network(network): is_reachable
+    for is_reachable, networks in (
+        (
+            False,
+            "0.0.0.0/8 0.0.0.0/32 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 "
+            "192.0.0.0/29 192.0.0.8/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24 192.88.99.0/24 192.88.99.2/32 "
+            "192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 255.255.255.255/32 "
+            "::1/128 ::/128 ::ffff:0:0/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:2::/48 "
+            "2001:10::/28 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe80::/10",
+        ),
+        (
+            True,
+            "192.0.0.9/32 192.0.0.10/32 192.31.196.0/24 192.52.193.0/24 192.175.48.0/24 64:ff9b::/96 2001:1::1/128 "
+            "2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28 2001:30::/28 2620:4f:8000::/48",
+        ),
+        (False, "224.0.0.0/4 ::/0 168.63.129.16/32"),
+        (True, "0.0.0.0/0 2000::/3"),
+    )
+    for network in networks.split()
+}
+"""True for the networks that are globally reachable; for an address, its longest network decides.
+
+Source: IANA's IPv4 and IPv6 Special-Purpose Address Registries of 2025-10-09, column "Globally Reachable" ("N/A" is
+False); IANA's address space registries (multicast; of IPv6 only 2000::/3 is global unicast); and the address of Azure's
+platform on each of its machines, which is in no registry. Not `ipaddress.is_global`, which differs by Python's version.
+"""
 
 
 @lru_cache(maxsize=4096)
@@ -126,9 +155,22 @@ def addresses_behind(address: Address) -> tuple[Address, ...]:
         return (address, *LOOPBACK)
     if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
         return (address,)
-    inner = [int(address) >> shift & 0xFFFFFFFF for network, shift in _EMBEDDING if address in network]
+    shifts = [shift for network, shift in _EMBEDDING if address in network]
+    if int(address) >> 32 & 0xFDFFFFFF == _ISATAP:
+        shifts.append(0)
+    inner = dict.fromkeys(int(address) >> shift & 0xFFFFFFFF for shift in shifts)
     embedded_addresses = [*map(ipaddress.IPv4Address, inner), *(address.teredo or ())[1:]]
     return (address, *(reached for embedded in embedded_addresses for reached in addresses_behind(embedded)))
+
+
+def is_globally_reachable(address: Address) -> bool:
+    """Return True if an address is globally reachable, and an IPv4 address that is embedded in it too."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return all(map(_is_reachable, addresses_behind(mapped or address)))
+
+
+def _is_reachable(address: Address) -> bool:
+    return REACHABLE[max((one for one in REACHABLE if address in one), key=lambda one: one.prefixlen)]
 
 
 def is_this_machine(address: Address) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from cua.errors import ConfigError
 from cua.research.network import FetchError
-from cua.research.pages import decode
+from cua.research.pages import charset_of, decode
 
 MAX_ANSWER_BYTES = 5 * 2**20
 TIMEOUT_S = 20.0
@@ -84,7 +84,7 @@ async def ask_json(
                 raise FetchError(f"the search engine at {host} cannot be reached: {type(error).__name__}") from None
             wait_s = _wait_s(response_headers, wait_s)
             if status not in BUSY or number == tries or wait_s > MAX_WAIT_S:
-                return _checked(status, wait_s, body)
+                return _checked(status, wait_s, body, charset_of(response_headers.get("content-type", "")))
             await asyncio.sleep(wait_s)
     raise AssertionError("unreachable")
 
@@ -130,9 +130,9 @@ def _wait_s(headers: Mapping[str, str], otherwise_s: float) -> float:
     return max(waits, default=otherwise_s)
 
 
-def _checked(status: int, wait_s: float, body: bytes) -> Any:
+def _checked(status: int, wait_s: float, body: bytes, charset: str) -> Any:
     if status != 200:
-        reason = _reason(body)
+        reason = _reason(body, charset)
         raise FetchError(
             f"the search engine answered {status}{': ' + reason if reason else ''}"
             + (f"; it asks to wait {wait_s:.0f} s" if status in BUSY and wait_s > MAX_WAIT_S else ""),
@@ -146,7 +146,7 @@ def _checked(status: int, wait_s: float, body: bytes) -> Any:
         raise FetchError(f"the search engine answered {content} that is no JSON", status=status) from None
 
 
-def _reason(body: bytes) -> str:
+def _reason(body: bytes, charset: str) -> str:
     """Return the engine's error message as one line: Brave's `error.detail`, Tavily's `detail.error`, or its text.
 
     Brave's reference shows a list, `errors`, but the service sends one `error`; both are parsed.
@@ -154,7 +154,7 @@ def _reason(body: bytes) -> str:
     try:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):
-        return plain_line(decode(body[:4000]).strip().partition("\n")[0])
+        return plain_line(decode(body[:4000], charset).strip().partition("\n")[0])
     for _ in range(4):
         if isinstance(value, list):
             value = next(iter(value), "")

@@ -15,7 +15,7 @@ from cua.errors import ConfigError
 from cua.research.engines import SearchEngine, make_remote_engine
 from cua.research.local import FOLDER_URL, FolderCorpus, LocalIndex, WorldCorpus, find_files, index_path, indexed_world
 from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, Response, request, resolve
-from cua.research.pages import WebDocument, read_document
+from cua.research.pages import WebDocument, charset_of, read_document
 from envs.errors import require
 
 MAX_REDIRECTS = 5
@@ -32,7 +32,7 @@ class FetchLimits:
 
     Attributes:
         page_bytes: Size of one page, decompressed.
-        file_bytes: Size of one download.
+        file_bytes: Size of one download, and of one page of a corpus.
         timeout_s: Timeout of one address, including redirects.
         num_pages: Number of fetched addresses; cached ones do not count.
         total_bytes: Size of all pages and files, which are kept in memory.
@@ -57,16 +57,18 @@ class Fetched:
         url: Address after redirects.
         media_type: Media type without parameters, in lower case; "" if unknown.
         body: The content.
+        charset: Charset of the HTTP header; "" if it names none.
+        sha256: SHA-256 of the content.
     """
 
     url: str
     media_type: str
     body: bytes = field(repr=False)
+    charset: str = ""
+    sha256: str = field(init=False)
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the content."""
-        return hashlib.sha256(self.body).hexdigest()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
 
 
 class Corpus(Protocol):
@@ -123,12 +125,15 @@ class Fetcher:
         self.num_bytes = 0
 
     async def fetch(self, url: str, *, is_file: bool = False) -> Fetched:
-        """Return the content of an address, from the cache if possible; a file may be larger than a page.
+        """Return the content of an address, from the cache if possible.
+
+        A file may be larger than a page, and so may be the pages of corpora, which need no network.
 
         Raises:
             FetchError: If it cannot be fetched; the message gives the model the reason.
         """
         url = url.strip().partition("#")[0]
+        is_file |= any(url.startswith(corpus.base_url) for corpus in self._corpora)
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
         page: Fetched = await _run_once(self._fetched, (url, max_bytes), lambda: self._fetch(url, max_bytes))
         return page
@@ -142,7 +147,7 @@ class Fetcher:
 
         async def reading() -> WebDocument:
             try:
-                return await asyncio.to_thread(read_document, page.body, page.media_type, page.url)
+                return await asyncio.to_thread(read_document, page.body, page.media_type, page.url, page.charset)
             except ValueError as error:
                 raise FetchError(f"{page.url} cannot be shown: {error}") from None
 
@@ -170,8 +175,9 @@ class Fetcher:
             retry_note = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
             raise FetchError(f"{url} answered {response.status}{retry_note}", status=response.status)
         self.num_bytes += len(response.body)
-        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return Fetched(url=url, media_type=media_type, body=response.body)
+        content_type = response.headers.get("content-type", "")
+        media_type = content_type.partition(";")[0].strip().lower()
+        return Fetched(url=url, media_type=media_type, body=response.body, charset=charset_of(content_type))
 
     async def _ask(self, url: str, max_bytes: int) -> Response:
         for corpus in self._corpora:

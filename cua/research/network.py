@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cua.errors import ConfigError
-from envs.hosts import addresses_behind
+from envs.hosts import is_globally_reachable
 
 if TYPE_CHECKING:
     import httpcore
@@ -114,15 +114,9 @@ PUBLIC = AddressRules()
 def is_public(address: str) -> bool:
     """Return True if an IP address is public and does not embed an address that is not."""
     try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
+        return is_globally_reachable(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:
-            return is_public(str(ip.ipv4_mapped))
-        if len(addresses_behind(ip)) > 1 or ip.is_site_local:
-            return False
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved and not ip.is_unspecified
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Text of fetched content for a model: HTML as Markdown with numbered links, PDF by page, other text unchanged."""
 
+import codecs
 import copy
 import html
 import re
@@ -30,6 +31,51 @@ _BLOCKS = re.compile(r"<(?:/?(?:p|div|li|tr|h[1-6]|br|table|ul|ol|dd|dt|section|
 _TAGS = re.compile(
     r"<!--(?:(?!<!--).)*?-->|<(script|style|template|noscript)\b(?:(?!<\1\b).)*?</\1\s*>|<[^<>]*>", re.I | re.S
 )
+_MAX_HTML_CHARS = 5 * 2**20
+"""Limit of a page that is converted to Markdown; a larger one, which only a local folder holds, loses its markup."""
+_HEAD_BYTES = 2048
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.S)
+_DECLARED = re.compile(
+    rb"<meta\b[^<>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml\b[^<>]*?\bencoding\s*=\s*[\"']?([\w.:-]+)", re.I
+)
+_LABELS = {
+    **dict.fromkeys(("unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8"), "utf-8"),
+    **dict.fromkeys(("unicode", "ucs-2", "iso-10646-ucs-2", "csunicode", "unicodefeff"), "utf-16-le"),
+    **dict.fromkeys(("logical", "visual"), "iso8859-8"),
+    **dict.fromkeys(("windows-874", "dos-874"), "cp874"),
+    **dict.fromkeys(("x-sjis", "ms932", "windows-31j"), "cp932"),
+    **dict.fromkeys(
+        ("windows-949", "cseuckr", "iso-ir-149", "ksc5601", "ksc_5601", "csksc56011987", "ks_c_5601-1989"), "cp949"
+    ),
+    **dict.fromkeys(("x-big5", "cn-big5"), "big5"),
+    **dict.fromkeys(("koi", "koi8"), "koi8-r"),
+    **dict.fromkeys(("csgb2312", "gb_2312", "gb_2312-80"), "gb18030"),
+    "koi8-ru": "koi8-u",
+    "csisolatin9": "iso8859-15",
+    "sun_eu_greek": "iso8859-7",
+    "cseucpkdfmtjapanese": "euc-jp",
+    "unicodefffe": "utf-16-be",
+    **dict.fromkeys(("x-mac-cyrillic", "x-mac-ukrainian"), "mac-cyrillic"),
+    **dict.fromkeys(("mac", "x-mac-roman", "csmacintosh"), "mac-roman"),
+    "x-user-defined": "cp1252",
+}
+"""Labels of web pages that Python does not know, or knows as another codec."""
+_AS_IN_BROWSERS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    "iso8859-9": "cp1254",
+    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
+    "shift_jis": "cp932",
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "utf-16": "utf-16-le",
+}
+_CODECS = re.compile(
+    r"utf-(?:8|16-[lb]e)|cp(?:125\d|866|874|932|949)|iso8859-\d+|koi8-[ru]|mac-(?:roman|cyrillic)|gb18030|big5hkscs|"
+    r"euc_jp|iso2022_jp"
+)
+"""Codecs of text on the web; Python's others, such as `unicode_escape` and `punycode`, are never used."""
 _MAX_CELLS = 1000
 """Limit of the cells in a row for trafilatura, whose time is quadratic in their number."""
 _LONG_BLANKS = re.compile(r"(\s{100})\s+")
@@ -58,33 +104,75 @@ class WebDocument:
     needs_browser: bool = False
 
 
-def read_document(body: bytes, media_type: str, url: str) -> WebDocument:
-    """Convert fetched content to text; slow, so call it outside the event loop.
+def read_document(body: bytes, media_type: str, url: str, charset: str = "") -> WebDocument:
+    """Convert fetched content to text; slow, so call it outside the event loop. `charset` is that of the HTTP header.
 
     Raises:
         ValueError: If it is not text, and no text can be extracted.
     """
     if body[:5] == b"%PDF-":
         return _read_pdf(body, url)
-    if b"\0" in body[:2048]:
-        description = media_type if media_type and not media_type.startswith("text/") else "binary data"
-        raise ValueError(f"it is no text but {description}; get it with `download`")
-    if media_type in HTML_TYPES or (not media_type and body[:200].lstrip()[:1] == b"<"):
-        return read_html(decode(body), url)
-    text = decode(body)
+    if not is_text(body, charset):
+        what = media_type if media_type and not media_type.startswith("text/") else "binary data"
+        raise ValueError(f"it is no text but {what}; get it with `download`")
+    text = decode(body, charset)
+    if media_type in HTML_TYPES or (not media_type and text[:200].lstrip()[:1] == "<"):
+        if len(text) <= _MAX_HTML_CHARS:
+            return read_html(text, url)
+        title, text = plain_text(text)
+        return WebDocument(title=title or _last_part(url), text=text.strip())
     return WebDocument(title=_last_part(url), text=text)
 
 
-def decode(body: bytes) -> str:
-    """Decode text of unknown encoding: UTF-8, else the encoding that the page declares, else Latin-1."""
+def is_text(body: bytes, charset: str = "") -> bool:
+    """Return True if content is text in any supported encoding, by its beginning."""
+    return "\0" not in decode(body[:_HEAD_BYTES], charset)
+
+
+def decode(body: bytes, charset: str = "") -> str:
+    """Decode text by its byte order mark, `charset`, the declaration of a page, UTF-8 or Windows-1252.
+
+    A label means the encoding that browsers use for it: "latin1" is Windows-1252. UTF-16 without a mark is detected.
+
+    Source: WHATWG, HTML Standard, "Determining the character encoding", and Encoding Standard, "Names and labels".
+    """
+    head = body[:_HEAD_BYTES]
+    declared = _DECLARED.search(_COMMENT.sub(b"", head))
+    of_page = codec_of((declared[1] or declared[2]).decode("ascii", "replace")) if declared else ""
+    if of_page.startswith("utf-16"):
+        of_page = "utf-8"  # a declaration in ASCII cannot be part of UTF-16
+    encoding = next((codec for mark, codec in _MARKS if body.startswith(mark)), "") or codec_of(charset) or _utf16(head)
+    if not encoding and head.lstrip()[:1] == b"<":
+        encoding = of_page
     try:
-        return body.decode("utf-8-sig")
+        return body.decode(encoding, "replace") if encoding else body.decode("utf-8")
     except UnicodeDecodeError:
-        declared = re.search(rb"charset=[\"']?([\w-]+)", body[:2048])
-        try:
-            return body.decode(declared[1].decode() if declared else "cp1252", "replace")
-        except LookupError:
-            return body.decode("latin-1")
+        return body.decode(of_page or "cp1252", "replace")
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset that the header Content-Type names; "" without one."""
+    match = re.search(r";\s*charset\s*=\s*[\"']?([^\s;\"']{1,40})", content_type, re.I)
+    return match[1] if match else ""
+
+
+def codec_of(label: str) -> str:
+    """Return the Python codec of the encoding that browsers use for a label; "" for an unknown label."""
+    label = re.sub(r"^x-(?=cp|gbk$|euc-jp$|x-big5$|unicode)|-[ei]$", "", label.strip().lower())
+    label = re.sub(r"^(?:cs)?iso8859-?(\d+)[ei]?$", r"iso8859-\1", label)
+    try:
+        name = codecs.lookup(_LABELS.get(label, label)).name
+    except (LookupError, ValueError):
+        return ""
+    name = _AS_IN_BROWSERS.get(name, name)
+    return name if _CODECS.fullmatch(name) else ""
+
+
+def _utf16(head: bytes) -> str:
+    """Return the codec of UTF-16 without a mark, in which every second byte of most texts is NUL; "" for others."""
+    first, second = head[::2].count(0), head[1::2].count(0)
+    is_utf16 = not (first and second) and first + second > len(head) // 4
+    return ("utf-16-be" if first else "utf-16-le") if is_utf16 else ""
 
 
 def read_html(text: str, url: str) -> WebDocument:

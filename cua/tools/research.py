@@ -23,7 +23,7 @@ from cua.model import Tool
 from cua.research.engines import SearchHit
 from cua.research.fetch import Fetched, Fetcher, Web
 from cua.research.network import FetchError
-from cua.research.pages import WebDocument, read_document
+from cua.research.pages import WebDocument, decode, is_text
 from cua.tools.toolset import Arguments, failed, read_arguments, read_description, schema_of
 from cua.trajectory.describe import printable
 from envs.errors import EnvError, require
@@ -72,7 +72,8 @@ async def _rendered(running: Any, fetched: Fetched, fetcher: Fetcher) -> Fetched
         return None
     finally:
         await context.close()
-    return replace(fetched, media_type="text/html", body=content[:MAX_HTML_CHARS].encode("utf-8", "replace"))
+    body = content[:MAX_HTML_CHARS].encode("utf-8", "replace")
+    return replace(fetched, media_type="text/html", charset="utf-8", body=body)
 
 
 class _Requests:
@@ -94,7 +95,9 @@ class _Requests:
         except (FetchError, asyncio.CancelledError):
             await route.abort()
             return
-        await route.fulfill(status=200, body=page.body, content_type=page.media_type or "text/plain")
+        charset = f"; charset={page.charset}" if page.charset else ""
+        content_type = (page.media_type or "text/plain") + charset
+        await route.fulfill(status=200, body=page.body, content_type=content_type)
 
 
 KIND = "web"
@@ -104,7 +107,8 @@ MAX_QUERIES = 8
 MAX_URLS = 20
 MAX_FOUND = 12
 PAGES, DOWNLOADS = "pages", "downloads"
-_AROUND = 240
+_AROUND, _MAX_PLACE = 240, 1000
+"""Characters around a match, and of a place that joins matches near to each other."""
 _SUFFIXES = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -210,7 +214,7 @@ class BrowseTool:
             page, document = await self._open(asked.url)
             if asked.click:
                 page, document = await self._open(_link(document, asked.click, page.url))
-            shown = _shown(document, asked)
+            shown = await asyncio.to_thread(_shown, document, asked)
         except FetchError as error:
             return failed(str(error))
         stored = await asyncio.to_thread(_store, self._folder, page) if self._folder else ""
@@ -227,7 +231,7 @@ class BrowseTool:
         rendered = await render(page, self._fetcher)
         if rendered is None:
             return page, document
-        return rendered, await asyncio.to_thread(read_document, rendered.body, rendered.media_type, rendered.url)
+        return rendered, await self._fetcher.read(rendered)
 
 
 def _link(document: WebDocument, number: int, url: str) -> str:
@@ -262,7 +266,7 @@ def _find_text(text: str, wanted: str) -> str:
     for match in pattern.finditer(text):
         count += 1
         start, end = max(0, match.start() - _AROUND), min(len(text), match.end() + _AROUND)
-        if places and start <= places[-1][1]:
+        if places and start <= places[-1][1] and end - places[-1][0] <= _MAX_PLACE:
             places[-1] = places[-1][0], end
         elif len(places) < MAX_FOUND:
             places.append((start, end))
@@ -328,7 +332,7 @@ class DownloadTool:
     async def _download(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
         try:
             file = await self._fetcher.fetch(url, is_file=True)
-            media = type_of(file.body)
+            media = type_of(file.body, file.charset)
             check_type(file, media, wanted)
             name = await asyncio.to_thread(self._keep, file)
         except FetchError as error:
@@ -348,15 +352,15 @@ class DownloadTool:
         return f"{DOWNLOADS}/{safe}"
 
 
-def type_of(body: bytes) -> str:
+def type_of(body: bytes, charset: str = "") -> str:
     """Return the type of a file by its content: `pdf`, `png`, `zip`, ..., `html`, `text` or `binary`."""
     for magic, name in _TYPES:
         if body.startswith(magic):
             return name
-    if b"\0" in body[:4096]:
+    if not is_text(body, charset):
         return "binary"
-    begin = body[:1024].lstrip().lower()
-    return "html" if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin else "text"
+    begin = decode(body[:1024], charset).lstrip().lower()
+    return "html" if begin.startswith("<!doctype html") or "<html" in begin else "text"
 
 
 def check_type(file: Fetched, actual: str, wanted: str) -> None:

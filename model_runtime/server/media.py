@@ -154,17 +154,32 @@ async def _find_address(host: str, port: int, access: MediaAccess) -> Address:
     return addresses[0]
 
 
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+_REFUSED = tuple(
+    map(
+        ipaddress.ip_network,
+        "192.0.0.0/24 192.88.99.0/24 168.63.129.16/32 2001::/23 2001:db8::/32 2002::/16 3fff::/20".split(),
+    )
+)
+"""Networks that are not public, although `is_global` of some versions of Python is True for a part of them.
+
+Source: IANA's special-purpose address registries of 2025-10-09; 168.63.129.16 is Azure's platform.
+"""
+
+
 def is_public(address: Address) -> bool:
     """Return True if an address is on the public internet; also checks addresses embedded in IPv6."""
     if isinstance(address, ipaddress.IPv6Address):
         is_nat64 = int(address) >> 32 == 0x64FF9B << 64  # RFC 6052
-        spoken_to = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_nat64 else address.ipv4_mapped
+        is_isatap = int(address) >> 32 & 0xFDFFFFFF == 0x5EFE  # RFC 5214
+        last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        spoken_to = last if is_nat64 else address.ipv4_mapped
         if spoken_to is not None:
             return is_public(spoken_to)
-        tunnelled = (address.sixtofour, *(address.teredo or ()))
-        if any(address is not None and not is_public(address) for address in tunnelled):
+        if address not in _GLOBAL_UNICAST or (is_isatap and not is_public(last)):
             return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    is_refused = address.is_multicast or address.is_reserved or any(address in network for network in _REFUSED)
+    return address.is_global and not is_refused
 
 
 def _failed(kind: str, why: str) -> MediaError:
@@ -205,7 +220,7 @@ class MediaReader:
         """Load parts, each with its path in the request, in their order.
 
         Raises:
-            RequestError: If there are too many.
+            InvalidRequestError: If there are too many.
             MediaError: If one cannot be loaded; the first one in order is reported.
         """
         most = self._access.max_items

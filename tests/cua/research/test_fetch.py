@@ -213,6 +213,16 @@ def test_a_folder_gives_nothing_outside_of_it(tmp_path: Path) -> None:
         assert corpus.read(f"http://folder.invalid/{path}") is None, path
 
 
+async def test_a_file_of_a_folder_may_be_as_large_as_a_download(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 300)
+    (tmp_path / "b.txt").write_bytes(b"x" * 301)
+    limits = FetchLimits(page_bytes=100, file_bytes=300)
+    web = Fetcher(corpora=(FolderCorpus(tmp_path),), limits=limits, is_offline=True)
+    assert len((await web.fetch("http://folder.invalid/a.txt")).body) == 300
+    with pytest.raises(FetchError, match="has 301 bytes, more than the 300 that are read"):
+        await web.fetch("http://folder.invalid/b.txt")
+
+
 @pytest.mark.parametrize(
     ("search", "why"),
     [

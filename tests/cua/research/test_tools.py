@@ -10,7 +10,7 @@ import pytest
 
 from cua.config import Settings
 from cua.messages import ToolCall, ToolResult
-from cua.research.fetch import Fetcher, Web
+from cua.research.fetch import Fetcher, Web, make_web
 from cua.research.local import FolderCorpus, LocalIndex
 from cua.research.network import AddressRules
 from cua.research.pages import read_html
@@ -111,6 +111,32 @@ async def test_a_long_page_is_read_in_parts_and_searched(bench: Bench) -> None:
     assert "1 places with 'NEEDLE'" in found.text and len(found.text) < 1000
     assert "does not stand on this page" in (await bench.call("browse", url=f"{BASE}long.txt", find="fork")).text
     assert (await bench.call("browse", url=f"{BASE}long.txt", scroll=99_999)).is_error
+
+
+async def test_a_search_within_a_page_shows_a_bounded_part(bench: Bench) -> None:
+    found = await bench.call("browse", url=f"{BASE}long.txt", find="x")
+    assert "30000 places with 'x'" in found.text and len(found.text) < 15_000
+
+
+@pytest.mark.long
+async def test_a_file_of_20_mb_is_found_and_read_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    text = "The line of a long book.\n" * 790_000 + "A quokka at its end."
+    (docs / "book.txt").write_text(text)
+    (docs / "page.html").write_text(f"<title>Page</title><p>{text.replace('quokka', 'numbat')}</p>")
+    web = make_web(f"local:{docs}")
+    tools = Toolset(make_research_tools(web, tmp_path / "files"))
+    for word, name in (("quokka", "book.txt"), ("numbat", "page.html")):
+        (hit,) = await web.engine.search(word, 5)
+        assert hit.url == f"{BASE}{name}" and word in hit.snippet
+        for arguments in ({"scroll": len(text) - 5000}, {"find": word}, {}):
+            asked = json.dumps({"url": hit.url, **arguments})
+            began = time.process_time()
+            result = await tools.dispatch(ToolCall(id="x", name="browse", arguments=asked))
+            assert time.process_time() - began < 5
+            assert (word if arguments else "scroll=12000 goes on") in result.text
 
 
 async def test_a_pdf_is_read_by_page(bench: Bench) -> None:

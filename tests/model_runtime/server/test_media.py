@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from envs.hosts import REACHABLE
 from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart
 from model_runtime.processor import Processor
@@ -248,4 +249,22 @@ def test_addresses_that_are_not_public_are_not_reached(ask: Any, host: str, code
     ],
 )
 def test_public_addresses(address: str, expected: bool) -> None:
+    assert is_public(ip_address(address)) is expected
+
+
+SPECIAL = [
+    network for network, is_reachable in REACHABLE.items() if not is_reachable and str(network) != "::ffff:0:0/96"
+]
+"""Networks that are not globally reachable, without the one whose addresses are those of IPv4."""
+
+
+@table(
+    ("address", "expected"),
+    [
+        *(("2606:4700::5efe:808:808", True), ("2606:4700::5efe:a00:1", False), ("4000::1", False)),
+        *((text, False) for text in ("168.63.129.16", "64:ff9b::a83f:8110", "64:ff9b:1::808:808", "2002:808:808::1")),
+        *((str(one), False) for network in SPECIAL for one in (network[0], network[-1])),
+    ],
+)
+def test_special_networks_are_not_public(address: str, expected: bool) -> None:
     assert is_public(ip_address(address)) is expected
