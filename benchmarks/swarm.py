@@ -1,75 +1,149 @@
-"""How much a swarm of 100 costs besides the model: wall against the critical path, processor, memory, resume.
+"""Cost of a swarm of 100 besides the model: wall time over the critical path, processor, memory, resume.
 
-    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--sandboxes]
+    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--chars 500] [--sandboxes | --turns]
 
-The model answers after a fixed time, so the shortest possible run is known: critical steps times that time. The tool
-that is called does nothing, each agent has the core tools besides, and no sandbox is opened; with `--sandboxes` each
-child runs a cell for each call, and the memory of all processes is looked at ten times a second.
+The model is a server on loopback in a process of its own, reached by the client that every run uses. It answers after
+a fixed time, so the shortest possible run is known: critical steps times that time. The tool that is called returns a
+text of `--chars` characters, each agent has the core tools in addition, and no sandbox is opened; with `--sandboxes`
+each child runs a cell for each call, and the memory of all processes is read ten times a second. `--turns` measures
+one call of the client with 1 to 100 turns of conversation.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from cua.messages import Message, Reply, Sampling, TextPart, ToolCall, ToolResult
-from cua.model import Tool
+from cua.messages import Message, TextPart, ThinkPart, ToolCall, ToolResult
+from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, SwarmPreset, resume_swarm, run_swarm
 from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
 
+TURNS = (1, 10, 30, 100)
+NUM_MEASURED = 20
 
+
+@dataclass(frozen=True, kw_only=True)
 class NoteTool:
-    """Does nothing; implements `cua.model.Tool`."""
+    """Returns a text; implements `cua.model.Tool`."""
 
-    name = "note"
-    description = "Note something."
-    parameters: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
+    num_chars: int
+    name: str = "note"
+    description: str = "Note something."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """One text."""
+        return {"type": "object", "properties": {"text": {"type": "string"}}}
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Nothing."""
-        return ToolResult(parts=(TextPart(text="noted"),))
+        """Return words."""
+        return ToolResult(parts=(TextPart(text="noted " * (self.num_chars // 6)),))
 
 
-class TimedModel:
-    """Orchestrator and children from one rule, each reply after `latency_s`; implements `cua.model.Model`."""
+@dataclass(frozen=True, kw_only=True)
+class TimedServer:
+    """Server whose model plays orchestrator and children by one rule, each reply after `latency_s`."""
 
-    name = "timed"
+    num_children: int
+    num_calls: int
+    latency_s: float
+    has_cells: bool = False
 
-    def __init__(self, num_children: int, num_calls: int, latency_s: float, *, has_cells: bool = False) -> None:
-        self._num_children, self._num_calls, self._latency_s = num_children, num_calls, latency_s
-        self._has_cells = has_cells
+    @contextlib.contextmanager
+    def running(self) -> Iterator[OpenAICompatModel]:
+        """Serve in a process of its own, and yield a client."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=self.serve, args=(theirs,), daemon=True)
+        process.start()
+        try:
+            options = OpenAICompatOptions(model="timed", base_url=f"http://127.0.0.1:{ours.recv()}/v1")
+            yield OpenAICompatModel(options)
+        finally:
+            process.terminate()
+            process.join()
 
-    async def generate(
-        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
-    ) -> Reply:
-        """What is due."""
-        await asyncio.sleep(self._latency_s)
-        number = sum(message.role == "assistant" for message in messages)
-        question = messages[1].text
+    def serve(self, told: Connection) -> None:
+        """Serve until the process is ended; the port is sent over `told`."""
+
+        async def work() -> None:
+            server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1000)
+            told.send(server.sockets[0].getsockname()[1])
+            await server.serve_forever()
+
+        asyncio.run(work())
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                size = int(head.partition(b"content-length:")[2].split(maxsplit=1)[0])
+                messages = json.loads(await reader.readexactly(size))["messages"]
+                await asyncio.sleep(self.latency_s)
+                content, calls = self._answer(messages)
+                delta = {"content": content, "tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]}
+                events = [
+                    {"choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls" if calls else "stop"}]},
+                    {"choices": [], "usage": {"prompt_tokens": size // 4, "completion_tokens": 20}},
+                ]
+                lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+                body = "".join([*lines, "data: [DONE]\n\n"]).encode()
+                kind = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+                writer.write(kind % len(body) + body)
+                await writer.drain()
+
+    def _answer(self, messages: list[Any]) -> tuple[str, list[Any]]:
+        """Return text and tool calls of the next reply."""
+        number = sum(message["role"] == "assistant" for message in messages)
+        question = messages[1]["content"]
         if question != "all":
-            text = json.dumps({"text": f"{question} {number}"})
-            name, text = ("ipython", json.dumps({"code": f"print({number})"})) if self._has_cells else ("note", text)
-            more = (ToolCall(id="x", name=name, arguments=text),) if number < self._num_calls else ()
-            return Reply(content="" if more else f"done {question}", tool_calls=more)
+            if number >= self.num_calls:
+                return f"done {question}", []
+            if self.has_cells:
+                return "", [_call("ipython", code=f"print({number})")]
+            return "", [_call("note", text=f"{question} {number}")]
         if number == 0:
-            made = json.dumps({"name": "worker", "system_prompt": "You work."})
-            return Reply(content="", tool_calls=(ToolCall(id="x", name="create_subagent", arguments=made),))
+            return "", [_call("create_subagent", name="worker", system_prompt="You work.")]
         if number == 1:
-            prompts = [json.dumps({"agent": "worker", "prompt": f"item {n}"}) for n in range(self._num_children)]
-            calls = tuple(ToolCall(id="x", name="assign_task", arguments=prompt) for prompt in prompts)
-            return Reply(content="", tool_calls=calls)
-        return Reply(content="all done")
+            return "", [_call("assign_task", agent="worker", prompt=f"item {n}") for n in range(self.num_children)]
+        return "all done", []
 
-    async def close(self) -> None:
-        """Nothing to let go."""
+
+def _call(name: str, /, **arguments: str) -> dict[str, Any]:
+    return {"id": "x", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+async def bench_turns(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
+    """Measure one call of the client as its conversation grows: processor time of this process in ms, median."""
+    tool = NoteTool(num_chars=num_chars)
+    result = (await tool.call({})).parts
+    messages = [Message(role="system", parts=(TextPart(text="c"),)), Message(role="user", parts=(TextPart(text="go"),))]
+    took_ms: dict[int, list[float]] = {}
+    with server.running() as model:
+        for turn in range(1, max(TURNS) + NUM_MEASURED):
+            made = ToolCall(id=f"functions.note:{turn}", name="note", arguments='{"text": "a"}')
+            messages.append(Message(role="assistant", parts=(ThinkPart(text="t"),), tool_calls=(made,)))
+            messages.append(Message(role="tool", parts=result, tool_call_id=made.id))
+            at = max(n for n in TURNS if n <= turn)
+            if turn < at + NUM_MEASURED:
+                started = time.process_time()
+                await model.generate(messages, [tool] * 8)
+                took_ms.setdefault(at, []).append(1000 * (time.process_time() - started))
+        await model.close()
+    return {f"cpu_ms_at_{turn}_turns": round(median(took), 2) for turn, took in took_ms.items()}
 
 
 async def watch_memory(peak: list[float]) -> None:
@@ -85,41 +159,43 @@ async def watch_memory(peak: list[float]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def bench_sandboxes(num_children: int, num_calls: int, latency_s: float, runs_dir: Path) -> dict[str, Any]:
-    """The swarm with a cell for each call."""
-    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * num_children * num_calls))
-    model = TimedModel(num_children, num_calls, latency_s, has_cells=True)
+async def bench_sandboxes(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
+    """Run the swarm with a cell for each call."""
+    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
     peak = [0.0]
     watching = asyncio.create_task(watch_memory(peak))
-    done = await run_swarm("all", model=model, options=SwarmOptions(limits=limits), runs_dir=runs_dir)
+    with server.running() as model:
+        done = await run_swarm("all", model=model, options=SwarmOptions(limits=limits), runs_dir=runs_dir)
+        await model.close()
     watching.cancel()
     return {
         "children": dict(done.metrics.by_state),
-        "cells": done.metrics.num_calls - num_children - 1,
+        "cells": done.metrics.num_calls - server.num_children - 1,
         "sandboxes_at_a_time": SwarmOptions().num_kernels,
         "agents_s": round(done.run.duration_s, 1),
         "peak_memory_of_all_mb": round(peak[0]),
     }
 
 
-async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: Path) -> dict[str, Any]:
-    """Run the swarm once, then take its record up again without its end."""
-    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * num_children * num_calls))
-    preset = SwarmPreset(orchestrator_calls=10 * num_children, child_calls=10 * num_calls)
-    options = SwarmOptions(tools=(lambda place: NoteTool(), *VISUAL_TOOLS), limits=limits, preset=preset)
-    model = TimedModel(num_children, num_calls, latency_s)
-    cpu_s, started = time.process_time(), time.monotonic()
-    done = await run_swarm("all", model=model, options=options, runs_dir=runs_dir)
-    wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu_s
-    critical_s = done.metrics.critical_steps * latency_s
-    run_dir = Path(str(done.run.run_dir))
-    record = run_dir / "trajectory.jsonl"
-    lines = record.read_bytes().splitlines(keepends=True)
-    cut = next(n for n, line in enumerate(lines) if b'"all done"' in line)
-    record.write_bytes(b"".join(lines[:cut]))
-    started = time.monotonic()
-    again = await resume_swarm(run_dir, model=model, options=options)
-    resume_s = time.monotonic() - started
+async def bench(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
+    """Run the swarm once, then resume it from a record without its end."""
+    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
+    preset = SwarmPreset(orchestrator_calls=10 * server.num_children, child_calls=10 * server.num_calls)
+    tools = (lambda place: NoteTool(num_chars=num_chars), *VISUAL_TOOLS)
+    options = SwarmOptions(tools=tools, limits=limits, preset=preset)
+    with server.running() as model:
+        cpu_s, started = time.process_time(), time.monotonic()
+        done = await run_swarm("all", model=model, options=options, runs_dir=runs_dir)
+        wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu_s
+        run_dir = Path(str(done.run.run_dir))
+        record = run_dir / "trajectory.jsonl"
+        lines = record.read_bytes().splitlines(keepends=True)
+        cut = next(n for n, line in enumerate(lines) if b'"all done"' in line)
+        record.write_bytes(b"".join(lines[:cut]))
+        started = time.monotonic()
+        again = await resume_swarm(run_dir, model=model, options=options)
+        resume_s = time.monotonic() - started
+        await model.close()
     return {
         "children": len(done.children),
         "calls": done.metrics.num_calls,
@@ -128,7 +204,7 @@ async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: P
         "step_speedup": round(done.metrics.step_speedup, 2),
         "wall_s": round(wall_s, 2),
         "agents_s": round(done.run.duration_s, 2),
-        "ideal_critical_s": round(critical_s, 2),
+        "ideal_critical_s": round(done.metrics.critical_steps * server.latency_s, 2),
         "critical_s_of_the_run": round(done.metrics.critical_s, 2),
         "wall_over_critical": round(done.run.duration_s / done.metrics.critical_s, 3),
         "cpu_ms_per_call": round(1000 * cpu_s / done.metrics.num_calls, 2),
@@ -140,15 +216,23 @@ async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: P
 
 def main() -> None:
     """Print the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--children", type=int, default=100)
     parser.add_argument("--calls", type=int, default=15)
     parser.add_argument("--latency", type=float, default=0.05)
-    parser.add_argument("--sandboxes", action="store_true")
+    parser.add_argument("--chars", type=int, default=500)
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--sandboxes", dest="work", action="store_const", const=bench_sandboxes, default=bench)
+    kind.add_argument("--turns", dest="work", action="store_const", const=bench_turns)
     given = parser.parse_args()
-    work = bench_sandboxes if given.sandboxes else bench
+    server = TimedServer(
+        num_children=given.children,
+        num_calls=given.calls,
+        latency_s=0.0 if given.work is bench_turns else given.latency,
+        has_cells=given.work is bench_sandboxes,
+    )
     with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(work(given.children, given.calls, given.latency, Path(folder)))
+        figures = asyncio.run(given.work(server, given.chars, Path(folder)))
     print(json.dumps(figures, indent=1))
 
 

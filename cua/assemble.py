@@ -30,7 +30,7 @@ from envs.secret_texts import HttpLogin
 
 SECRET_SETTINGS = ("api_key", "password")
 """Settings that are never written to a run's record."""
-PACKAGES = ("playwright", "mss", "rapidocr", "openai")
+PACKAGES = ("playwright", "mss", "rapidocr", "httpx2")
 INSTANT = "kimi-k2.5-instant"
 """Preset that disables thinking; the prompt variant follows it."""
 

@@ -19,7 +19,7 @@ FLOORS = {"visual_tools": 0, "envs": 0, "model_runtime": 0, "cua": 1, "apps": 2}
 FORBIDDEN = {("cua", "model_runtime")}
 HEAVY = (
     "torch triton transformers vllm playwright cv2 rapidocr onnxruntime openai Xlib mss pyautogui uvicorn starlette "
-    "numpy PIL IPython ipykernel jupyter_client zmq nbformat gradio ray docx jsonschema httpx "
+    "numpy PIL IPython ipykernel jupyter_client zmq nbformat gradio ray docx jsonschema httpx httpx2 "
     "scipy skimage numba av matplotlib pandas zxingcpp pypdfium2 "
     "safetensors tiktoken llguidance fastapi prometheus_client xllamacpp"
 ).split()

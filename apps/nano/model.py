@@ -110,7 +110,7 @@ def _load(folder: Path, name: str) -> "tuple[EngineThread, Any]":
 
 
 def _connect(app: Any, name: str) -> OpenAICompatModel:
-    import httpx
+    import httpx2
 
     options = OpenAICompatOptions(
         model=name,
@@ -118,4 +118,5 @@ def _connect(app: Any, name: str) -> OpenAICompatModel:
         sampling=Sampling(temperature=0.0, max_tokens=MAX_TOKENS),
         streaming=False,
     )
-    return OpenAICompatModel(options, http_client=httpx.AsyncClient(transport=httpx.ASGITransport(app=app)))
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)  # an error is a reply with status 500
+    return OpenAICompatModel(options, http_client=httpx2.AsyncClient(transport=transport))

@@ -1,5 +1,6 @@
 """Conversion of messages and tools to the JSON of `/v1/chat/completions`."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 from cua.json_text import well_formed
 from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart, VideoPart
 from cua.model import Tool
-from cua.models.images import ImageEncoder, data_url
+from cua.models.images import ImageEncoder, ImageFormat, data_url
 
 Json = dict[str, Any]
+MAX_REMEMBERED_BYTES = 64 * 2**20
+"""Limit on the encoded messages that a `RequestEncoder` keeps."""
 
 
 async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_reasoning: bool = False) -> list[Json]:
@@ -29,6 +32,48 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_re
     """
     loop_start = 0 if keep_reasoning else start_of_tool_loop(messages)
     return [await _message(message, encoder, index >= loop_start) for index, message in enumerate(messages)]
+
+
+class RequestEncoder:
+    """Encoder of requests, with a cache of the most recent messages.
+
+    A request repeats the messages of earlier requests; each message is converted and encoded once.
+
+    Args:
+        image_format: Encoding of images.
+        max_bytes: Limit on the cached messages, as encoded.
+    """
+
+    def __init__(self, image_format: ImageFormat, *, max_bytes: int = MAX_REMEMBERED_BYTES) -> None:
+        self._images = ImageEncoder(image_format)
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._encoded: dict[tuple[Message, bool], bytes] = {}
+
+    async def encode(self, fields: Json, messages: Sequence[Message]) -> bytes:
+        """Return the JSON of a request: `fields`, which must not be empty, and `messages` as in `to_wire`.
+
+        Raises:
+            ModelError: If an image cannot be encoded.
+        """
+        loop_start = start_of_tool_loop(messages)
+        encoded = [await self._message(message, index >= loop_start) for index, message in enumerate(messages)]
+        return b'%s,"messages":[%s]}' % (_dump(fields)[:-1], b",".join(encoded))
+
+    async def _message(self, message: Message, in_tool_loop: bool) -> bytes:
+        key = (message, in_tool_loop)
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            encoded = _dump(await _message(message, self._images, in_tool_loop))
+        self._num_bytes += len(encoded) - len(self._encoded.pop(key, b""))
+        self._encoded[key] = encoded  # the most recent one is the last
+        while self._num_bytes > self._max_bytes:
+            self._num_bytes -= len(self._encoded.pop(next(iter(self._encoded))))
+        return encoded
+
+
+def _dump(value: Json) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def start_of_tool_loop(messages: Sequence[Message]) -> int:

@@ -156,6 +156,17 @@ async def test_endpoint_from_the_environment(
     assert repr(client.model) == f"OpenAICompatModel('fake' at {server.base_url})"
 
 
+async def test_account_of_the_environment_is_named(
+    server: FakeOpenAI, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "")
+    await connect(server.base_url).model.generate(user())
+    headers = server.chats[0].headers
+    assert (headers["openai-organization"], "openai-project" in headers) == ("org-1", False)
+    assert (headers["content-type"], headers["accept-encoding"]) == ("application/json", "identity")
+
+
 @pytest.mark.parametrize(
     ("image_format", "media_type", "pillow"), [("webp:75", "image/webp", "WEBP"), ("jpeg:90", "image/jpeg", "JPEG")]
 )
