@@ -123,7 +123,11 @@ class OpenAICompatModel:
         request = await self._request(messages, tools, sampling)
         num_calls = sum(len(message.tool_calls) for message in messages)
         return await retry(
-            lambda: self._try(request, num_calls, tools), self.options.retry, on_retry=self._retrying, clock=self._clock
+            lambda: self._try(request, num_calls, tools),
+            self.options.retry,
+            on_retry=self._retrying,
+            has_answered=lambda: self._gate.has_answered,
+            clock=self._clock,
         )
 
     async def list_models(self) -> list[str]:
@@ -177,7 +181,7 @@ class OpenAICompatModel:
     async def _try(self, request: dict[str, Any], num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
         started = time.perf_counter()
         try:
-            async with (self._own_gate or gate_of(self.endpoint.base_url)).admit():
+            async with self._gate.admit(max_away_s=self.options.retry.max_elapsed_s):
                 draft = await self._exchange(request)
             self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
             reply = Reply(
@@ -268,6 +272,10 @@ class OpenAICompatModel:
             self._on_delta(Delta(kind="restart"))
             self._on_delta(Delta(kind="reasoning", text=reply.reasoning))
             self._on_delta(Delta(kind="content", text=reply.content))
+
+    @property
+    def _gate(self) -> EndpointGate:
+        return self._own_gate or gate_of(self.endpoint.base_url)
 
     def _retrying(self, coming: Retry) -> None:
         if self._on_delta is not None:
