@@ -94,8 +94,8 @@ async def bench_sandboxes(num_children: int, num_calls: int, latency_s: float, r
     done = await run_swarm("all", model=model, options=SwarmOptions(limits=limits), runs_dir=runs_dir)
     watching.cancel()
     return {
-        "children": dict(done.measures.by_state),
-        "cells": done.measures.num_calls - num_children - 1,
+        "children": dict(done.metrics.by_state),
+        "cells": done.metrics.num_calls - num_children - 1,
         "sandboxes_at_a_time": SwarmOptions().num_kernels,
         "agents_s": round(done.run.duration_s, 1),
         "peak_memory_of_all_mb": round(peak[0]),
@@ -111,7 +111,7 @@ async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: P
     cpu_s, started = time.process_time(), time.monotonic()
     done = await run_swarm("all", model=model, options=options, runs_dir=runs_dir)
     wall_s, cpu_s = time.monotonic() - started, time.process_time() - cpu_s
-    critical_s = done.measures.critical_steps * latency_s
+    critical_s = done.metrics.critical_steps * latency_s
     run_dir = Path(str(done.run.run_dir))
     record = run_dir / "trajectory.jsonl"
     lines = record.read_bytes().splitlines(keepends=True)
@@ -122,16 +122,16 @@ async def bench(num_children: int, num_calls: int, latency_s: float, runs_dir: P
     resume_s = time.monotonic() - started
     return {
         "children": len(done.children),
-        "calls": done.measures.num_calls,
-        "critical_steps": done.measures.critical_steps,
-        "total_steps": done.measures.total_steps,
-        "step_speedup": round(done.measures.step_speedup, 2),
+        "calls": done.metrics.num_calls,
+        "critical_steps": done.metrics.critical_steps,
+        "total_steps": done.metrics.total_steps,
+        "step_speedup": round(done.metrics.step_speedup, 2),
         "wall_s": round(wall_s, 2),
         "agents_s": round(done.run.duration_s, 2),
         "ideal_critical_s": round(critical_s, 2),
-        "critical_s_of_the_run": round(done.measures.critical_s, 2),
-        "wall_over_critical": round(done.run.duration_s / done.measures.critical_s, 3),
-        "cpu_ms_per_call": round(1000 * cpu_s / done.measures.num_calls, 2),
+        "critical_s_of_the_run": round(done.metrics.critical_s, 2),
+        "wall_over_critical": round(done.run.duration_s / done.metrics.critical_s, 3),
+        "cpu_ms_per_call": round(1000 * cpu_s / done.metrics.num_calls, 2),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "resume_s": round(resume_s, 2),
         "resumed_as": again.run.end.status,

@@ -59,7 +59,7 @@ async def swarm(task: WideSearchTask, web: Web) -> tuple[float, int, int, int]:
         result = await run_swarm(
             task.instruction, options=SwarmOptions(tools=makers), model=LiteralModel(), runs_dir=Path(runs)
         )
-    measures = result.measures
+    measures = result.metrics
     score = task.score(result.run.end.answer).item_f1
     return score, measures.critical_steps, measures.total_steps, len(result.children)
 

@@ -122,7 +122,7 @@ def main() -> None:
     for child in done.children:
         print(child.id, child.state, child.answer.replace("\n", " "))
     print(done.run.end.answer)
-    print(f"{done.measures.step_speedup:.2f} times fewer steps along the longest branch")
+    print(f"{done.metrics.step_speedup:.2f} times fewer steps along the longest branch")
 
 
 if __name__ == "__main__":

@@ -293,7 +293,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
         "cua/batch/run",
         "envs/foreign",
         "cua/gui_agent/agent",
-        "cua/swarm/own_agent",
+        "cua/swarm/custom_agent",
     }
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

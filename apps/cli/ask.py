@@ -166,7 +166,7 @@ async def _answer(asked: _Asked, **settings: Any) -> "RunResult":
     async with ToolSession(resume=asked.resume, **settings) as session:
         question, files, result = asked.question, asked.files, None
         if question is None and asked.resume is not None and not asked.is_chat:
-            return await session.go_on()
+            return await session.continue_question()
         while question is not None or (asked.is_chat and (question := await _next_question())):
             try:
                 result = await session.ask(question, files)

@@ -131,7 +131,7 @@ def _demo_table(name: str) -> "WideSearchTask":
 
 
 def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
-    score, measures = table.score(result.run.end.answer), result.measures
+    score, measures = table.score(result.run.end.answer), result.metrics
     terminal.echo(
         f"demo: {100 * score.item_f1:.0f} % of the cells of {len(table.table.rows)} rows are right (item-F1); "
         f"{measures.critical_steps} critical steps in place of {measures.total_steps} one after the other: "
@@ -239,7 +239,7 @@ class _View:
         used = swarm.scope.budget
         cost = f" {used.usage.cost_usd:.4f} USD" if used.usage.cost_usd else ""
         most = swarm.limits.run.max_calls
-        measures = swarm.measures()
+        measures = swarm.metrics()
         steps = f"{measures.critical_steps} critical of {measures.total_steps} steps"
         calls = f"{used.num_calls}/{most}" if most else f"{used.num_calls}"
         return f"[{counted} | {calls} calls | {used.usage.total_tokens} tokens{cost} | {steps}]"
@@ -269,7 +269,7 @@ class _View:
 def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
     from apps.cli.running import fingerprint_of, print_outcome
 
-    run, measures = result.run, result.measures
+    run, measures = result.run, result.metrics
     more: dict[str, Any] = {}
     if run.run_dir is not None:
         if write_report:

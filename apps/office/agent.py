@@ -23,7 +23,7 @@ from cua.errors import ConfigError
 from cua.messages import ToolResult
 from cua.model import Model
 from cua.run.end import RunResult
-from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, Workplace
+from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolContext
 from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, read_arguments, schema_of
 from cua.trajectory.chain import FILES
@@ -136,7 +136,7 @@ def office_profile(settings: Mapping[str, Any]) -> Profile:
     )
 
 
-def _make_check(place: Workplace) -> CheckTool:
+def _make_check(place: ToolContext) -> CheckTool:
     return CheckTool(place.service)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from apps.office.markdown import IMAGE, cited_keys, is_same_work, works_by_key
 from apps.office.safe_xml import OfficeError
 from cua.swarm.child import SubagentConfig, load_children
-from cua.swarm.play import CHILDREN
+from cua.swarm.child_runner import CHILDREN
 from cua.trajectory import load_run
 from cua.trajectory.chain import FILES
 

@@ -35,11 +35,11 @@ from cua.errors import ConfigError
 from cua.messages import ToolResult
 from cua.model import Model
 from cua.run.end import End, RunResult
-from cua.swarm import SwarmOptions, Then, resume_swarm, run_plan, run_swarm
+from cua.swarm import FinalStep, SwarmOptions, resume_swarm, run_plan, run_swarm
 from cua.swarm.child import Assignment, SubagentConfig
 from cua.swarm.session import SwarmResult
 from cua.swarm.swarm import Swarm
-from cua.tool_agent.profile import VISUAL_TOOLS, Workplace
+from cua.tool_agent.profile import VISUAL_TOOLS, ToolContext
 from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, schema_of
 from cua.trajectory import load_run
@@ -206,7 +206,7 @@ class RevisionRounds:
         done = await run_plan(
             f"Have chapters {numbers} mended.",
             [task.assignment() for task in tasks],
-            Then(answer=lambda _: f"These chapters were given back to their writers: {numbers}."),
+            FinalStep(answer=lambda _: f"These chapters were given back to their writers: {numbers}."),
             **{**given, **left_over(settings, spent), "options": options, **more},
         )
         return await asyncio.to_thread(_checked, done)
@@ -283,7 +283,7 @@ class CheckChapterTool:
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
-def _make_check(place: Workplace) -> CheckChapterTool:
+def _make_check(place: ToolContext) -> CheckChapterTool:
     return CheckChapterTool(place.service)
 
 

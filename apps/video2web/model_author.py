@@ -22,7 +22,7 @@ from cua.model import Model, Tool
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from cua.tool_agent.inputs import encode_for_model
-from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, Workplace
+from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolContext
 from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
@@ -192,7 +192,7 @@ class ModelAuthor:
         settings = load_settings(self._settings).settings
         prompt = resources.files("apps.video2web").joinpath("prompt.md").read_text(encoding="utf-8").strip()
 
-        def make_compare(place: Workplace) -> Tool:
+        def make_compare(place: ToolContext) -> Tool:
             write_site(self._placed, place.kernel.folder / SITE, staging=place.kernel.folder.parent)
             return CompareTool(place.kernel.folder, order, self._judge)
 

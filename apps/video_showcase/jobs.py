@@ -14,7 +14,7 @@ from typing import Any
 
 from apps.video_showcase.spans import Span
 from cua.errors import CuaError
-from cua.models.gate import told_wait
+from cua.models.gate import reported_wait
 from visual_tools.video.timeline import save_timeline
 
 _MIN_TIME_S = 300.0
@@ -113,7 +113,7 @@ class Watchers:
         if _is_done(order_file, result_file, order):
             self._done(span)
             return _read(result_file)
-        async with told_wait():
+        async with reported_wait():
             await self._places.acquire()
         try:
             self.progress.begin()

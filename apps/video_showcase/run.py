@@ -23,9 +23,9 @@ from cua.messages import ToolCall
 from cua.model import Model
 from cua.run.end import RunResult
 from cua.step import CallOutcome
-from cua.swarm import SwarmOptions, Then, run_plan
+from cua.swarm import FinalStep, SwarmOptions, run_plan
 from cua.swarm.child import TOOLS, Assignment, Child, SubagentConfig
-from cua.swarm.own_agent import ChildTask
+from cua.swarm.custom_agent import ChildTask
 from cua.swarm.session import RESULT, OnSwarm
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.profile import VISUAL_TOOLS
@@ -235,7 +235,7 @@ class _Session:
         result = await run_plan(
             self._plan.wish.question,
             [self._assignment(span) for span in self._plan.spans],
-            Then(call=MERGE, answer=self._answer if self._is_by_rule else None, note=_ORCHESTRATOR_NOTE),
+            FinalStep(call=MERGE, answer=self._answer if self._is_by_rule else None, note=_ORCHESTRATOR_NOTE),
             resume=run_dir,
             options=self._swarm_options(),
             model=self._model,

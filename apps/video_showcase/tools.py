@@ -24,7 +24,7 @@ from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
 from cua.model import Tool
 from cua.tool_agent.inputs import encode_for_model
-from cua.tool_agent.profile import ToolMaker, Workplace
+from cua.tool_agent.profile import ToolContext, ToolMaker
 from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_record import MAIN
@@ -153,7 +153,7 @@ class VideoContext:
     watchers: Watchers
     frames: FrameStore
 
-    def span_of(self, place: Workplace) -> Span | None:
+    def span_of(self, place: ToolContext) -> Span | None:
         """Return the span that an agent watches, from its input file; None for the orchestrator."""
         if place.agent_id == MAIN:
             return None
@@ -230,7 +230,7 @@ class _VideoTool:
     arguments: type[Arguments] = Arguments
     is_repeatable = True
 
-    def __init__(self, context: VideoContext, place: Workplace) -> None:
+    def __init__(self, context: VideoContext, place: ToolContext) -> None:
         self._context, self._workplace, self._folder = context, place, place.kernel.folder
         self.parameters: Mapping[str, Any] = schema_of(self.arguments)
 
@@ -438,7 +438,7 @@ def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
     """Return the factories of the tools for each agent of a run."""
 
     def maker(kind: type[_VideoTool]) -> ToolMaker:
-        def make(place: Workplace) -> Tool:
+        def make(place: ToolContext) -> Tool:
             return kind(context, place)
 
         return make

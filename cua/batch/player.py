@@ -139,7 +139,7 @@ class SwarmPlayer:
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
         done = await run_swarm(task, task.inputs, options=options, model=model, scope=scope, **self._settings)
-        return replace(done.run, num_steps=done.measures.critical_steps)
+        return replace(done.run, num_steps=done.metrics.critical_steps)
 
 
 def _question(task: Task) -> Question:

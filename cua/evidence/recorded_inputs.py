@@ -37,7 +37,7 @@ class RecordedInput(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaidOut:
+class RestoredInputs:
     """Inputs in a new folder.
 
     Attributes:
@@ -75,7 +75,7 @@ def recorded_inputs(record: RunRecord) -> tuple[RecordedInput, ...]:
     return inputs
 
 
-def lay_out(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = ()) -> LaidOut:
+def restore_inputs(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = ()) -> RestoredInputs:
     """Copy the inputs to a new folder, and compare them with their hashes.
 
     Args:
@@ -97,7 +97,7 @@ def lay_out(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = ()) -> 
             raise TrajectoryError(f"the inputs of {record.run_dir.name} are larger than {MAX_TOTAL_BYTES} bytes")
         if entry.sha256 and hash_file(path) != entry.sha256:
             findings.append(f"the input {entry.name} is not the file that the run was given: its hash differs")
-    return LaidOut(readable=tuple(readable), findings=tuple(findings))
+    return RestoredInputs(readable=tuple(readable), findings=tuple(findings))
 
 
 def _copied(record: RunRecord, entry: RecordedInput, work_dir: Path) -> Path:

@@ -17,7 +17,7 @@ from cua.answer import find_claims, read_text_answer
 from cua.errors import ConfigError, TrajectoryError
 from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
-from cua.evidence.recorded_inputs import lay_out
+from cua.evidence.recorded_inputs import restore_inputs
 from cua.images import decode_image
 from cua.json_text import read_json, read_object
 from cua.messages import ImagePart
@@ -71,7 +71,7 @@ async def verify_run(
     edits = await asyncio.to_thread(lambda: find_edits(record, derived_files(record)))
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"
-        laid_out = await asyncio.to_thread(lay_out, record, work_dir, inputs)
+        laid_out = await asyncio.to_thread(restore_inputs, record, work_dir, inputs)
         kernel = await maker.make_kernel(work_dir, readable=laid_out.readable)
         try:
             checks = []

@@ -16,14 +16,14 @@ from cua.gui_agent.agent import Agent, AgentOptions
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, TextPart
 from cua.model import Model, Tool
-from cua.models.gate import told_wait
+from cua.models.gate import reported_wait
 from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, AttemptResult
-from cua.swarm.own_agent import ChildTask, OwnAgent
-from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.swarm.custom_agent import ChildTask, CustomAgent
+from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.conversation import RunSnapshot
 from cua.tool_agent.profile import ContextOptions, Profile
 from cua.tool_agent.resume import names_after
 from cua.tools import Toolset
@@ -46,7 +46,7 @@ class WorkItem:
 
     id: str
     assignment: Assignment
-    start: ToolStart | None = None
+    start: RunSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class SharedAgentConfig:
         secrets: Secrets that are typed without the model seeing them, for children in an env.
         cell_timeout_s: Timeout of a cell in seconds.
         num_envs: Maximum number of open envs.
-        own: A user's own agents by kind.
+        custom_agents: A user's own agents by kind.
         mark_untrusted: True to state in system prompts that pages and results are data, as the setting does.
     """
 
@@ -70,36 +70,36 @@ class SharedAgentConfig:
     secrets: Secrets
     cell_timeout_s: float
     num_envs: int = 4
-    own: Mapping[str, OwnAgent] = field(default_factory=dict)
+    custom_agents: Mapping[str, CustomAgent] = field(default_factory=dict)
     mark_untrusted: bool = False
 
 
-MakeTools = Callable[[AgentPlace], tuple[Sequence[Tool], Sequence[Tool]]]
+MakeTools = Callable[[AgentWorkspace], tuple[Sequence[Tool], Sequence[Tool]]]
 
 
-class Agents:
+class LocalAgentPool:
     """Factory and runner of agents.
 
     Args:
-        outfit: Options shared by the agents.
+        shared: Options shared by the agents.
         sandboxes: Source of kernels.
         make_tools: Makes the core tools of an agent: those inside its sandbox, and those outside it.
         envs: Source of browsers and desktops.
     """
 
     def __init__(
-        self, outfit: SharedAgentConfig, *, sandboxes: Sandboxes, make_tools: MakeTools, envs: EnvPool
+        self, shared: SharedAgentConfig, *, sandboxes: SandboxPool, make_tools: MakeTools, envs: EnvPool
     ) -> None:
-        self._outfit, self._sandboxes, self._make_tools, self._envs = outfit, sandboxes, make_tools, envs
-        self._env_places = asyncio.Semaphore(outfit.num_envs)
+        self._shared, self._sandboxes, self._make_tools, self._envs = shared, sandboxes, make_tools, envs
+        self._env_slots = asyncio.Semaphore(shared.num_envs)
 
     async def work(
-        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+        self, item: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> AttemptResult:
         """Run an agent to its end.
 
         Args:
-            order: The try to run.
+            item: The try to run.
             scope: Limits and record of the agent.
             model: Model of the agent.
             folder: Working folder of the agent.
@@ -108,89 +108,93 @@ class Agents:
         Raises:
             ConfigError: If the kind is unknown.
         """
-        kind = order.assignment.config.kind
+        kind = item.assignment.config.kind
         if kind in ENV_KINDS:
-            return await self._work_in_env(order, scope, model)
-        if kind != TOOLS and kind not in self._outfit.own:
-            raise ConfigError(f"there is no agent of the kind {kind!r}.{name_choices(kind, self._outfit.own)}")
-        place = AgentPlace(self._sandboxes, folder, self._outfit.cell_timeout_s, order.id)
+            return await self._work_in_env(item, scope, model)
+        if kind != TOOLS and kind not in self._shared.custom_agents:
+            raise ConfigError(
+                f"there is no agent of the kind {kind!r}.{name_choices(kind, self._shared.custom_agents)}"
+            )
+        workspace = AgentWorkspace(self._sandboxes, folder, self._shared.cell_timeout_s, item.id)
         try:
-            inside, outside = self._make_tools(place)
+            inside, outside = self._make_tools(workspace)
             toolset = Toolset([*more_tools, *inside], outside=outside)
             if kind == TOOLS:
-                return await self._work_with_tools(order, scope, model, toolset)
-            return await self._work_by_own(self._outfit.own[kind], order, scope, model, folder, toolset)
+                return await self._work_with_tools(item, scope, model, toolset)
+            return await self._work_by_custom_agent(
+                self._shared.custom_agents[kind], item, scope, model, folder, toolset
+            )
         finally:
-            await place.close()
+            await workspace.close()
 
-    async def _work_with_tools(self, order: WorkItem, scope: RunScope, model: Model, toolset: Toolset) -> AttemptResult:
+    async def _work_with_tools(self, item: WorkItem, scope: RunScope, model: Model, toolset: Toolset) -> AttemptResult:
         profile = Profile(
             name="child",
-            system_prompt=order.assignment.config.system_prompt,
-            sampling=self._outfit.sampling,
-            context=self._outfit.context,
+            system_prompt=item.assignment.config.system_prompt,
+            sampling=self._shared.sampling,
+            context=self._shared.context,
             is_loop_capped=True,
-            mark_untrusted=self._outfit.mark_untrusted,
+            mark_untrusted=self._shared.mark_untrusted,
         )
         agent = ToolAgent(
             model=model,
             toolset=toolset,
             profile=profile,
             is_isolated=self._is_isolated,
-            guard=self._outfit.guard,
+            guard=self._shared.guard,
             scope=scope,
-            start=order.start,
+            start=item.start,
         )
 
         async def prepare() -> str | None:
             return LOST_VARIABLES if names_after(agent.steps) else None
 
-        if order.start is None:
-            result = await agent.run([TextPart(text=order.assignment.prompt)])
+        if item.start is None:
+            result = await agent.run([TextPart(text=item.assignment.prompt)])
         else:
-            result = await agent.go_on(prepare)
-        said = (step.reply.content.strip() for step in reversed(agent.steps))
-        left = ToolStart(conversation=agent.conversation, spent=scope.spent, end=result.end)
-        return AttemptResult(result=result, last_text=next(filter(None, said), ""), left=left)
+            result = await agent.continue_question(prepare)
+        replies = (step.reply.content.strip() for step in reversed(agent.steps))
+        snapshot = RunSnapshot(conversation=agent.conversation, spent=scope.spent, end=result.end)
+        return AttemptResult(result=result, last_text=next(filter(None, replies), ""), snapshot=snapshot)
 
-    async def _work_by_own(
-        self, own: OwnAgent, order: WorkItem, scope: RunScope, model: Model, folder: Path, toolset: Toolset
+    async def _work_by_custom_agent(
+        self, custom_agent: CustomAgent, item: WorkItem, scope: RunScope, model: Model, folder: Path, toolset: Toolset
     ) -> AttemptResult:
         task = ChildTask(
-            id=order.id,
-            prompt=order.assignment.prompt,
-            system_prompt=order.assignment.config.system_prompt,
-            url=order.assignment.url,
+            id=item.id,
+            prompt=item.assignment.prompt,
+            system_prompt=item.assignment.config.system_prompt,
+            url=item.assignment.url,
             folder=folder,
             toolset=toolset,
             model=model,
-            guard=self._outfit.guard,
+            guard=self._shared.guard,
             is_isolated=self._is_isolated,
             scope=scope,
         )
-        return AttemptResult(result=await task.answered(own))
+        return AttemptResult(result=await task.run(custom_agent))
 
-    async def _work_in_env(self, order: WorkItem, scope: RunScope, model: Model) -> AttemptResult:
+    async def _work_in_env(self, item: WorkItem, scope: RunScope, model: Model) -> AttemptResult:
         """Run a GUI agent in its own env; a retry starts in a fresh env."""
-        given = order.assignment
-        options = {"url": given.url} if given.config.kind == "browser" else {"app": given.app}
-        spec = EnvSpec(name=given.config.kind, options={name: value for name, value in options.items() if value})
+        assignment = item.assignment
+        options = {"url": assignment.url} if assignment.config.kind == "browser" else {"app": assignment.app}
+        spec = EnvSpec(name=assignment.config.kind, options={name: value for name, value in options.items() if value})
         async with AsyncExitStack() as stack:
-            async with told_wait() if self._env_places.locked() else nullcontext():
-                await stack.enter_async_context(self._env_places)
+            async with reported_wait() if self._env_slots.locked() else nullcontext():
+                await stack.enter_async_context(self._env_slots)
             env = await self._envs.take(spec)
             try:
                 agent = Agent(
                     model=model,
                     env=env,
                     options=AgentOptions(
-                        protocol=ProtocolOptions(mark_untrusted=self._outfit.mark_untrusted), caps=scope.caps
+                        protocol=ProtocolOptions(mark_untrusted=self._shared.mark_untrusted), caps=scope.caps
                     ),
-                    guard=self._outfit.guard,
-                    secrets=self._outfit.secrets,
+                    guard=self._shared.guard,
+                    secrets=self._shared.secrets,
                     scope=scope,
                 )
-                prompt = f"{given.config.system_prompt}\n\n{given.prompt}".strip()
+                prompt = f"{assignment.config.system_prompt}\n\n{assignment.prompt}".strip()
                 result = await agent.run(InstructionTask(instruction=prompt))
             finally:
                 await env.close()

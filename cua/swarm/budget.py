@@ -59,7 +59,7 @@ class ChildBudget(Budget):
         super().check()
         caps, pool = self._pool.caps, self._pool
         self._check_share("calls", caps.max_calls, pool.num_calls, lambda budget: budget.num_calls)
-        self._check_share("tokens", caps.max_tokens, pool.usage.total_tokens, lambda one: one.usage.total_tokens)
+        self._check_share("tokens", caps.max_tokens, pool.usage.total_tokens, lambda budget: budget.usage.total_tokens)
         cost = pool.usage.cost_usd or 0.0
         self._check_share("cost", caps.max_cost_usd, cost, lambda budget: budget.usage.cost_usd or 0.0)
 
@@ -68,8 +68,8 @@ class ChildBudget(Budget):
         if most is None or len(budgets) < 2:
             return
         left, own = most - used, use_of(self)
-        share = (left + sum(use_of(one) for one in budgets)) / len(budgets)
-        kept = sum(max(0.0, share - use_of(one)) for one in budgets if one is not self)
+        share = (left + sum(use_of(budget) for budget in budgets)) / len(budgets)
+        kept = sum(max(0.0, share - use_of(budget)) for budget in budgets if budget is not self)
         if own >= share and left <= kept:
             raise CapReachedError(cap, f"{own:g} {cap} used, a fair share of the {most:g} of the run is {share:.4g}")
 

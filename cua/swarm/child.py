@@ -10,7 +10,7 @@ from cua.errors import TrajectoryError
 from cua.messages import TextPart, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import Step, ToolStep
-from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.conversation import RunSnapshot
 from cua.trajectory.run_record import MAIN, RunRecord
 
 State = Literal["created", "queued", "running", "waiting", "finished", "capped", "failed", "stopped"]
@@ -86,13 +86,13 @@ class AttemptResult:
         result: Result of its agent; usage and steps include the tries that it continued.
         last_text: Last text of its model, for a child without an answer.
         returned: Files that it returned, by their names in the parent's folder.
-        left: State from which another try continues.
+        snapshot: State from which another try continues.
     """
 
     result: RunResult
     last_text: str = ""
     returned: tuple[str, ...] = ()
-    left: ToolStart | None = None
+    snapshot: RunSnapshot | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Child:
         steps_before: Steps of abandoned tries.
         usage_before: Tokens and cost of abandoned tries.
         num_awaited: Number of its own children that it waits for.
-        has_place: True if it counts as at work.
+        has_slot: True if it counts as at work.
         earlier: Record of its last try in an earlier process.
         task: Asyncio task that runs it.
     """
@@ -153,7 +153,7 @@ class Child:
     steps_before: int = 0
     usage_before: Usage = field(default_factory=Usage)
     num_awaited: int = 0
-    has_place: bool = False
+    has_slot: bool = False
     earlier: RunRecord | None = None
     task: "asyncio.Task[None] | None" = None
 
@@ -172,7 +172,7 @@ class Child:
         self.busy_s += max(0.0, own_s - self.waited_s)
         self.waited_s = 0.0
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Abandon the previous tries: the next one is recorded under a new name, and their usage still counts."""
         self.agent_id = f"{self.id}.{self.num_tries + 1}"
         self.steps_before, self.usage_before = self.num_steps, self.usage
@@ -271,17 +271,19 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
             if note.kind == CONFIG_NOTE
         }
         children: dict[str, Child] = {}
-        notes = [note for one in record.agents.values() for note in one.notes if note.kind == STATE_NOTE]
+        notes = [
+            note for agent_record in record.agents.values() for note in agent_record.notes if note.kind == STATE_NOTE
+        ]
         for note in sorted(notes, key=lambda note: note.at):
             data = note.data
             if data["state"] == "created":
                 children[data["task"]] = _created(data, configs)
             _apply(children[data["task"]], data)
         tries: dict[str, list[RunRecord]] = {}
-        for name, one in record.agents.items():
-            tries.setdefault(name.partition(".")[0], []).append(one)
+        for name, agent_record in record.agents.items():
+            tries.setdefault(name.partition(".")[0], []).append(agent_record)
         for child in children.values():
-            _add_up(child, tries.get(child.id, []), record.agents.get(child.agent_id))
+            _sum_attempts(child, tries.get(child.id, []), record.agents.get(child.agent_id))
     except (KeyError, TypeError, ValueError) as error:
         raise TrajectoryError(
             f"the record {record.run_dir} is damaged in what it says of sub-agents: {error}"
@@ -290,32 +292,34 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
 
 
 def _created(data: Mapping[str, Any], configs: Mapping[tuple[str, str], SubagentConfig]) -> Child:
-    given, parent = data["assignment"], data.get("parent", MAIN)
+    fields, parent = data["assignment"], data.get("parent", MAIN)
     assignment = Assignment(
         config=configs[parent, data["agent"]],
-        prompt=given["prompt"],
-        files=tuple(given["files"]),
-        returns=tuple(given["returns"]),
-        url=given["url"],
-        app=given.get("app", ""),
+        prompt=fields["prompt"],
+        files=tuple(fields["files"]),
+        returns=tuple(fields["returns"]),
+        url=fields["url"],
+        app=fields.get("app", ""),
     )
     child = Child(id=data["task"], call=data["call"], assignment=assignment, parent=parent)
     child.depth, child.stage = data.get("depth", 1), data.get("stage", 0)
     return child
 
 
-def _add_up(child: Child, tries: Sequence[RunRecord], latest: RunRecord | None) -> None:
+def _sum_attempts(child: Child, tries: Sequence[RunRecord], latest: RunRecord | None) -> None:
     """Sum the usage of a child over all its tries, for a child whose end is not recorded."""
     child.earlier = latest
     if child.state in FINAL or child.earlier is None:
         return
-    child.num_steps = sum(len(one.tool_steps) + len(one.steps) for one in tries)
-    child.num_calls = sum(len(step.outcomes) for one in tries for step in one.tool_steps)
-    child.num_calls += sum(len(one.steps) for one in tries)
-    child.usage = sum((one.usage for one in tries), Usage())
-    child.busy_s = sum(sum(map(own_seconds, one.tool_steps)) + sum(map(own_seconds, one.steps)) for one in tries)
+    child.num_steps = sum(len(attempt.tool_steps) + len(attempt.steps) for attempt in tries)
+    child.num_calls = sum(len(step.outcomes) for attempt in tries for step in attempt.tool_steps)
+    child.num_calls += sum(len(attempt.steps) for attempt in tries)
+    child.usage = sum((attempt.usage for attempt in tries), Usage())
+    child.busy_s = sum(
+        sum(map(own_seconds, attempt.tool_steps)) + sum(map(own_seconds, attempt.steps)) for attempt in tries
+    )
     child.steps_before = child.num_steps - len(child.earlier.tool_steps) - len(child.earlier.steps)
-    child.usage_before = sum((one.usage for one in tries if one is not child.earlier), Usage())
+    child.usage_before = sum((attempt.usage for attempt in tries if attempt is not child.earlier), Usage())
 
 
 def num_calls(record: RunRecord) -> int:

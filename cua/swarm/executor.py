@@ -18,9 +18,18 @@ from cua.run.scope import RunScope
 from cua.step import Turn
 from cua.swarm.agents import SharedAgentConfig, WorkItem
 from cua.swarm.child import AttemptResult
-from cua.swarm.remote import Changes, Files, HostOptions, ToolFacts, open_host, pack_error, unpack_error, write_files
+from cua.swarm.remote import (
+    Files,
+    FolderChanges,
+    HostOptions,
+    ToolSpec,
+    open_host,
+    pack_error,
+    unpack_error,
+    write_files,
+)
 from cua.tool_agent.calls import CALL_NUMBER
-from cua.tool_agent.conversation import Compaction, Conversation, ToolStart
+from cua.tool_agent.conversation import Compaction, Conversation, RunSnapshot
 from cua.tool_agent.profile import ToolMaker
 from envs import Action, EnvDiedError, EnvError, EnvSetupError
 from envs.errors import require
@@ -28,7 +37,7 @@ from envs.remote import Channel
 
 ExecutorKind = Literal["local", "ray"]
 PER_CPU = 2
-"""Sandboxes, and envs, that an actor may have open at the same time, per CPU."""
+"""SandboxPool, and envs, that an actor may have open at the same time, per CPU."""
 OPEN_TRIES = 3
 """Attempts to start an actor if its node is lost meanwhile; no try of a child is used up."""
 
@@ -36,12 +45,12 @@ OPEN_TRIES = 3
 class _Progress:
     """Progress of a child, from its record lines: the state from which another try continues."""
 
-    def __init__(self, start: ToolStart | None) -> None:
+    def __init__(self, start: RunSnapshot | None) -> None:
         self.conversation = start.conversation if start else Conversation()
         self._reply: Reply | None = None
         self.num_gui_steps = 0
 
-    def took(self, name: str, values: Sequence[Any]) -> None:
+    def on_record_line(self, name: str, values: Sequence[Any]) -> None:
         """Process a line of the record."""
         match name, values:
             case "asked", (parts, *_):
@@ -56,19 +65,19 @@ class _Progress:
             case "acted", _:
                 self.num_gui_steps += 1
 
-    def gave_up(self, data: Mapping[str, Any]) -> None:
+    def on_compaction(self, data: Mapping[str, Any]) -> None:
         """Process a compaction: a part of the conversation is not shown any more."""
         self.conversation = replace(self.conversation, compaction=Compaction(**data))
 
-    def leave(self, scope: RunScope) -> ToolStart | None:
+    def snapshot(self, scope: RunScope) -> RunSnapshot | None:
         """Return the state from which another try continues; None before the first question."""
-        return ToolStart(conversation=self.conversation, spent=scope.spent) if self.conversation.asked else None
+        return RunSnapshot(conversation=self.conversation, spent=scope.spent) if self.conversation.questions else None
 
     @property
     def last_text(self) -> str:
         """Last text of the model."""
-        said = (step.reply.content.strip() for step in reversed(self.conversation.steps))
-        return next(filter(None, said), "")
+        replies = (step.reply.content.strip() for step in reversed(self.conversation.steps))
+        return next(filter(None, replies), "")
 
 
 class CoordinatorStub:
@@ -76,7 +85,7 @@ class CoordinatorStub:
 
     Args:
         channel: Connection to the `ChildHost`.
-        order: The try to run.
+        item: The try to run.
         scope: Limits and record of the child.
         model: Model that the child uses.
         folder: Folder of the child's files.
@@ -87,7 +96,7 @@ class CoordinatorStub:
     def __init__(
         self,
         channel: Channel,
-        order: WorkItem,
+        item: WorkItem,
         *,
         scope: RunScope,
         model: Model,
@@ -95,9 +104,9 @@ class CoordinatorStub:
         tools: Sequence[Tool],
         approver: Approver | None,
     ) -> None:
-        self._channel, self._order, self._scope, self._model = channel, order, scope, model
+        self._channel, self._item, self._scope, self._model = channel, item, scope, model
         self._folder, self._tools, self._approver = folder, {tool.name: tool for tool in tools}, approver
-        self._progress = _Progress(order.start)
+        self._progress = _Progress(item.start)
         self._answers: set[asyncio.Task[None]] = set()
         self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "generate": self._generate,
@@ -109,34 +118,34 @@ class CoordinatorStub:
 
     async def play(self) -> AttemptResult:
         """Run the child to its end; the loss of its host is a transient error."""
-        scope, start = self._scope, self._order.start
+        scope, start = self._scope, self._item.start
         scope.control.attach(earlier_s=start.spent.time_s if start else 0.0)
         if start is not None:
             scope.budget.usage += start.spent.usage
             scope.budget.num_calls += start.spent.num_calls
-        played: AttemptResult | None = None
+        attempt: AttemptResult | None = None
 
         async def work() -> Any:
-            nonlocal played
-            played = await scope.control.unless_stopped(self._serve())
-            return played.result.end
+            nonlocal attempt
+            attempt = await scope.control.unless_stopped(self._serve())
+            return attempt.result.end
 
         end = await scope.to_the_end(work)
         scope.control.clock.end()
-        if played is None:
+        if attempt is None:
             num_steps = len(self._progress.conversation.steps) + self._progress.num_gui_steps
             result = await scope.finish(end, num_steps=num_steps)
-            played = AttemptResult(result=result, last_text=self._progress.last_text)
-        return replace(played, left=self._progress.leave(scope))
+            attempt = AttemptResult(result=result, last_text=self._progress.last_text)
+        return replace(attempt, snapshot=self._progress.snapshot(scope))
 
     async def _serve(self) -> AttemptResult:
-        order, caps = self._order, replace(self._scope.caps, max_calls=None, max_time_s=None)
-        facts = [ToolFacts.of(tool) for tool in self._tools.values()]
-        files = await asyncio.to_thread(Changes(self._folder).take)
+        item, caps = self._item, replace(self._scope.caps, max_calls=None, max_time_s=None)
+        specs = [ToolSpec.of(tool) for tool in self._tools.values()]
+        files = await asyncio.to_thread(FolderChanges(self._folder).take)
         try:
-            await self._channel.call("begin", order, self._scope.ids, caps, self._model.name, facts, files)
+            await self._channel.call("begin", item, self._scope.ids, caps, self._model.name, specs, files)
             while True:
-                for number, verb, values in await self._channel.call("next", order.id):
+                for number, verb, values in await self._channel.call("next", item.id):
                     if verb == "done":
                         return await self._done(*values)
                     if number:
@@ -144,36 +153,36 @@ class CoordinatorStub:
                         self._answers.add(answer)
                         answer.add_done_callback(self._answers.discard)
                     else:
-                        self._told(verb, *values)
+                        self._on_message(verb, *values)
         finally:
             for answer in self._answers:
                 answer.cancel()
             with suppress(EnvDiedError):
-                await self._channel.call("end", order.id)
+                await self._channel.call("end", item.id)
 
-    async def _done(self, played: AttemptResult | None, files: Files, packed: Any) -> AttemptResult:
+    async def _done(self, attempt: AttemptResult | None, files: Files, packed: Any) -> AttemptResult:
         await asyncio.to_thread(write_files, self._folder, files)
-        if played is None:
+        if attempt is None:
             raise unpack_error(packed)
-        return played
+        return attempt
 
     async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
-        found: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
-        packed = pack_error(found) if isinstance(found, BaseException) else None
+        result: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
+        packed = pack_error(result) if isinstance(result, BaseException) else None
         with suppress(EnvDiedError):  # requests that still wait get the error
-            await self._channel.call("answer", self._order.id, number, None if packed else found, packed)
+            await self._channel.call("answer", self._item.id, number, None if packed else result, packed)
 
-    def _told(self, verb: str, *values: Any) -> None:
+    def _on_message(self, verb: str, *values: Any) -> None:
         if verb == "event":
             self._scope.emit(replace(values[0], ids=AgentIds()))
             return
         kind, text, data = values
         if kind == "context":
-            self._progress.gave_up(data)
+            self._progress.on_compaction(data)
         self._scope.record.note(kind, text, **data)
 
     async def _generate(
-        self, messages: Sequence[Message], tools: Sequence[ToolFacts], sampling: Sampling | None
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling | None
     ) -> Reply:
         await self._scope.control.checkpoint()
         self._scope.begin_step()
@@ -182,7 +191,7 @@ class CoordinatorStub:
     async def _record(self, name: str, values: Sequence[Any], named: Mapping[str, Any], files: Files) -> None:
         if files:
             await asyncio.to_thread(write_files, self._folder, files)
-        self._progress.took(name, values)
+        self._progress.on_record_line(name, values)
         await getattr(self._scope.record, name)(*values, **named)
 
     async def _approve(self, verdict: Verdict, turn: Turn, actions: Sequence[Action]) -> bool:
@@ -215,8 +224,8 @@ class _Host:
         await self.channel.close()
 
 
-class RayWorkers:
-    """Children in actors of a Ray cluster: an actor for each free CPU, children spread evenly; implements `Workers`.
+class RayAgentPool:
+    """Children in actors of a Ray cluster: an actor for each free CPU, children spread evenly; implements `AgentPool`.
 
     A child takes little but memory while its model generates, so an actor runs several children if there are more
     children than CPUs.
@@ -238,19 +247,19 @@ class RayWorkers:
         self._lock = asyncio.Lock()
 
     async def work(
-        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+        self, item: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> AttemptResult:
-        """Run one try, as in `Workers.work`.
+        """Run one try, as in `AgentPool.work`.
 
         Raises:
             EnvError: If no actor could be started.
         """
         host = await self._take_host()
         try:
-            desk = CoordinatorStub(
-                host, order, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
+            coordinator = CoordinatorStub(
+                host, item, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
             )
-            return await desk.play()
+            return await coordinator.play()
         finally:
             host.num_children -= 1
 
@@ -303,24 +312,24 @@ def check_ray(*, has_objects: bool) -> None:
         raise ConfigError(str(error)) from error
 
 
-def make_ray_workers(
-    settings: Settings, outfit: SharedAgentConfig, tools: tuple[ToolMaker, ...] | None, address: str | None
-) -> RayWorkers:
+def make_ray_pool(
+    settings: Settings, shared: SharedAgentConfig, tools: tuple[ToolMaker, ...] | None, address: str | None
+) -> RayAgentPool:
     """Make the workers of a cluster; each actor has one CPU and a matching number of sandboxes and envs.
 
     Raises:
         ConfigError: If the cluster cannot be reached.
     """
-    approver = outfit.guard.approver
+    approver = shared.guard.approver
     options = HostOptions(
         settings=replace(settings, api_key=None),
-        outfit=replace(outfit, guard=replace(outfit.guard, approver=None), num_envs=PER_CPU),
+        shared=replace(shared, guard=replace(shared.guard, approver=None), num_envs=PER_CPU),
         tools=tools,
         num_kernels=PER_CPU,
         has_approver=approver is not None,
     )
     try:
-        return RayWorkers(options, approver=approver, address=address)
+        return RayAgentPool(options, approver=approver, address=address)
     except EnvError as error:
         raise ConfigError(str(error)) from error
 

@@ -10,14 +10,14 @@ from cua.step import CallOutcome
 from cua.swarm.child import Assignment, SubagentConfig, assignment_data
 from cua.swarm.protocol import ASSIGN_TASK, CREATE_SUBAGENT
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.calls import with_own_ids
-from cua.tool_agent.conversation import numbered_parts, words_of
+from cua.tool_agent.calls import with_call_ids
+from cua.tool_agent.conversation import numbered_parts, text_of
 
 _PLAN_NOTE = "the results of the planned steps are told to the model in one message"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Then:
+class FinalStep:
     """Steps after all assignments have ended.
 
     Attributes:
@@ -31,14 +31,14 @@ class Then:
     note: str = ""
 
 
-def plan_steps(assignments: Sequence[Assignment], then: Then) -> list[tuple[ToolCall, ...]]:
+def plan_steps(assignments: Sequence[Assignment], then: FinalStep) -> list[tuple[ToolCall, ...]]:
     """Return the calls of an orchestrator that hands out the assignments, step by step."""
     configs = dict.fromkeys(assignment.config for assignment in assignments)
     steps = [
         tuple(_call(CREATE_SUBAGENT["name"], **_given(config)) for config in configs),
         tuple(
-            _call(ASSIGN_TASK["name"], agent=one.config.name, **_without_empty(assignment_data(one)))
-            for one in assignments
+            _call(ASSIGN_TASK["name"], agent=assignment.config.name, **_without_empty(assignment_data(assignment)))
+            for assignment in assignments
         ),
     ]
     return [*steps, (_call(then.call),)] if then.call else steps
@@ -46,8 +46,8 @@ def plan_steps(assignments: Sequence[Assignment], then: Then) -> list[tuple[Tool
 
 def _given(config: SubagentConfig) -> dict[str, Any]:
     usual = SubagentConfig(name="", system_prompt="")
-    more = {name: value for name, value in asdict(config).items() if value != getattr(usual, name)}
-    return {"name": config.name, "system_prompt": config.system_prompt, **more}
+    overrides = {name: value for name, value in asdict(config).items() if value != getattr(usual, name)}
+    return {"name": config.name, "system_prompt": config.system_prompt, **overrides}
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
@@ -69,26 +69,26 @@ class PlannedAgent(ToolAgent):
         agent: Arguments of `ToolAgent`.
     """
 
-    def __init__(self, assignments: Sequence[Assignment], then: Then, **agent: Any) -> None:
+    def __init__(self, assignments: Sequence[Assignment], then: FinalStep, **agent: Any) -> None:
         super().__init__(**agent)
         self._planned, self._then = plan_steps(assignments, then), then
 
-    async def _ask(self, index: int) -> tuple[Reply, str | None]:
+    async def _get_reply(self, index: int) -> tuple[Reply, str | None]:
         if index > len(self._planned) and self._then.answer is None:
             self._tell_results()
-            return await super()._ask(index)
+            return await super()._get_reply(index)
         if index > len(self._planned):
             reply = Reply(content=self._answer(), finish_reason="stop", model=self.model.name)
         else:
             calls = self._planned[index - 1]
             reply = Reply(content="", tool_calls=calls, finish_reason="tool_calls", model=self.model.name)
-        reply = with_own_ids(reply, self.num_calls)
+        reply = with_call_ids(reply, self.num_calls)
         await self.scope.record.replied(index, reply)
         return reply, None
 
     async def _last_answer(self, why: str) -> str | None:
         if self._then.answer is not None:
-            await self._close_cut()
+            await self._close_interrupted_step()
             return self._answer()
         if len(self.steps) >= len(self._planned):
             self._tell_results()
@@ -106,7 +106,7 @@ class PlannedAgent(ToolAgent):
         if compaction.num_discarded >= count:
             return
         outcomes = [outcome for step in self.steps[1:count] for outcome in step.outcomes]
-        texts = [words_of(numbered_parts(outcome)) for outcome in outcomes]
+        texts = [text_of(numbered_parts(outcome)) for outcome in outcomes]
         summary = "\n\n".join(filter(None, (*texts, self._then.note)))
         compaction = replace(compaction, num_discarded=count, summary=summary)
         self.conversation = replace(self.conversation, compaction=compaction)

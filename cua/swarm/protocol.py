@@ -130,8 +130,10 @@ class SwarmPreset:
     def contexts(self) -> tuple[ContextOptions, ContextOptions]:
         """Context options of the orchestrator and of a child."""
         strategies = (self.context, self.child_context)
-        own, child = (ContextOptions(strategy=one, max_tokens=self.max_context) for one in strategies)
-        return own, child
+        orchestrator, child = (
+            ContextOptions(strategy=strategy, max_tokens=self.max_context) for strategy in strategies
+        )
+        return orchestrator, child
 
 
 PRESETS: Mapping[str, SwarmPreset] = {

@@ -26,8 +26,8 @@ from cua.run.budget import Caps
 from cua.run.events import AgentIds
 from cua.run.scope import RunScope
 from cua.step import Turn
-from cua.swarm.agents import Agents, SharedAgentConfig, WorkItem
-from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.swarm.agents import LocalAgentPool, SharedAgentConfig, WorkItem
+from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.outside import find_user_tools, make_user_tools
 from cua.tool_agent.profile import ToolMaker, ask_profile
@@ -46,21 +46,21 @@ class HostOptions:
 
     Attributes:
         settings: Settings of the run, without its API key.
-        outfit: Options shared by its children, without an approver.
+        shared: Options shared by its children, without an approver.
         tools: Factories of the core tools; None to use the settings.
         num_kernels: Sandboxes that may be open at the same time.
         has_approver: True if a person can be asked.
     """
 
     settings: Settings
-    outfit: SharedAgentConfig
+    shared: SharedAgentConfig
     tools: tuple[ToolMaker, ...] | None
     num_kernels: int
     has_approver: bool
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFacts:
+class ToolSpec:
     """Description of a tool for the model, with the properties that decide about a call."""
 
     name: str
@@ -70,7 +70,7 @@ class ToolFacts:
     is_repeatable: bool = False
 
     @classmethod
-    def of(cls, tool: Tool) -> "ToolFacts":
+    def of(cls, tool: Tool) -> "ToolSpec":
         """Return the facts of a tool."""
         return cls(
             name=tool.name,
@@ -96,18 +96,18 @@ def pack_error(error: BaseException) -> tuple[type[BaseException], tuple[Any, ..
 
 def unpack_error(packed: tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]) -> BaseException:
     """Restore a packed error."""
-    kind, args, facts = packed
+    kind, args, attributes = packed
     error = kind.__new__(kind, *args)
     error.args = args
-    error.__dict__.update(facts)
+    error.__dict__.update(attributes)
     return error
 
 
-class Link:
+class ParentLink:
     """Child's side of the connection to its parent: `next` takes requests, `answer` answers them."""
 
     def __init__(self) -> None:
-        self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self._requests: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
 
@@ -115,7 +115,7 @@ class Link:
         """Send a request and wait for the parent's answer; errors of the parent are raised here."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._asked.put_nowait((number, verb, values))
+        self._requests.put_nowait((number, verb, values))
         try:
             return await answer
         finally:
@@ -123,14 +123,14 @@ class Link:
 
     def tell(self, verb: str, *values: Any) -> None:
         """Send a message without an answer; it arrives before later requests."""
-        self._asked.put_nowait((0, verb, values))
+        self._requests.put_nowait((0, verb, values))
 
     async def next(self) -> list[tuple[Any, ...]]:
         """Return the requests and messages since the last call, in order; wait for the first."""
-        found = [await self._asked.get()]
-        while not self._asked.empty():
-            found.append(self._asked.get_nowait())
-        return found
+        requests = [await self._requests.get()]
+        while not self._requests.empty():
+            requests.append(self._requests.get_nowait())
+        return requests
 
     def answer(self, number: int, value: Any, packed: Any) -> None:
         """Set the result or the error of a request."""
@@ -159,7 +159,7 @@ class RemoteJournal(Journal):
         take_changes: Returns the files that changed since its last call.
     """
 
-    def __init__(self, link: Link, ids: AgentIds, take_changes: Callable[[], Files]) -> None:
+    def __init__(self, link: ParentLink, ids: AgentIds, take_changes: Callable[[], Files]) -> None:
         super().__init__(None)
         self.link, self._ids, self.take_changes = link, ids, take_changes
 
@@ -180,7 +180,7 @@ class RemoteJournal(Journal):
 class RemoteModel:
     """Model that is called by the parent; implements `Model`."""
 
-    def __init__(self, link: Link, name: str) -> None:
+    def __init__(self, link: ParentLink, name: str) -> None:
         self.name = name
         self._link = link
 
@@ -188,8 +188,8 @@ class RemoteModel:
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
         """Generate a reply, as in `Model.generate`; raises the errors of the run's limits too."""
-        facts = tuple(map(ToolFacts.of, tools))
-        reply: Reply = await self._link.ask("generate", tuple(messages), facts, sampling)
+        specs = tuple(map(ToolSpec.of, tools))
+        reply: Reply = await self._link.ask("generate", tuple(messages), specs, sampling)
         return reply
 
     async def close(self) -> None:
@@ -199,9 +199,9 @@ class RemoteModel:
 class ParentTool:
     """Tool that runs in the parent process; implements `Tool`."""
 
-    def __init__(self, facts: ToolFacts, link: Link) -> None:
-        self.name, self.description, self.parameters = facts.name, facts.description, facts.parameters
-        self.checked_parameters, self.is_repeatable = facts.checked_parameters, facts.is_repeatable
+    def __init__(self, spec: ToolSpec, link: ParentLink) -> None:
+        self.name, self.description, self.parameters = spec.name, spec.description, spec.parameters
+        self.checked_parameters, self.is_repeatable = spec.checked_parameters, spec.is_repeatable
         self._link = link
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -216,11 +216,11 @@ class ChildHost:
     def __init__(self, options: HostOptions) -> None:
         self._options = options
         self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
-        self._sandboxes = Sandboxes(None, options.settings, options.num_kernels)
+        self._sandboxes = SandboxPool(None, options.settings, options.num_kernels)
         self._envs = EnvPool(registry.make_env)
         self._makers = ask_profile(options.settings).tools if options.tools is None else options.tools
         self._user_tools = find_user_tools(options.settings.tools)
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, ParentLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def call(self, verb: str, *values: Any) -> Any:
@@ -235,25 +235,25 @@ class ChildHost:
         return await verbs[verb](*values)
 
     async def _begin(
-        self, order: WorkItem, ids: AgentIds, caps: Caps, model: str, more: Sequence[ToolFacts], files: Files
+        self, item: WorkItem, ids: AgentIds, caps: Caps, model: str, parent_tools: Sequence[ToolSpec], files: Files
     ) -> None:
-        link = self._links[order.id] = Link()
-        self._tasks[order.id] = asyncio.create_task(self._work(link, order, ids, caps, model, more, files))
+        link = self._links[item.id] = ParentLink()
+        self._tasks[item.id] = asyncio.create_task(self._work(link, item, ids, caps, model, parent_tools, files))
 
     async def _work(
         self,
-        link: Link,
-        order: WorkItem,
+        link: ParentLink,
+        item: WorkItem,
         ids: AgentIds,
         caps: Caps,
         model: str,
-        more: Sequence[ToolFacts],
+        parent_tools: Sequence[ToolSpec],
         files: Files,
     ) -> None:
-        folder = self._folder / order.id
+        folder = self._folder / item.id
         folder.mkdir(exist_ok=True)
         write_files(folder, files)
-        changes = Changes(folder)
+        changes = FolderChanges(folder)
         changes.skip()
         scope = RunScope(
             caps=caps,
@@ -262,15 +262,15 @@ class ChildHost:
             grant=lambda num_calls: link.ask("take_calls", num_calls),
         )
         try:
-            agents = Agents(
-                replace(self._options.outfit, guard=self._guard(link)),
+            agents = LocalAgentPool(
+                replace(self._options.shared, guard=self._guard(link)),
                 sandboxes=self._sandboxes,
                 make_tools=self._make_tools,
                 envs=self._envs,
             )
-            tools = [ParentTool(facts, link) for facts in more]
-            played = await agents.work(order, scope, RemoteModel(link, model), folder, tools)
-            link.tell("done", replace(played, left=None), changes.take(), None)
+            tools = [ParentTool(spec, link) for spec in parent_tools]
+            attempt = await agents.work(item, scope, RemoteModel(link, model), folder, tools)
+            link.tell("done", replace(attempt, snapshot=None), changes.take(), None)
         except BaseException as error:
             link.tell("done", None, {}, pack_error(error))
             if not isinstance(error, Exception):
@@ -278,8 +278,8 @@ class ChildHost:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    def _guard(self, link: Link) -> Guard:
-        guard = self._options.outfit.guard
+    def _guard(self, link: ParentLink) -> Guard:
+        guard = self._options.shared.guard
         if not self._options.has_approver:
             return guard
 
@@ -288,9 +288,9 @@ class ChildHost:
 
         return replace(guard, approver=ask)
 
-    def _make_tools(self, place: AgentPlace) -> tuple[Sequence[Tool], Sequence[Tool]]:
-        made = [make(place.workplace) for make in self._makers]
-        return made, make_user_tools(self._user_tools, place.workplace, self._options.outfit.secrets.redact)
+    def _make_tools(self, workspace: AgentWorkspace) -> tuple[Sequence[Tool], Sequence[Tool]]:
+        tools = [make(workspace.tool_context) for make in self._makers]
+        return tools, make_user_tools(self._user_tools, workspace.tool_context, self._options.shared.secrets.redact)
 
     async def _next(self, child: str) -> list[tuple[Any, ...]]:
         return await self._links[child].next()
@@ -327,8 +327,8 @@ def remove_left_folders() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class Changes:
-    """Changes in a folder since the last check, by size and time of each file."""
+class FolderChanges:
+    """FolderChanges in a folder since the last check, by size and time of each file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -341,25 +341,25 @@ class Changes:
     def take(self) -> Files:
         """Return the files that are new, changed or removed."""
         before, self._seen = self._seen, self._look()
-        changed = [name for name, facts in self._seen.items() if before.get(name) != facts]
-        found: Files = {name: None for name in before if name not in self._seen}
+        changed = [name for name, stamp in self._seen.items() if before.get(name) != stamp]
+        contents: Files = {name: None for name in before if name not in self._seen}
         for name in changed:
             with suppress(OSError):
-                found[name] = (self._folder / name).read_bytes()
-        return found
+                contents[name] = (self._folder / name).read_bytes()
+        return contents
 
     def _look(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
+        stamps: dict[str, tuple[int, int]] = {}
         room = MAX_FOLDER_BYTES
         for folder, folders, names in os.walk(self._folder):
             folders.sort()
             for path in (Path(folder) / name for name in sorted(names)):
                 with suppress(OSError):
-                    facts = path.lstat()
-                    room -= facts.st_size
+                    status = path.lstat()
+                    room -= status.st_size
                     if path.is_file() and not path.is_symlink() and room >= 0:
-                        found[str(path.relative_to(self._folder))] = facts.st_size, facts.st_mtime_ns
-        return found
+                        stamps[str(path.relative_to(self._folder))] = status.st_size, status.st_mtime_ns
+        return stamps
 
 
 def write_files(folder: Path, files: Files) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cua.errors import TrajectoryError
 from cua.swarm.child import Child, load_children
-from cua.swarm.measure import SwarmMeasures, measure
+from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
@@ -94,13 +94,13 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
     if not is_swarm(record):
         raise TrajectoryError(f"{record.run_dir.name} is no run of a swarm")
     wall_s = max(0.0, record.last_at - record.header.started_at)
-    figures = measure(record.tool_steps, children, wall_s=wall_s)
-    end, cited = record.end, _Cited(record, children)
-    title = _safe(record.header.instruction[:200])
+    figures = compute_metrics(record.tool_steps, children, wall_s=wall_s)
+    end, cited = record.end, _Citations(record, children)
+    title = _escape(record.header.instruction[:200])
     answer = end.answer or "(none)" if end else "(none)"
     body = [
         f"<h1>{title}</h1>",
-        f"<p>{_safe(f'{end.status}: {end.reason}' if end else 'not ended')} "
+        f"<p>{_escape(f'{end.status}: {end.reason}' if end else 'not ended')} "
         f'<a href="{REPORT}">the orchestrator\'s own page</a></p>',
         _facts(figures, len(children)),
         f"<h2>Answer</h2><pre>{cited.linked(answer)}</pre>",
@@ -119,11 +119,11 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
     )
 
 
-def _safe(text: str) -> str:
+def _escape(text: str) -> str:
     return "\n".join(html.escape(printable(line)) for line in text.split("\n"))
 
 
-def _facts(figures: SwarmMeasures, num_children: int) -> str:
+def _facts(figures: SwarmMetrics, num_children: int) -> str:
     facts = {
         "sub-agents": str(num_children),
         "critical steps": str(figures.critical_steps),
@@ -136,10 +136,10 @@ def _facts(figures: SwarmMeasures, num_children: int) -> str:
         "tokens": describe_tokens(figures.usage.total_tokens),
         "cost": describe_cost(figures.usage.cost_usd) or "-",
     }
-    return '<div class="facts">' + "".join(f"<div><b>{_safe(v)}</b>{k}</div>" for k, v in facts.items()) + "</div>"
+    return '<div class="facts">' + "".join(f"<div><b>{_escape(v)}</b>{k}</div>" for k, v in facts.items()) + "</div>"
 
 
-class _Cited:
+class _Citations:
     """Citations in an answer and in the messages of children, with their targets."""
 
     def __init__(self, record: RunRecord, children: Sequence[Child]) -> None:
@@ -162,9 +162,9 @@ class _Cited:
         """
         pieces, start = [], 0
         for match in _CITED.finditer(text):
-            pieces += [_safe(text[start : match.start()]), self._link(match, own)]
+            pieces += [_escape(text[start : match.start()]), self._link(match, own)]
             start = match.end()
-        return "".join((*pieces, _safe(text[start:])))
+        return "".join((*pieces, _escape(text[start:])))
 
     def table(self, answer: str) -> str:
         """Render the lines of the answer with the results that they cite and the agents that produced them."""
@@ -174,10 +174,10 @@ class _Cited:
             says_something = any(char.isalnum() for char in _CITED.sub("", line))
             if marks and says_something and len(rows) < _MAX_CLAIMS:
                 text = " ".join(_CITED.sub("", line).replace("|", " ").split()).replace(" .", ".")[:_MAX_CLAIM_CHARS]
-                found = "".join(f"<div>{self._link(mark)} {self._evidence(mark)}</div>" for mark in marks)
+                evidence = "".join(f"<div>{self._link(mark)} {self._evidence(mark)}</div>" for mark in marks)
                 names = dict.fromkeys(mark[1] or "" for mark in marks)
-                whose = ", ".join(self._who(name) for name in names)
-                rows.append(f'<tr><td class="claim">{_safe(text)}</td><td>{whose}</td><td>{found}</td></tr>')
+                whose = ", ".join(self._agent_link(name) for name in names)
+                rows.append(f'<tr><td class="claim">{_escape(text)}</td><td>{whose}</td><td>{evidence}</td></tr>')
         if not rows:
             return ""
         heads = "<tr><th>says</th><th>found by</th><th>rests on</th></tr>"
@@ -185,30 +185,30 @@ class _Cited:
         note = "Stored copies lie in the folder of the child. They are foreign pages: a browser runs their scripts."
         return f"<h2>Claims and their evidence</h2><p>{note}</p>{table}"
 
-    def _who(self, name: str) -> str:
+    def _agent_link(self, name: str) -> str:
         page = self._pages.get(name)
-        shown = _safe(f"{name} {self._names.get(name, '')}" if name else "orchestrator")
+        shown = _escape(f"{name} {self._names.get(name, '')}" if name else "orchestrator")
         return f'<a href="{page}">{shown}</a>' if page else shown
 
     def _link(self, mark: "re.Match[str]", own: str = "") -> str:
         name, number = mark[1] or own, int(mark[2])
         if (name, number) not in self._outcomes:
-            return f'<span class="lost" title="there is no such result">{_safe(mark[0])}</span>'
-        return f'<a href="{self._pages[name]}#call-{number}">{_safe(mark[0])}</a>'
+            return f'<span class="lost" title="there is no such result">{_escape(mark[0])}</span>'
+        return f'<a href="{self._pages[name]}#call-{number}">{_escape(mark[0])}</a>'
 
     def _evidence(self, mark: "re.Match[str]") -> str:
         outcome = self._outcomes.get((mark[1] or "", int(mark[2])))
         if outcome is None:
             return '<small class="lost">no such result</small>'
-        facts = [outcome.call.name, *(str(outcome.result.data.get(key, "")) for key in ("url", "stored"))]
+        parts = [outcome.call.name, *(str(outcome.result.data.get(key, "")) for key in ("url", "stored"))]
         failed = ' <small class="lost">failed</small>' if outcome.result.is_error else ""
-        return f"<small>{_safe(' · '.join(filter(None, facts)))}</small>{failed}"
+        return f"<small>{_escape(' · '.join(filter(None, parts)))}</small>{failed}"
 
 
 class _Gantt:
     """Gantt chart of the agents as an SVG image."""
 
-    def __init__(self, record: RunRecord, children: Sequence[Child], figures: SwarmMeasures) -> None:
+    def __init__(self, record: RunRecord, children: Sequence[Child], figures: SwarmMetrics) -> None:
         self._record, self._children = record, children
         self._begin = record.header.started_at
         self._last = max([record.last_at, *(child.ended_at for child in children)])
@@ -253,10 +253,11 @@ class _Gantt:
             " *" if is_longest else ""
         )
         kind = " ".join(("bar", child.state if child.state in _STATES else "", "longest" if is_longest else "")).strip()
-        told = f"{child.assignment.prompt[:200]} ({child.state}, {child.num_steps} steps)"
+        tooltip = f"{child.assignment.prompt[:200]} ({child.state}, {child.num_steps} steps)"
         return (
-            f'<text x="0" y="{y + 10}">{_safe(name)}</text><a href="children/{child.id}/{REPORT}"><rect class="{kind}" '
-            f'x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}"><title>{_safe(told)}</title></rect></a>'
+            f'<text x="0" y="{y + 10}">{_escape(name)}</text><a href="children/{child.id}/{REPORT}">'
+            f'<rect class="{kind}" x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{_ROW - 4}">'
+            f"<title>{_escape(tooltip)}</title></rect></a>"
         )
 
     def _path(self) -> Iterator[tuple[str, float, float]]:
@@ -276,45 +277,45 @@ class _Gantt:
         yield child.id, self._x(child.started_at), above
         yield child.id, self._x(child.started_at), y
         stages: dict[int, list[Child]] = {}
-        for one in self._children:
-            if one.parent == child.id:
-                stages.setdefault(one.stage, []).append(one)
+        for other in self._children:
+            if other.parent == child.id:
+                stages.setdefault(other.stage, []).append(other)
         for _, below in sorted(stages.items()):
-            yield from self._down(max(below, key=lambda one: (one.num_steps, one.busy_s)), y)
+            yield from self._down(max(below, key=lambda child: (child.num_steps, child.busy_s)), y)
         yield child.id, self._x(ended_at), y
         yield child.id, self._x(ended_at), above
 
 
-def _tree(record: RunRecord, children: Sequence[Child], cited: _Cited) -> str:
+def _tree(record: RunRecord, children: Sequence[Child], cited: _Citations) -> str:
     by_call = {child.call: child for child in children if child.parent == MAIN}
     stages = []
     for step in record.tool_steps:
-        made = [by_call[outcome.number] for outcome in step.outcomes if outcome.number in by_call]
+        started = [by_call[outcome.number] for outcome in step.outcomes if outcome.number in by_call]
         names = [outcome.call.name for outcome in step.outcomes]
         counted = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "answer"
-        stages.append(f"<li>step {step.index}: {_safe(counted)}{_branches(made, children, cited)}</li>")
+        stages.append(f"<li>step {step.index}: {_escape(counted)}{_branches(started, children, cited)}</li>")
     return f"<ol>{''.join(stages)}</ol>"
 
 
-def _branches(made: Sequence[Child], children: Sequence[Child], cited: _Cited) -> str:
+def _branches(started: Sequence[Child], children: Sequence[Child], cited: _Citations) -> str:
     items = "".join(
-        f'<li><a href="children/{child.id}/{REPORT}">{child.id}</a> {_safe(child.assignment.config.name)}, '
-        f"{child.state}: {_safe(child.assignment.prompt[:160])}"
+        f'<li><a href="children/{child.id}/{REPORT}">{child.id}</a> {_escape(child.assignment.config.name)}, '
+        f"{child.state}: {_escape(child.assignment.prompt[:160])}"
         f"<details><summary>its message</summary><pre>{cited.linked(child.message[:2000], child.id)}</pre></details>"
-        f"{_branches([one for one in children if one.parent == child.id], children, cited)}</li>"
-        for child in made
+        f"{_branches([other for other in children if other.parent == child.id], children, cited)}</li>"
+        for child in started
     )
     return f"<ul>{items}</ul>" if items else ""
 
 
-def _table(children: Sequence[Child], figures: SwarmMeasures) -> str:
+def _table(children: Sequence[Child], figures: SwarmMetrics) -> str:
     heads = '<tr><th>task</th><th>agent</th><th>state</th><th class="n">steps</th><th class="n">calls</th>'
     heads += '<th class="n">tokens</th><th class="n">cost</th><th class="n">busy</th><th class="n">held</th></tr>'
     rows = "".join(
         f'<tr><td><a href="children/{child.id}/{REPORT}">{child.id}</a></td>'
-        f"<td>{_safe(child.assignment.config.name)}</td><td>{child.state}</td>"
+        f"<td>{_escape(child.assignment.config.name)}</td><td>{child.state}</td>"
         + "".join(
-            f'<td class="n">{_safe(text)}</td>'
+            f'<td class="n">{_escape(text)}</td>'
             for text in (
                 str(child.num_steps),
                 str(child.num_calls),
@@ -330,4 +331,4 @@ def _table(children: Sequence[Child], figures: SwarmMeasures) -> str:
     total = (
         f"{figures.total_steps} steps, {figures.num_calls} calls, {describe_tokens(figures.usage.total_tokens)} tokens"
     )
-    return f'<div class="scroll"><table>{heads}{rows}</table></div><p>All agents: {_safe(total)}.</p>'
+    return f'<div class="scroll"><table>{heads}{rows}</table></div><p>All agents: {_escape(total)}.</p>'

@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from cua.config import Settings
-from cua.models.gate import told_wait
+from cua.models.gate import reported_wait
 from cua.tool_agent.assemble import start_sandbox
-from cua.tool_agent.profile import Workplace
+from cua.tool_agent.profile import ToolContext
 from cua.tools.service import Service
 from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox import CellResult, Kernel, KernelMaker, Limits
 
 
-class Sandboxes:
+class SandboxPool:
     """Lazily opened kernels and sandbox with a limited number of agents."""
 
     def __init__(self, maker: KernelMaker | None, settings: Settings, num_open: int) -> None:
         self.backend = maker.backend if maker is not None else settings.sandbox
         self._maker, self._settings = maker, settings
         self._is_own = maker is None
-        self._places = asyncio.Semaphore(num_open)
+        self._slots = asyncio.Semaphore(num_open)
         self._lock = asyncio.Lock()
 
     async def open(self, folder: Path) -> Kernel:
@@ -32,14 +32,14 @@ class Sandboxes:
                 self._maker = await start_sandbox(self._settings)
         return await self._maker.make_kernel(folder)
 
-    async def take_place(self) -> None:
+    async def acquire_slot(self) -> None:
         """Wait for a slot for one more agent with kernels."""
-        async with told_wait() if self._places.locked() else nullcontext():
-            await self._places.acquire()
+        async with reported_wait() if self._slots.locked() else nullcontext():
+            await self._slots.acquire()
 
-    def give_place(self) -> None:
+    def release_slot(self) -> None:
         """Release an agent's slot."""
-        self._places.release()
+        self._slots.release()
 
     async def close(self) -> None:
         """Stop the sandbox if it was started here."""
@@ -78,27 +78,27 @@ class LazyKernel:
             await kernel.close()
 
 
-class AgentPlace:
+class AgentWorkspace:
     """Folder and kernels of one agent."""
 
-    def __init__(self, sandboxes: Sandboxes, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
+    def __init__(self, sandboxes: SandboxPool, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
         if not folder.is_dir():  # checked first: creating it blocks the event loop ten times as long
             folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._sandboxes = sandboxes
-        self._has_place = False
+        self._has_slot = False
         self._lock = asyncio.Lock()
         self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
         self._service = Service(self._open)
-        self.workplace = Workplace(
+        self.tool_context = ToolContext(
             kernel=self._kernel, service=self._service, limits=Limits(wall_s=cell_s), agent_id=agent_id
         )
 
     async def _open(self) -> Kernel:
         async with self._lock:
-            if not self._has_place:
-                await self._sandboxes.take_place()
-                self._has_place = True
+            if not self._has_slot:
+                await self._sandboxes.acquire_slot()
+                self._has_slot = True
         return await self._sandboxes.open(self.folder)
 
     async def close(self) -> None:
@@ -107,6 +107,6 @@ class AgentPlace:
             await self._service.close()
             await self._kernel.close()
         finally:
-            if self._has_place:
-                self._sandboxes.give_place()
-            self._has_place = False
+            if self._has_slot:
+                self._sandboxes.release_slot()
+            self._has_slot = False

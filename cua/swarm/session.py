@@ -19,24 +19,24 @@ from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
-from cua.swarm.agents import Agents, SharedAgentConfig
+from cua.swarm.agents import LocalAgentPool, SharedAgentConfig
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Child, load_children, num_calls
-from cua.swarm.executor import ExecutorKind, check_ray, make_ray_workers
-from cua.swarm.measure import SwarmMeasures, measure
-from cua.swarm.own_agent import OwnAgent
-from cua.swarm.plan import PlannedAgent, Then
-from cua.swarm.play import ChildPlayer, Workers
+from cua.swarm.child_runner import AgentPool, SwarmChildRunner
+from cua.swarm.custom_agent import CustomAgent
+from cua.swarm.executor import ExecutorKind, check_ray, make_ray_pool
+from cua.swarm.metrics import SwarmMetrics, compute_metrics
+from cua.swarm.plan import FinalStep, PlannedAgent
 from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
-from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.swarm.swarm import Swarm, SwarmLimits
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.assemble import Given, make_parts, make_tools_header, scope_within, settings_of_question
+from cua.tool_agent.assemble import SessionConfig, make_parts, make_tools_header, scope_within, settings_of_question
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import open_mcp_tools
 from cua.tool_agent.outside import make_user_tools
 from cua.tool_agent.profile import ContextOptions, Profile, ToolMaker
-from cua.tool_agent.resume import start_of
+from cua.tool_agent.resume import load_snapshot
 from cua.tools import Toolset
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
@@ -65,7 +65,7 @@ class SwarmOptions:
         restarts_children: True to restart half-done children on resume; False to continue them.
         make_env: Factory of the envs of GUI children; None to use the registry.
         models: Model objects by the name passed to `create_subagent`; others are made from the settings.
-        agents: A user's own agents by the kind passed to `create_subagent`; see `cua.swarm.own_agent`.
+        agents: A user's own agents by the kind passed to `create_subagent`; see `cua.swarm.custom_agent`.
         executor: Place where children run: `local`, in this process; `ray`, in actors of a Ray cluster.
         ray_address: As for `cua.cluster.connect_ray`.
     """
@@ -79,7 +79,7 @@ class SwarmOptions:
     restarts_children: bool = False
     make_env: Callable[[EnvSpec], Any] | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
-    agents: Mapping[str, OwnAgent] = field(default_factory=dict)
+    agents: Mapping[str, CustomAgent] = field(default_factory=dict)
     executor: ExecutorKind = "local"
     ray_address: str | None = None
 
@@ -95,17 +95,17 @@ class SwarmResult:
 
     Attributes:
         run: Result of the run as a whole; its usage covers all agents.
-        measures: Critical steps, speed-up and other figures.
+        metrics: Critical steps, speed-up and other figures.
         children: All children, in their final states.
     """
 
     run: RunResult
-    measures: SwarmMeasures
+    metrics: SwarmMetrics
     children: tuple[Child, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return figures and children as JSON values."""
-        return {"measures": self.measures.to_json(), "children": [child.to_json() for child in self.children]}
+        return {"measures": self.metrics.to_json(), "children": [child.to_json() for child in self.children]}
 
 
 OnSwarm = Callable[[Swarm], None]
@@ -142,9 +142,9 @@ async def run_swarm(
     task = None if isinstance(question, str) else question
     if task is not None:
         settings = settings_of_question(task, settings)
-    given = replace(_given(None, model, sandbox, watch, settings), task=task, scope=scope)
+    config = replace(_session_config(None, model, sandbox, watch, settings), task=task, scope=scope)
     words = question if isinstance(question, str) else question.instruction
-    return await _Session(options or SwarmOptions(), given, on_swarm).run(words, [Path(file) for file in files])
+    return await _SwarmSession(options or SwarmOptions(), config, on_swarm).run(words, [Path(file) for file in files])
 
 
 async def resume_swarm(
@@ -172,14 +172,16 @@ async def resume_swarm(
         TrajectoryError: If the record cannot be read, or another process writes it.
         ConfigError: If the question was already answered, or a setting is wrong.
     """
-    session = _Session(options or SwarmOptions(), _given(run_dir, model, sandbox, watch, settings), on_swarm)
+    session = _SwarmSession(
+        options or SwarmOptions(), _session_config(run_dir, model, sandbox, watch, settings), on_swarm
+    )
     return await session.resume()
 
 
 async def run_plan(
     question: str,
     assignments: Sequence[Assignment],
-    then: Then,
+    then: FinalStep,
     *,
     resume: Path | None = None,
     options: SwarmOptions | None = None,
@@ -207,20 +209,22 @@ async def run_plan(
         TrajectoryError: If the record of the earlier run cannot be read, or another process writes it.
         ConfigError: If a setting is wrong, or the question was already answered.
     """
-    given = _given(resume, model, sandbox, watch, settings)
-    session = _Session(options or SwarmOptions(), given, on_swarm, functools.partial(PlannedAgent, assignments, then))
+    config = _session_config(resume, model, sandbox, watch, settings)
+    session = _SwarmSession(
+        options or SwarmOptions(), config, on_swarm, functools.partial(PlannedAgent, assignments, then)
+    )
     return await (session.run(question, ()) if resume is None else session.resume())
 
 
-def _given(
+def _session_config(
     resume: Path | None,
     model: Model | str | None,
     sandbox: KernelMaker | str | None,
     watch: Watch | None,
     settings: dict[str, Any],
-) -> Given:
+) -> SessionConfig:
     named = {"model": model, "sandbox": sandbox}
-    return Given(
+    return SessionConfig(
         profile=None,
         resume=resume,
         schema=None,
@@ -231,61 +235,59 @@ def _given(
     )
 
 
-class _Session:
+class _SwarmSession:
     def __init__(
         self,
         options: SwarmOptions,
-        given: Given,
+        config: SessionConfig,
         on_swarm: OnSwarm | None,
         make_agent: Callable[..., ToolAgent] = ToolAgent,
     ) -> None:
-        self._options, self._given, self._on_swarm, self._make_agent = options, given, on_swarm, make_agent
+        self._options, self._config, self._on_swarm, self._make_agent = options, config, on_swarm, make_agent
         self._stack = AsyncExitStack()
 
     async def run(self, question: str, files: Sequence[Path]) -> SwarmResult:
         if not question.strip():
             raise ConfigError('the question is empty; expected a text such as "Compare the prices of ..."')
         if self._options.executor == "ray":
-            check_ray(has_objects=self._given.maker is not None or self._options.make_env is not None)
-        self._parts = parts = await asyncio.to_thread(make_parts, self._given)
+            check_ray(has_objects=self._config.maker is not None or self._options.make_env is not None)
+        self._parts = parts = await asyncio.to_thread(make_parts, self._config)
         inputs = await asyncio.to_thread(lambda: find_inputs([file.expanduser() for file in files]))
         if any(not file.is_copied for file in inputs):
             raise ConfigError("a file is too large to be copied into the swarm's folder")
-        asked = await asyncio.to_thread(make_question, question, inputs)
-        self._sandboxes = Sandboxes(self._given.maker, parts.settings, self._options.num_kernels)
-        header = make_tools_header(parts, question, inputs, self._sandboxes, self._given.task)  # type: ignore[arg-type]
+        question_parts = await asyncio.to_thread(make_question, question, inputs)
+        self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
+        header = make_tools_header(parts, question, inputs, self._sandboxes, self._config.task)  # type: ignore[arg-type]
         header = replace(header, protocol={"profile": "swarm"})
         runs_dir = parts.settings.runs_dir or default_runs_dir()
         self._writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact)
         await asyncio.to_thread(copy_inputs, inputs, self._writer.run_dir / INPUTS, self._writer.run_dir / FILES)
-        return await self._play_whole(None, lambda agent: agent.run(asked))
+        return await self._run(None, lambda agent: agent.run(question_parts))
 
     async def resume(self) -> SwarmResult:
         if self._options.executor == "ray":
-            check_ray(has_objects=self._given.maker is not None or self._options.make_env is not None)
-        self._parts = parts = await asyncio.to_thread(make_parts, self._given)
+            check_ray(has_objects=self._config.maker is not None or self._options.make_env is not None)
+        self._parts = parts = await asyncio.to_thread(make_parts, self._config)
         record = parts.record
         assert record is not None
         if record.end is not None and record.end.status in ("succeeded", "failed", "unverified"):
             raise ConfigError(f"the run {record.run_dir.name} ended as {record.end.status}; there is nothing to resume")
         if record.header.protocol.get("profile") != "swarm":
             raise ConfigError(f"{record.run_dir.name} is no run of a swarm; go on with it by: cua ask --resume")
-        self._sandboxes = Sandboxes(self._given.maker, parts.settings, self._options.num_kernels)
+        self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
-        return await self._play_whole(record, lambda agent: agent.go_on())
+        return await self._run(record, lambda agent: agent.continue_question())
 
-    async def _play_whole(
-        self, record: RunRecord | None, work: Callable[[ToolAgent], Awaitable[RunResult]]
-    ) -> SwarmResult:
+    async def _run(self, record: RunRecord | None, work: Callable[[ToolAgent], Awaitable[RunResult]]) -> SwarmResult:
         parts, started = self._parts, time.monotonic()
         async with self._stack as stack:
             stack.callback(self._writer.close)
-            if self._given.model is None:
+            if self._config.model is None:
                 stack.push_async_callback(parts.model.close)
             stack.push_async_callback(self._sandboxes.close)
             limits = Limits(wall_s=parts.settings.cell_timeout)
             self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
-            scope, swarm, agent = await self._assemble(record, await self._player())
+            scope, swarm, agent = await self._assemble(record, await self._make_child_runner())
             for note in self._served.notes:
                 scope.note("tools", note)
             stack.push_async_callback(swarm.close)
@@ -295,19 +297,19 @@ class _Session:
             await scope.record.close()
             result = replace(result, usage=scope.budget.usage)
             wall_s = time.monotonic() - started + earlier_s
-            done = SwarmResult(
+            swarm_result = SwarmResult(
                 run=redacted(result, parts.secrets.redact),
-                measures=measure(agent.steps, swarm.children, wall_s=wall_s),
+                metrics=compute_metrics(agent.steps, swarm.children, wall_s=wall_s),
                 children=tuple(swarm.children),
             )
-            await self._main_place.close()
-            await asyncio.to_thread(self._write_result, done)
-        return done
+            await self._main_workspace.close()
+            await asyncio.to_thread(self._write_result, swarm_result)
+        return swarm_result
 
-    async def _player(self) -> ChildPlayer:
+    async def _make_child_runner(self) -> SwarmChildRunner:
         options, parts = self._options, self._parts
-        return ChildPlayer(
-            workers=await self._workers(),
+        return SwarmChildRunner(
+            agent_pool=await self._make_agent_pool(),
             settings=parts.settings,
             model=parts.model,
             models=options.models,
@@ -317,29 +319,29 @@ class _Session:
             run_dir=self._writer.run_dir,
         )
 
-    async def _workers(self) -> Workers:
+    async def _make_agent_pool(self) -> AgentPool:
         options, parts = self._options, self._parts
         _, context = self._contexts()
-        outfit = SharedAgentConfig(
+        shared = SharedAgentConfig(
             sampling=parts.profile.sampling,
             context=context,
             guard=parts.guard,
             secrets=parts.secrets,
             cell_timeout_s=parts.settings.cell_timeout,
             num_envs=options.num_envs,
-            own=options.agents,
+            custom_agents=options.agents,
             mark_untrusted=parts.settings.mark_untrusted,
         )
         if options.executor == "ray":
             if self._served.tools:
                 raise ConfigError("MCP servers are reached from this process; drop --executor ray or the setting mcp")
-            making = asyncio.to_thread(make_ray_workers, parts.settings, outfit, options.tools, options.ray_address)
-            workers = await making
-            self._stack.push_async_callback(workers.close)
-            return workers
+            making = asyncio.to_thread(make_ray_pool, parts.settings, shared, options.tools, options.ray_address)
+            agent_pool = await making
+            self._stack.push_async_callback(agent_pool.close)
+            return agent_pool
         pool = EnvPool(options.make_env) if options.make_env else _default_envs()
         envs = await self._stack.enter_async_context(pool)
-        return Agents(outfit, sandboxes=self._sandboxes, make_tools=self._core_tools, envs=envs)
+        return LocalAgentPool(shared, sandboxes=self._sandboxes, make_tools=self._core_tools, envs=envs)
 
     def _swarm_tools(self, swarm: Swarm, parent: str) -> list[Tool]:
         """Return the tools of an agent that may have children."""
@@ -350,22 +352,26 @@ class _Session:
             ReadResultTool(swarm, parent),
         ]
 
-    async def _assemble(self, record: RunRecord | None, player: ChildPlayer) -> tuple[RunScope, Swarm, ToolAgent]:
+    async def _assemble(
+        self, record: RunRecord | None, child_runner: SwarmChildRunner
+    ) -> tuple[RunScope, Swarm, ToolAgent]:
         parts, preset = self._parts, self._options.preset
         limits = self._limits()
-        scope = scope_within(self._given, limits.run, self._writer) or RunScope(
+        scope = scope_within(self._config, limits.run, self._writer) or RunScope(
             caps=limits.run, record=self._writer, listener=parts.watch.listener
         )
         scope.control.attach()
         if parts.watch.on_control:
             parts.watch.on_control(scope.control)
-        swarm = Swarm(scope=scope, limits=limits, player=player, listener=parts.watch.listener)
+        swarm = Swarm(scope=scope, limits=limits, child_runner=child_runner, listener=parts.watch.listener)
         swarm.pool.control.attach()
-        self._main_place = AgentPlace(self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout)
-        inside, outside = self._core_tools(self._main_place)
+        self._main_workspace = AgentWorkspace(
+            self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout
+        )
+        inside, outside = self._core_tools(self._main_workspace)
         context, _ = self._contexts()
         own_scope = scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
-        own_scope.listen(swarm.hear_orchestrator)
+        own_scope.listen(swarm.on_orchestrator_event)
         profile = Profile(
             name="swarm",
             system_prompt=f"{ORCHESTRATOR_PROMPT}\n\n{DATA_NOTE}",
@@ -374,12 +380,12 @@ class _Session:
             last_request=LAST_REQUEST,
             mark_untrusted=parts.settings.mark_untrusted,
         )
-        start = start_of(record) if record is not None else None
+        start = load_snapshot(record) if record is not None else None
         agent = self._make_agent(
             model=parts.model,
             toolset=Toolset([*self._swarm_tools(swarm, MAIN), *inside], outside=outside),
             profile=profile,
-            task=self._given.task,
+            task=self._config.task,
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=own_scope,
@@ -387,7 +393,7 @@ class _Session:
         )
         if record is not None and start is not None:
             configs, children = load_children(record)
-            await swarm.take_up(configs, children)
+            await swarm.restore(configs, children)
             scope.budget.add(record.usage)
             child_calls = sum(map(num_calls, record.agents.values()))
             scope.budget.num_calls += start.spent.num_calls + child_calls
@@ -401,12 +407,14 @@ class _Session:
     def _contexts(self) -> tuple[ContextOptions, ContextOptions]:
         """Return the context options of the orchestrator and of a child; settings take precedence over the preset."""
         settings = self._parts.settings
-        own, child = self._options.preset.contexts
+        orchestrator, child = self._options.preset.contexts
         if settings.context != "none":
-            own = replace(own, strategy=settings.context)
+            orchestrator = replace(orchestrator, strategy=settings.context)
         if settings.max_context is not None:
-            own, child = (replace(one, max_tokens=settings.max_context) for one in (own, child))
-        return own, child
+            orchestrator, child = (
+                replace(options, max_tokens=settings.max_context) for options in (orchestrator, child)
+            )
+        return orchestrator, child
 
     def _limits(self) -> SwarmLimits:
         settings, limits = self._parts.settings, self._options.limits
@@ -419,17 +427,17 @@ class _Session:
         )
         return replace(limits, run=run)
 
-    def _core_tools(self, place: AgentPlace) -> tuple[Sequence[Tool], Sequence[Tool]]:
+    def _core_tools(self, workspace: AgentWorkspace) -> tuple[Sequence[Tool], Sequence[Tool]]:
         """Return the tools inside an agent's sandbox and those outside it; all agents share the MCP connections."""
         makers = self._parts.profile.tools if self._options.tools is None else self._options.tools
-        own = make_user_tools(self._parts.user_tools, place.workplace, self._parts.secrets.redact)
-        return [make(place.workplace) for make in makers], [*own, *self._served.tools]
+        user_tools = make_user_tools(self._parts.user_tools, workspace.tool_context, self._parts.secrets.redact)
+        return [make(workspace.tool_context) for make in makers], [*user_tools, *self._served.tools]
 
-    def _write_result(self, done: SwarmResult) -> None:
+    def _write_result(self, result: SwarmResult) -> None:
         """Write the figures next to the record, and the evidence of the answer."""
-        if done.run.end.source == "record":
+        if result.run.end.source == "record":
             return
-        text = json.dumps(done.to_json(), ensure_ascii=False, indent=1)
+        text = json.dumps(result.to_json(), ensure_ascii=False, indent=1)
         write_atomically(self._writer.run_dir / RESULT, text.encode("utf-8", "replace"))
         files, is_whole = hash_files(self._writer.run_dir)
         self._writer.sealed(files, is_whole=is_whole)

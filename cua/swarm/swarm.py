@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelAccessError, ModelError, describe_defect, name_choices
 from cua.messages import TextPart, ToolResult
-from cua.models.gate import ON_WAIT, TOLD_AFTER_S
+from cua.models.gate import ON_WAIT, REPORT_AFTER_S
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import End, ErrorSource, RunResult
@@ -35,10 +35,10 @@ from cua.swarm.child import (
     own_seconds,
     state_of,
 )
-from cua.swarm.measure import SwarmMeasures, measure
+from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
 from cua.tool_agent.calls import NO_MORE_CALLS
-from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.conversation import RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
 from envs import EnvError
@@ -73,18 +73,18 @@ class SwarmLimits:
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
 
 
-class Player(Protocol):
+class ChildRunner(Protocol):
     """Interface that runs children."""
 
     async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return the result of an agent that ended in an earlier process before its state was written, or None."""
         ...
 
-    def start_of(self, child: Child) -> ToolStart | None:
+    def load_snapshot(self, child: Child) -> RunSnapshot | None:
         """Return the state from which the child resumes; None to start from the beginning."""
         ...
 
-    async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
+    async def play(self, swarm: "Swarm", child: Child, scope: RunScope, start: RunSnapshot | None) -> AttemptResult:
         """Run one try of a child to its end."""
         ...
 
@@ -95,7 +95,7 @@ class Swarm:
     Args:
         scope: Scope of the whole run: its limits cover orchestrator and children together.
         limits: Limits of the swarm.
-        player: Runs the children.
+        child_runner: Runs the children.
         listener: Called with every event; children's events carry their names.
 
     Attributes:
@@ -106,15 +106,15 @@ class Swarm:
     """
 
     def __init__(
-        self, *, scope: RunScope, limits: SwarmLimits, player: Player, listener: Listener | None = None
+        self, *, scope: RunScope, limits: SwarmLimits, child_runner: ChildRunner, listener: Listener | None = None
     ) -> None:
         self.scope, self.limits = scope, limits
         self.children: list[Child] = []
         self.configs: Configs = {}
         self.steps: Sequence[ToolStep] = ()
         self.pool = scope.make_turn(share_of(limits.run))
-        self._player, self._listener = player, listener
-        self._places = asyncio.Semaphore(limits.max_parallel)
+        self._child_runner, self._listener = child_runner, listener
+        self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}
         self._scopes: dict[str, RunScope] = {}
         self._refused: ModelAccessError | None = None
@@ -134,7 +134,7 @@ class Swarm:
         await self.scope.record.noted(CONFIG_NOTE, config.name, config=config_data(config), parent=parent)
         return ToolResult(parts=(TextPart(text="success"),))
 
-    async def assign(self, call: int, agent: str, prompt: str, *, parent: str = MAIN, **more: Any) -> ToolResult:
+    async def assign(self, call: int, agent: str, prompt: str, *, parent: str = MAIN, **fields: Any) -> ToolResult:
         """Run a new agent on a task, and wait for its one message.
 
         Args:
@@ -142,7 +142,7 @@ class Swarm:
             agent: Name of a configuration.
             prompt: The task.
             parent: Id of the agent that assigns the task.
-            more: Other fields of `Assignment`.
+            fields: Other fields of `Assignment`.
 
         Raises:
             ModelAccessError: If the model refuses the API key, which all agents share: the run cannot continue.
@@ -150,20 +150,20 @@ class Swarm:
         child = next((child for child in self.children if (child.parent, child.call) == (parent, call)), None)
         if child is None:
             config = self.configs.get((parent, agent))
-            why = self._why_not(config, agent, prompt, parent)
+            why = self._refusal(config, agent, prompt, parent)
             if config is None or why:
                 return failed(why, is_unusable=config is None)
-            child = await self._make(call, Assignment(config=config, prompt=prompt, **more), parent)
+            child = await self._make(call, Assignment(config=config, prompt=prompt, **fields), parent)
         if child.state not in FINAL:
             if child.task is None:
                 child.task = asyncio.create_task(self._work(child), name=child.id)
-            async with self._lent_place(parent):
+            async with self._lent_slot(parent):
                 await asyncio.shield(child.task)
         if self._refused is not None:
             raise self._refused
         return child.result()
 
-    async def take_up(self, configs: Configs, children: Sequence[Child]) -> None:
+    async def restore(self, configs: Configs, children: Sequence[Child]) -> None:
         """Restore the recorded state of an earlier process; children start when their call is repeated."""
         self.configs.update(configs)
         self.children.extend(children)
@@ -175,15 +175,15 @@ class Swarm:
         await asyncio.gather(*tasks, return_exceptions=True)
         self.pool.control.clock.end()
 
-    def measures(self) -> SwarmMeasures:
+    def metrics(self) -> SwarmMetrics:
         """Return the figures of the swarm up to now."""
-        return measure(self.steps, self.children, wall_s=self.scope.control.time_s)
+        return compute_metrics(self.steps, self.children, wall_s=self.scope.control.time_s)
 
-    def hear_orchestrator(self, event: Event) -> None:
+    def on_orchestrator_event(self, event: Event) -> None:
         """Process an event of the orchestrator itself."""
         if isinstance(event, ToolStepDone):
             self.steps = (*self.steps, event.step)
-            self._look_at_budget()
+            self._check_budget_warnings()
         if self._listener is not None:
             self._listener(event)
 
@@ -192,7 +192,7 @@ class Swarm:
         self._refused = self._refused or error
         self.pool.control.stop(str(error))
 
-    def _why_not(self, config: SubagentConfig | None, agent: str, prompt: str, parent: str) -> str:
+    def _refusal(self, config: SubagentConfig | None, agent: str, prompt: str, parent: str) -> str:
         if config is None:
             known = [name for whose, name in self.configs if whose == parent]
             return f"There is no sub-agent {agent!r}; make it with create_subagent.{name_choices(agent, known)}"
@@ -211,8 +211,8 @@ class Swarm:
         if above is not None:
             child.depth, child.stage = above.depth + 1, above.num_steps + 1
         self.children.append(child)
-        given = assignment_data(assignment)
-        await self._write(child, "created", has_follower=True, assignment=given, depth=child.depth, stage=child.stage)
+        fields = assignment_data(assignment)
+        await self._write(child, "created", has_follower=True, assignment=fields, depth=child.depth, stage=child.stage)
         await self._enter(child, "queued")
         return child
 
@@ -220,45 +220,45 @@ class Swarm:
         return next((child for child in self.children if child.id == name), None)
 
     @asynccontextmanager
-    async def _lent_place(self, parent: str) -> AsyncIterator[None]:
+    async def _lent_slot(self, parent: str) -> AsyncIterator[None]:
         """Free a child's slot while it waits for children of its own."""
         above = self._find(parent)
         if above is None:
             yield
             return
         above.num_awaited += 1
-        self._give_place(above)
+        self._release_slot(above)
         try:
             yield
         finally:
             above.num_awaited -= 1
         if not above.num_awaited:
-            await self._take_place(above)
+            await self._acquire_slot(above)
 
-    async def _take_place(self, child: Child) -> None:
-        if not child.has_place:
-            taking = self._places.acquire()
-            await (self.pool.control.unless_stopped(taking) if self._places.locked() else taking)
-            child.has_place = True
+    async def _acquire_slot(self, child: Child) -> None:
+        if not child.has_slot:
+            taking = self._slots.acquire()
+            await (self.pool.control.unless_stopped(taking) if self._slots.locked() else taking)
+            child.has_slot = True
 
-    def _give_place(self, child: Child) -> None:
-        if child.has_place:
-            child.has_place = False
-            self._places.release()
+    def _release_slot(self, child: Child) -> None:
+        if child.has_slot:
+            child.has_slot = False
+            self._slots.release()
 
     async def _enter(
-        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
+        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **fields: Any
     ) -> None:
         """Change a child's state: first in the journal, then in memory."""
         child.check_next(state)
-        await self._write(child, state, reason, has_follower=has_follower, **more)
+        await self._write(child, state, reason, has_follower=has_follower, **fields)
         child.state, child.reason = state, reason
 
     async def _write(
-        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **more: Any
+        self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **fields: Any
     ) -> None:
         """Write a state; skip the wait for the disk if a later line is awaited before any effect (`has_follower`)."""
-        data = {**child.to_json(), "state": state, "reason": reason, "agent_id": child.agent_id, **more}
+        data = {**child.to_json(), "state": state, "reason": reason, "agent_id": child.agent_id, **fields}
         scope = self.pool.record.for_agent(child.agent_id)
         text = f"{child.id} {state}" + (f": {reason}" if reason else "")
         if has_follower:
@@ -273,7 +273,7 @@ class Swarm:
             child.state = "stopped" if child.state != "created" else "created"  # state left by an earlier process
             await self._enter(child, "queued", "taken up again")
         try:
-            await self._take_place(child)
+            await self._acquire_slot(child)
         except (StoppedError, CapReachedError) as why:
             is_cap = isinstance(why, CapReachedError)
             await self._finish(child, "capped" if is_cap else "stopped", str(why), "")
@@ -284,45 +284,51 @@ class Swarm:
             await self._finish(child, "failed", describe_defect(error), "")
             raise
         finally:
-            self._give_place(child)
+            self._release_slot(child)
 
     async def _try(self, child: Child) -> None:
-        ON_WAIT.set(lambda is_waiting: self._waits(child, is_waiting=is_waiting))
-        ended = await self._player.ended_before(child)
-        while ended is None:
-            start = self._player.start_of(child)
+        ON_WAIT.set(lambda is_waiting: self._on_wait(child, is_waiting=is_waiting))
+        final_attempt = await self._child_runner.ended_before(child)
+        while final_attempt is None:
+            start = self._child_runner.load_snapshot(child)
             if start is None and child.num_tries:
-                child.begin_anew()
+                child.start_over()
             child.num_tries += 1
             child.started_at = child.started_at or time.time()
             is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is awaited
             await self._enter(child, "running", has_follower=is_asked_next)
             scope = self._scope_of(child)
-            played = await self._play_safely(child, scope, start)
-            child.usage = child.usage_before + played.result.usage
-            child.num_steps = child.steps_before + played.result.num_steps
-            end = played.result.end
+            attempt = await self._play_safely(child, scope, start)
+            child.usage = child.usage_before + attempt.result.usage
+            child.num_steps = child.steps_before + attempt.result.num_steps
+            end = attempt.result.end
             may_pass = end.status == "error" and end.retryable and self._refused is None
             if may_pass and child.num_tries <= self.limits.num_retries and not self.pool.control.is_stopped:
                 await self._enter(child, "queued", f"again after: {end.reason}")
             else:
-                ended = played
-        await self._end_below(child)
-        end = ended.result.end
-        await self._finish(child, state_of(ended.result), end.reason, end.answer or ended.last_text, ended.returned)
+                final_attempt = attempt
+        await self._stop_descendants(child)
+        end = final_attempt.result.end
+        await self._finish(
+            child,
+            state_of(final_attempt.result),
+            end.reason,
+            end.answer or final_attempt.last_text,
+            final_attempt.returned,
+        )
 
-    async def _end_below(self, child: Child) -> None:
+    async def _stop_descendants(self, child: Child) -> None:
         """Stop the children of a child that has ended."""
-        below = [one for one in self.children if one.parent == child.id and one.task is not None]
-        for one in below:
-            if one.id in self._scopes:
-                self._scopes[one.id].control.stop(f"{child.id}, which it works for, has ended")
-        await asyncio.gather(*(one.task for one in below if one.task is not None))
+        below = [other for other in self.children if other.parent == child.id and other.task is not None]
+        for other in below:
+            if other.id in self._scopes:
+                self._scopes[other.id].control.stop(f"{child.id}, which it works for, has ended")
+        await asyncio.gather(*(other.task for other in below if other.task is not None))
 
-    async def _play_safely(self, child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
+    async def _play_safely(self, child: Child, scope: RunScope, start: RunSnapshot | None) -> AttemptResult:
         """Run one try; if its model or env cannot be opened, return that error as the child's end."""
         try:
-            return await self._player.play(self, child, scope, start)
+            return await self._child_runner.play(self, child, scope, start)
         except (ConfigError, ModelError, EnvError) as error:
             may_pass = not isinstance(error, ConfigError) and error.retryable
             source: ErrorSource = "env" if isinstance(error, EnvError) else "model"
@@ -338,11 +344,11 @@ class Swarm:
         self._budgets.pop(child.id, None)
         self._scopes.pop(child.id, None)
 
-    async def _waits(self, child: Child, *, is_waiting: bool) -> None:
+    async def _on_wait(self, child: Child, *, is_waiting: bool) -> None:
         """Record that the child starts or stops waiting for its model's endpoint or for a slot."""
         now = time.monotonic()
         if is_waiting:
-            child.waits_since = child.waits_since or now - TOLD_AFTER_S
+            child.waits_since = child.waits_since or now - REPORT_AFTER_S
         elif child.waits_since:
             child.waited_s, child.waits_since = child.waited_s + now - child.waits_since, 0.0
         state: State = "waiting" if is_waiting else "running"
@@ -352,12 +358,12 @@ class Swarm:
     def _scope_of(self, child: Child) -> RunScope:
         caps = Caps(max_steps=None, max_calls=self.limits.child_calls, max_time_s=self.limits.child_time_s)
         scope = self.pool.make_child(child.agent_id, caps)
-        scope.listen(lambda event: self._heard(child, event))
+        scope.listen(lambda event: self._on_event(child, event))
         scope.budget = ChildBudget(caps, parent=self.pool.budget, name=child.id, others=self._budgets)
         self._budgets[child.id], self._scopes[child.id] = scope.budget, scope
         return scope
 
-    def _heard(self, child: Child, event: Event) -> None:
+    def _on_event(self, child: Child, event: Event) -> None:
         """Count a child's actions; raise before an action that would exceed a limit."""
         match event:
             case CallsStarted(reply=reply):
@@ -372,7 +378,7 @@ class Swarm:
                 child.usage += step.reply.usage
                 outcomes = step.outcomes if isinstance(step, ToolStep) else ()
                 child.num_calls += sum(outcome.result.text != NO_MORE_CALLS for outcome in outcomes)
-                self._look_at_budget()
+                self._check_budget_warnings()
             case _:
                 pass
         if self._listener is not None:
@@ -380,11 +386,11 @@ class Swarm:
 
     def _warning(self) -> str:
         """Return a line for the orchestrator about limits that are nearly used up, once for each limit."""
-        self._look_at_budget()
-        told, self._warnings = self._warnings, []
-        return f"\n[{'; '.join(told)}; answer before they are gone]" if told else ""
+        self._check_budget_warnings()
+        warnings, self._warnings = self._warnings, []
+        return f"\n[{'; '.join(warnings)}; answer before they are gone]" if warnings else ""
 
-    def _look_at_budget(self) -> None:
+    def _check_budget_warnings(self) -> None:
         """Collect a warning for each limit that is nearly used up, once for each; the person sees it immediately."""
         caps, used = self.limits.run, self.scope.budget
         pairs = (

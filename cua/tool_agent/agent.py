@@ -20,20 +20,20 @@ from cua.run.events import CallReturned, CallsStarted, Listener, ToolStepDone
 from cua.run.scope import RunScope, Spent
 from cua.run.verdict import judge_answer
 from cua.step import CallOutcome, ToolStep
-from cua.tool_agent.calls import Caller, check_loop, count_alike, why_unusable, with_own_ids
+from cua.tool_agent.calls import CallRunner, check_loop, count_repeats, why_unusable, with_call_ids
 from cua.tool_agent.conversation import (
-    CUT_CALL,
+    INTERRUPTED_CALL,
+    LIMIT_RAISED,
     LOST_CALL,
     REDIRECT,
-    ROOM_AGAIN,
     SUMMARY_REQUEST,
     UNANSWERED,
-    ToolStart,
+    RunSnapshot,
     compact,
     count_tokens,
     remark_on,
+    text_of,
     to_messages,
-    words_of,
 )
 from cua.tool_agent.profile import Profile
 from cua.tools.toolset import Toolset, failed
@@ -84,7 +84,7 @@ class ToolAgent:
         scope: RunScope | None = None,
         record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
-        start: ToolStart | None = None,
+        start: RunSnapshot | None = None,
     ) -> None:
         self.model = model
         self.toolset = toolset
@@ -99,7 +99,7 @@ class ToolAgent:
             max_parse_errors=self.scope.caps.max_parse_errors,
         )
         self._turn = self.scope.make_turn(self._turn_caps)
-        self._start = start or ToolStart()
+        self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
         self._result: RunResult | None = None
 
@@ -136,36 +136,36 @@ class ToolAgent:
         """
 
         async def answer() -> End:
-            await self._close_cut()
-            told = [*self._unanswered(), await self._prepared(prepare)]
-            notes = [TextPart(text=f"({text})\n") for text in told if text]
-            await self._ask_model((*question[:-1], *notes, *question[-1:]), inputs)
+            await self._close_interrupted_step()
+            texts = [*self._unanswered_notes(), await self._prepared(prepare)]
+            notes = [TextPart(text=f"({text})\n") for text in texts if text]
+            await self._add_user_message((*question[:-1], *notes, *question[-1:]), inputs)
             return await self._loop()
 
-        return await self._take_turn(words_of(question), answer)
+        return await self._take_turn(text_of(question), answer)
 
-    async def go_on(self, prepare: Prepare | None = None) -> RunResult:
+    async def continue_question(self, prepare: Prepare | None = None) -> RunResult:
         """Continue the question that the earlier part of the run left open, as in `run`."""
         opened_at = self.conversation.opened_at
 
         async def answer() -> End:
-            await self._close_cut()
+            await self._close_interrupted_step()
             self._turn.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
             if last is not None and last.remark is None and not last.outcomes:
                 if self._start.end is None or self._start.end.status != "capped":  # only its end was not recorded
                     return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
-                await self._ask_model([TextPart(text=ROOM_AGAIN)])
+                await self._add_user_message([TextPart(text=LIMIT_RAISED)])
             if note:  # not recorded: each resume makes a new one
                 self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
-        return await self._take_turn(words_of(self.conversation.asked[-1].parts), answer)
+        return await self._take_turn(text_of(self.conversation.questions[-1].parts), answer)
 
-    async def _take_turn(self, words: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
+    async def _take_turn(self, instruction: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
         turn, before = self._turn, self._result
-        self.scope.begin(words, Spent(time_s=before.duration_s) if before else self._start.spent)
+        self.scope.begin(instruction, Spent(time_s=before.duration_s) if before else self._start.spent)
         turn.control.attach()
         try:
             end = await turn.to_the_end(answer)
@@ -178,47 +178,49 @@ class ToolAgent:
         self._result = await self.scope.finish(end, num_steps=len(self.steps))
         return self._result
 
-    async def _ask_model(self, parts: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+    async def _add_user_message(self, parts: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
         """Add a user message to the conversation and the record."""
         self.conversation = self.conversation.with_question(parts)
-        await self.scope.record.asked(self.conversation.asked[-1].parts, inputs)
+        await self.scope.record.asked(self.conversation.questions[-1].parts, inputs)
 
     async def _prepared(self, prepare: Prepare | None) -> str | None:
         return await self._turn.control.unless_stopped(prepare()) if prepare else None
 
-    def _unanswered(self) -> Iterator[str]:
+    def _unanswered_notes(self) -> Iterator[str]:
         """Yield the note for the model about an earlier question without an answer."""
         end = self._result.end if self._result else self._start.end
         if end is not None and end.answer is None:
             yield UNANSWERED.format(status=end.status, reason=end.reason)
-        elif end is None and self.conversation.asked:
+        elif end is None and self.conversation.questions:
             yield UNANSWERED.format(status="interrupted", reason="the run broke off")
 
-    async def _close_cut(self) -> None:
+    async def _close_interrupted_step(self) -> None:
         """Finish a step whose calls did not return: repeatable calls are repeated, others get an error."""
-        cut = self.conversation.cut
-        if cut is None:
+        interrupted = self.conversation.interrupted_step
+        if interrupted is None:
             return
         started = time.monotonic()
-        numbered = list(enumerate(cut.reply.tool_calls, start=self.num_calls))
-        again = [(n, call) for n, call in numbered if cut.is_lost and call.name in self.toolset.repeatable]
-        repeated = await self._caller().repeat(again)
-        why = failed(LOST_CALL if cut.is_lost else CUT_CALL)
+        numbered = list(enumerate(interrupted.reply.tool_calls, start=self.num_calls))
+        repeatable = [(n, call) for n, call in numbered if interrupted.is_lost and call.name in self.toolset.repeatable]
+        repeated = await self._call_runner().repeat(repeatable)
+        why = failed(LOST_CALL if interrupted.is_lost else INTERRUPTED_CALL)
         lost = {n: CallOutcome(number=n, call=call, result=why) for n, call in numbered if n not in repeated}
         for outcome in lost.values():
-            self._returned(outcome)
+            self._on_outcome(outcome)
         outcomes = tuple(repeated.get(n) or lost[n] for n, _ in numbered)
         timings = {"tools": time.monotonic() - started}
-        step = ToolStep(index=cut.index, reply=cut.reply, outcomes=outcomes, started_at=time.time(), timings=timings)
+        step = ToolStep(
+            index=interrupted.index, reply=interrupted.reply, outcomes=outcomes, started_at=time.time(), timings=timings
+        )
         await self._finish(step)
 
-    def _caller(self) -> Caller:
-        return Caller(
+    def _call_runner(self) -> CallRunner:
+        return CallRunner(
             toolset=self.toolset,
             guard=self.guard.for_run(self._turn.control.away),
             scope=self._turn,
             is_isolated=self.is_isolated,
-            returned=self._returned,
+            on_outcome=self._on_outcome,
             mark_untrusted=self.profile.mark_untrusted,
         )
 
@@ -232,8 +234,8 @@ class ToolAgent:
 
     async def _last_answer(self, why: str) -> str | None:
         """Return the last reply, without tools, that the model gives after a limit is reached."""
-        await self._close_cut()
-        await self._ask_model([TextPart(text=self.profile.last_request.format(why=why))])
+        await self._close_interrupted_step()
+        await self._add_user_message([TextPart(text=self.profile.last_request.format(why=why))])
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
         with suppress(ModelError, TimeoutError):
             async with asyncio.timeout(LAST_CALL_S):
@@ -259,7 +261,7 @@ class ToolAgent:
     async def _take_redirects(self) -> None:
         """Give the model the messages that the user sent during its work."""
         for text in self._turn.control.take_redirects():
-            await self._ask_model([TextPart(text=REDIRECT + text)])
+            await self._add_user_message([TextPart(text=REDIRECT + text)])
 
     def _answered(self, answer: str | None) -> End:
         reason = describe_evidence(self.steps[-1].reply.content, self.steps)
@@ -268,7 +270,7 @@ class ToolAgent:
     async def _step(self) -> str | None:
         """Run one reply and its calls; return the final answer, if any."""
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
-        reply, remark = await self._ask(index)
+        reply, remark = await self._get_reply(index)
         model_s, started = time.monotonic() - started, time.monotonic()
         outcomes: tuple[CallOutcome, ...] = ()
         answer = None
@@ -292,12 +294,12 @@ class ToolAgent:
     async def _make_calls(self, index: int, reply: Reply) -> tuple[CallOutcome, ...]:
         self.conversation = self.conversation.with_calls(index, reply)
         try:
-            return await self._caller().run(reply.tool_calls, self.num_calls)
+            return await self._call_runner().run(reply.tool_calls, self.num_calls)
         except (StoppedError, CapReachedError) as why:
             self.scope.note("cut", f"step {index} was cut off: its {len(reply.tool_calls)} calls were ended ({why})")
             raise
 
-    async def _ask(self, index: int) -> tuple[Reply, str | None]:
+    async def _get_reply(self, index: int) -> tuple[Reply, str | None]:
         """Return the model's reply, and the error text for the model if the reply cannot be used."""
         remark = None
         try:
@@ -307,7 +309,7 @@ class ToolAgent:
             if not remark:
                 raise
             reply = replace(error.reply or Reply(content=""), tool_calls=())  # incomplete calls must not run
-        reply = with_own_ids(reply, self.num_calls)
+        reply = with_call_ids(reply, self.num_calls)
         await self.scope.record.replied(index, reply)
         return reply, remark
 
@@ -316,11 +318,11 @@ class ToolAgent:
         try:
             return await self._generate(self.toolset.tools)
         except ContextOverflowError as error:
-            await self._give_up_parts(str(error))
+            await self._compact(str(error))
             return await self._generate(self.toolset.tools)
 
-    async def _generate(self, tools: Sequence[Tool], *more: Message) -> Reply:
-        return await self._turn.generate(self.model, [*self._messages(), *more], tools, self.profile.sampling)
+    async def _generate(self, tools: Sequence[Tool], *extra_messages: Message) -> Reply:
+        return await self._turn.generate(self.model, [*self._messages(), *extra_messages], tools, self.profile.sampling)
 
     async def _finish(self, step: ToolStep) -> None:
         self.conversation = self.conversation.with_step(step)
@@ -335,7 +337,7 @@ class ToolAgent:
             check_loop(self.steps, self.scope.caps)
 
     def _loop_remark(self, reply: Reply) -> str | None:
-        times = count_alike(reply.tool_calls, self.steps) + 1
+        times = count_repeats(reply.tool_calls, self.steps) + 1
         is_due = self.profile.is_loop_capped and reply.tool_calls and times >= self.scope.caps.loop_nudge
         return LOOP_NUDGE.format(times=times) if is_due else None
 
@@ -345,11 +347,11 @@ class ToolAgent:
             return
         num_tokens = count_tokens(self._messages(), self.conversation.usage)
         if num_tokens > most:
-            await self._give_up_parts(f"{num_tokens} tokens, the threshold is {most}")
+            await self._compact(f"{num_tokens} tokens, the threshold is {most}")
 
-    async def _give_up_parts(self, why: str) -> None:
+    async def _compact(self, why: str) -> None:
         strategy = self.profile.context.strategy
-        self.conversation, note = await compact(self.conversation, why, strategy, self._sum_up)
+        self.conversation, note = await compact(self.conversation, why, strategy, self._summarize)
         self.scope.note("context", f"{strategy}: {note}", **asdict(self.conversation.compaction))
 
     @property
@@ -360,10 +362,10 @@ class ToolAgent:
     def _messages(self) -> list[Message]:
         return to_messages(self.system_prompt, self.conversation)
 
-    async def _sum_up(self) -> str:
+    async def _summarize(self) -> str:
         """Return the model's own summary of the conversation."""
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
         return (await self._generate((), request)).content
 
-    def _returned(self, outcome: CallOutcome) -> None:
+    def _on_outcome(self, outcome: CallOutcome) -> None:
         self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))

@@ -42,7 +42,7 @@ PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class SessionConfig:
     """Arguments of a session; `scope` is the scope of its parent run."""
 
     profile: Profile | None
@@ -72,37 +72,37 @@ class SessionParts:
     user_tools: Mapping[str, ToolMaker]
 
 
-def make_parts(given: Given) -> SessionParts:
+def make_parts(config: SessionConfig) -> SessionParts:
     """Make and check all parts that can be checked before anything is started.
 
     Raises:
         ConfigError: If a setting or file is wrong.
         TrajectoryError: If the run to resume cannot be read.
     """
-    record = _load(given.resume) if given.resume is not None else None
+    record = _load(config.resume) if config.resume is not None else None
     kept = dict(record.header.settings.get("settings", {})) if record is not None else {}
-    settings = visual_settings(load_settings({**kept, **given.flags}))
+    settings = visual_settings(load_settings({**kept, **config.flags}))
     secrets = load_secrets(settings.secrets) if settings.secrets else Secrets()
     servers = load_mcp_file(settings.mcp) if settings.mcp else ()
     hidden = {name: secret for server in servers for name, secret in server.secrets.items()}
     secrets = replace(secrets, by_name={**secrets.by_name, **hidden})
-    watch = redacting(given.watch, secrets)
-    model = given.model or make_settings_model(settings, watch.listener)
-    if given.model is None and settings.has_embedded_model and not settings.search:
+    watch = redacting(config.watch, secrets)
+    model = config.model or make_settings_model(settings, watch.listener)
+    if config.model is None and settings.has_embedded_model and not settings.search:
         raise ConfigError(
             "the embedded literal model follows screen instructions and cannot call tools, but for those to search and "
             "read (--set search=local:world, for one). Name a model with --model, "
             "and its server with --base-url or OPENAI_BASE_URL; `cua see` works without any model"
         )
-    profile = given.profile or ask_profile(settings)
-    if given.model is not None and profile.sampling is None:
+    profile = config.profile or ask_profile(settings)
+    if config.model is not None and profile.sampling is None:
         profile = replace(profile, sampling=Sampling(max_tokens=settings.max_output_tokens))
     return SessionParts(
         settings=replace(settings, model=model.name),
         profile=profile,
         secrets=secrets,
         guard=make_guard(settings, secrets, watch.approver),
-        schema=load_schema(given.schema) if isinstance(given.schema, str) else given.schema,
+        schema=load_schema(config.schema) if isinstance(config.schema, str) else config.schema,
         model=model,
         watch=watch,
         record=record,
@@ -137,7 +137,7 @@ def visual_settings(resolved: Resolved) -> Settings:
     return settings
 
 
-def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of_question(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by name, with the search source of the task.
 
     Raises:
@@ -146,14 +146,14 @@ def settings_of_question(task: Task, given: Mapping[str, Any]) -> dict[str, Any]
     check_task(task)
     if not isinstance(task, Question):
         raise ConfigError(f"the task {task.spec.id!r} needs a screen; run it with `cua.run_task`")
-    if task.search and given.get("search") not in (None, "", task.search):
-        raise ConfigError(f"the task {task.spec.id!r} is searched in {task.search!r}, not in {given['search']!r}")
-    return {**given, "search": task.search or given.get("search")}
+    if task.search and settings.get("search") not in (None, "", task.search):
+        raise ConfigError(f"the task {task.spec.id!r} is searched in {task.search!r}, not in {settings['search']!r}")
+    return {**settings, "search": task.search or settings.get("search")}
 
 
-def scope_within(given: Given, caps: Caps, record: TrajectoryWriter) -> RunScope | None:
+def scope_within(config: SessionConfig, caps: Caps, record: TrajectoryWriter) -> RunScope | None:
     """Return the scope of a session's run within its parent scope; None without a parent."""
-    return given.scope.make_run(caps, record, given.watch.listener) if given.scope is not None else None
+    return config.scope.make_run(caps, record, config.watch.listener) if config.scope is not None else None
 
 
 def make_tools_header(

@@ -14,16 +14,18 @@ from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.profile import ContextStrategy
 
 HIDDEN = "[The result of this call is no longer shown.]"
-CUT = (
+TRUNCATED_REPLY = (
     "Your reply was cut at the limit{tokens} for one step. Think less at a time: take one small step now, "
     "with a tool call, or give the answer."
 )
-CUT_CALL = "This call was ended before it came back, with the question that it was made for: what it did is unknown."
+INTERRUPTED_CALL = (
+    "This call was ended before it came back, with the question that it was made for: what it did is unknown."
+)
 LOST_CALL = (
     "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
     "is undone; what it did elsewhere may stand. Look before you repeat it."
 )
-ROOM_AGAIN = "The limit was raised. Go on with the question from what is there; tools can be called again."
+LIMIT_RAISED = "The limit was raised. Go on with the question from what is there; tools can be called again."
 UNANSWERED = "The question before this one was not answered: {status}, {reason}."
 REDIRECT = "(The user says this while you work; go by it from here on.)\n"
 SUMMARY_INTRO = "What is known so far; the conversation up to here was summed up, variables and files are as they were:"
@@ -45,7 +47,7 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UserMessage:
     """User message.
 
     Attributes:
@@ -58,7 +60,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutCalls:
+class InterruptedStep:
     """Step whose calls were started and have not returned.
 
     Attributes:
@@ -77,15 +79,15 @@ class Conversation:
     """Questions and steps of a run so far. Its methods return a new conversation.
 
     Attributes:
-        asked: All user messages, the open question last.
+        questions: All user messages, the open question last.
         steps: Finished steps.
-        cut: Step whose calls have not returned.
+        interrupted_step: Step whose calls have not returned.
         compaction: Steps that are not shown to the model any more.
     """
 
-    asked: tuple[Asked, ...] = ()
+    questions: tuple[UserMessage, ...] = ()
     steps: tuple[ToolStep, ...] = ()
-    cut: CutCalls | None = None
+    interrupted_step: InterruptedStep | None = None
     compaction: Compaction = Compaction()
 
     @property
@@ -96,7 +98,7 @@ class Conversation:
     @property
     def opened_at(self) -> int:
         """Number of steps that were finished at the last user message."""
-        return self.asked[-1].at
+        return self.questions[-1].at
 
     @property
     def usage(self) -> Usage | None:
@@ -107,23 +109,27 @@ class Conversation:
 
     def with_question(self, parts: Sequence[Part]) -> "Conversation":
         """Add a user message."""
-        return replace(self, asked=(*self.asked, Asked(parts=tuple(parts), at=len(self.steps))))
+        return replace(self, questions=(*self.questions, UserMessage(parts=tuple(parts), at=len(self.steps))))
 
     def resumed(self) -> "Conversation":
         """Mark calls that have not returned as lost, for an agent that did not make them."""
-        return replace(self, cut=replace(self.cut, is_lost=True)) if self.cut else self
+        return (
+            replace(self, interrupted_step=replace(self.interrupted_step, is_lost=True))
+            if self.interrupted_step
+            else self
+        )
 
     def with_calls(self, index: int, reply: Reply) -> "Conversation":
         """Record that the calls of a reply are started."""
-        return replace(self, cut=CutCalls(index=index, reply=reply))
+        return replace(self, interrupted_step=InterruptedStep(index=index, reply=reply))
 
     def with_step(self, step: ToolStep) -> "Conversation":
         """Add a finished step and clear its started calls."""
-        return replace(self, steps=(*self.steps, step), cut=None)
+        return replace(self, steps=(*self.steps, step), interrupted_step=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStart:
+class RunSnapshot:
     """Earlier part of a run to continue from.
 
     Attributes:
@@ -141,21 +147,21 @@ def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]
     """Render a conversation as messages. Questions and earlier answers stay when their steps are removed."""
     steps, compaction = conversation.steps, conversation.compaction
     messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
-    said: dict[int, list[Asked]] = {}
-    for asked in conversation.asked:
-        said.setdefault(asked.at, []).append(asked)
+    by_position: dict[int, list[UserMessage]] = {}
+    for question in conversation.questions:
+        by_position.setdefault(question.at, []).append(question)
     for position in range(len(steps) + 1):
         if compaction.summary and position == compaction.num_discarded:
             summary = f"{SUMMARY_INTRO}\n\n{compaction.summary}"
             messages.append(Message(role="user", parts=(TextPart(text=summary),)))
-        messages += [Message(role="user", parts=asked.parts) for asked in said.get(position, ())]
+        messages += [Message(role="user", parts=asked.parts) for asked in by_position.get(position, ())]
         if position == len(steps):
             break
         if position < compaction.num_discarded:
-            is_answer = position + 1 in said and not steps[position].outcomes and not steps[position].remark
+            is_answer = position + 1 in by_position and not steps[position].outcomes and not steps[position].remark
             messages += [_answer(steps[position].reply)] if is_answer else []
         else:
-            messages += _of_step(steps[position], is_hidden=position < compaction.num_hidden)
+            messages += _step_messages(steps[position], is_hidden=position < compaction.num_hidden)
     return messages
 
 
@@ -164,16 +170,16 @@ def remark_on(error: TruncatedReplyError | UnusableReplyError, sampling: Samplin
     if isinstance(error, UnusableReplyError):
         return error.remark
     limit = sampling.max_tokens if sampling else None
-    return CUT.format(tokens=f" of {limit} tokens" if limit else "") if error.reply else ""
+    return TRUNCATED_REPLY.format(tokens=f" of {limit} tokens" if limit else "") if error.reply else ""
 
 
 def _answer(reply: Reply) -> Message:
     return Message(role="assistant", parts=(TextPart(text=reply.content),))
 
 
-def _of_step(step: ToolStep, *, is_hidden: bool) -> list[Message]:
+def _step_messages(step: ToolStep, *, is_hidden: bool) -> list[Message]:
     messages = [assistant_message(step.reply)]
-    messages += [_of_outcome(outcome, is_hidden=is_hidden) for outcome in step.outcomes]
+    messages += [_outcome_message(outcome, is_hidden=is_hidden) for outcome in step.outcomes]
     if step.remark:
         messages.append(Message(role="user", parts=(TextPart(text=step.remark),)))
     return messages
@@ -187,7 +193,7 @@ def assistant_message(reply: Reply) -> Message:
     return Message(role="assistant", parts=tuple(parts), tool_calls=reply.tool_calls)
 
 
-def _of_outcome(outcome: CallOutcome, *, is_hidden: bool) -> Message:
+def _outcome_message(outcome: CallOutcome, *, is_hidden: bool) -> Message:
     parts: tuple[Part, ...] = (TextPart(text=HIDDEN),) if is_hidden else numbered_parts(outcome)
     return Message(role="tool", parts=parts, tool_call_id=outcome.call.id)
 
@@ -216,7 +222,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(joined)
 
 
-def words_of(parts: Sequence[Part]) -> str:
+def text_of(parts: Sequence[Part]) -> str:
     """Return the texts of a message, without its images."""
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
@@ -264,7 +270,7 @@ async def compact(
     conversation: Conversation,
     why: str,
     strategy: ContextStrategy,
-    sum_up: Callable[[], Awaitable[str]],
+    summarize: Callable[[], Awaitable[str]],
 ) -> tuple[Conversation, str]:
     """Remove old parts of a conversation.
 
@@ -278,13 +284,13 @@ async def compact(
     match strategy:
         case "hide-tool-result" if num_steps - 1 > old.num_hidden:
             new = replace(old, num_hidden=num_steps - 1)
-            what = f"results of steps {old.num_hidden + 1} to {num_steps - 1} hidden"
+            change = f"results of steps {old.num_hidden + 1} to {num_steps - 1} hidden"
         case "discard-all" if num_steps > old.num_discarded:
-            new, what = Compaction(num_discarded=num_steps), f"all {num_steps} steps discarded"
+            new, change = Compaction(num_discarded=num_steps), f"all {num_steps} steps discarded"
         case "summary" if num_steps > old.num_discarded:
-            new = Compaction(num_discarded=num_steps, summary=await sum_up())
-            what = f"{num_steps} steps summed up in {len(new.summary or '')} characters"
+            new = Compaction(num_discarded=num_steps, summary=await summarize())
+            change = f"{num_steps} steps summed up in {len(new.summary or '')} characters"
         case _:
-            left = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
-            raise ContextOverflowError(f"{why}, and {left}")
-    return replace(conversation, compaction=new), f"{why}: {what}"
+            reason = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
+            raise ContextOverflowError(f"{why}, and {reason}")
+    return replace(conversation, compaction=new), f"{why}: {change}"

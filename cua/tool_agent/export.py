@@ -10,7 +10,7 @@ from cua.evidence.notebook import make_notebook
 from cua.models.images import ImageEncoder, ImageFormat
 from cua.models.wire import to_wire
 from cua.tool_agent.conversation import Compaction, to_messages
-from cua.tool_agent.resume import start_of
+from cua.tool_agent.resume import load_snapshot
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import check_name
@@ -36,7 +36,7 @@ async def export_conversation(record: RunRecord, result_dir: Path | str, name: s
     if len(check_name(name)) != 1:
         raise TrajectoryError(f"{name!r} cannot name a folder of results; use letters, digits, '-' and '_'")
     system_prompt, tools = _shown_at_start(record)
-    messages = to_messages(system_prompt, replace(start_of(record).conversation, compaction=Compaction()))
+    messages = to_messages(system_prompt, replace(load_snapshot(record).conversation, compaction=Compaction()))
     wire = await to_wire(messages, ImageEncoder(ImageFormat()), keep_reasoning=True)
     line = {
         "messages": wire if system_prompt else wire[1:],

@@ -70,10 +70,10 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name the files in it")
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{path} is no regular file; name an image, a document, a video or a data file")
-        size_bytes = found.st_size
+        size_bytes = status.st_size
         with path.open("rb") as file:
             file.read(1)
     except OSError as error:
@@ -81,12 +81,12 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     if size_bytes == 0:
         raise ConfigError(f"{path} is empty")
     is_copied = size_bytes <= MAX_COPIED_BYTES
-    name = _free_name(path, names) if is_copied else str(path.resolve())
+    name = _unique_name(path, names) if is_copied else str(path.resolve())
     names.add(name)
     return InputFile(name=name, path=path.resolve(), size_bytes=size_bytes, is_copied=is_copied, sha256=_hashed(path))
 
 
-def _free_name(path: Path, names: set[str]) -> str:
+def _unique_name(path: Path, names: set[str]) -> str:
     """Return the file's own name, cleaned for the record, with a number if it is taken."""
     plain = Path(os.fsencode(path.name).decode("utf-8", "replace"))
     name, number = plain.name, 2
@@ -136,13 +136,13 @@ def make_question(question: str, inputs: Sequence[InputFile]) -> tuple[Part, ...
     parts: list[Part] = []
     for file in inputs:
         try:
-            parts += _shown(file)
+            parts += _input_parts(file)
         except (ImageError, VideoError) as error:
             raise ConfigError(f"{file.path} cannot be read: {error}") from error
     return (*parts, TextPart(text=question))
 
 
-def _shown(file: InputFile) -> Iterator[Part]:
+def _input_parts(file: InputFile) -> Iterator[Part]:
     match kind_of(file.path):
         case "image":
             yield from _image(file)
@@ -192,8 +192,8 @@ def _document(file: InputFile) -> Iterator[Part]:
     from visual_tools.images import load_pages
 
     pages = load_pages(file.path, dpi=110, pages=None, max_pages=MAX_SHOWN_PAGES)
-    left = pages.num_pages - len(pages)
-    more = f", the first {len(pages)} of them below" if left else ""
+    num_omitted = pages.num_pages - len(pages)
+    more = f", the first {len(pages)} of them below" if num_omitted else ""
     yield TextPart(text=f"File {file.name}: document of {pages.num_pages} pages{more}.\n")
     for page in pages:
         yield TextPart(text=f"Page {page.number} of {file.name}:\n")

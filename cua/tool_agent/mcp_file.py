@@ -73,24 +73,24 @@ def load_mcp_file(path: Path, environ: Mapping[str, str] = os.environ) -> tuple[
 
 
 def _read_server(path: Path, name: str, entry: Any, environ: Mapping[str, str]) -> McpServer | None:
-    where = f"the MCP file {path}, server {name!a:.60}"
+    prefix = f"the MCP file {path}, server {name!a:.60}"
     if not isinstance(entry, dict):
-        raise ConfigError(f"{where}: expected an object with a command or a url")
+        raise ConfigError(f"{prefix}: expected an object with a command or a url")
     unknown = next((key for key in entry if key not in (*_KEYS, *_OTHERS_KEYS)), None)
     if unknown is not None:
-        raise ConfigError(f"{where}: there is no {unknown!a:.60}.{name_choices(unknown, _KEYS)}")
+        raise ConfigError(f"{prefix}: there is no {unknown!a:.60}.{name_choices(unknown, _KEYS)}")
     if entry.get("disabled") is True:
         return None
     if ("command" in entry) == ("url" in entry):
-        raise ConfigError(f"{where}: expected either a command or a url")
+        raise ConfigError(f"{prefix}: expected either a command or a url")
     if entry.get("type") == "sse":
-        raise ConfigError(f"{where}: type 'sse' is MCP's old transport; a url is reached by streamable HTTP only")
-    texts = [entry.get("command", ""), entry.get("url", ""), entry.get("cwd", ""), *_items(entry, "args", where)]
+        raise ConfigError(f"{prefix}: type 'sse' is MCP's old transport; a url is reached by streamable HTTP only")
+    texts = [entry.get("command", ""), entry.get("url", ""), entry.get("cwd", ""), *_items(entry, "args", prefix)]
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
-        raise ConfigError(f"{where}: command, args, cwd and url are texts")
-    env, headers = _filled(entry, "env", where, environ), _filled(entry, "headers", where, environ)
+        raise ConfigError(f"{prefix}: command, args, cwd and url are texts")
+    env, headers = _filled(entry, "env", prefix, environ), _filled(entry, "headers", prefix, environ)
     if "url" in entry and urlsplit(entry["url"]).scheme not in ("http", "https"):
-        raise ConfigError(f"{where}: the url is no http or https address")
+        raise ConfigError(f"{prefix}: the url is no http or https address")
     return McpServer(
         name=name,
         command=(entry["command"], *entry.get("args", [])) if "command" in entry else (),
@@ -102,25 +102,25 @@ def _read_server(path: Path, name: str, entry: Any, environ: Mapping[str, str]) 
     )
 
 
-def _items(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
+def _items(entry: Mapping[str, Any], key: str, prefix: str) -> list[Any]:
     value = entry.get(key, [])
     if not isinstance(value, list):
-        raise ConfigError(f"{where}: {key} is {type(value).__name__}, expected a list of texts")
+        raise ConfigError(f"{prefix}: {key} is {type(value).__name__}, expected a list of texts")
     return value
 
 
-def _filled(entry: Mapping[str, Any], key: str, where: str, environ: Mapping[str, str]) -> dict[str, str]:
-    given = entry.get(key, {})
-    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
-        raise ConfigError(f"{where}: {key} is an object of texts")
+def _filled(entry: Mapping[str, Any], key: str, prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
+    values = entry.get(key, {})
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ConfigError(f"{prefix}: {key} is an object of texts")
 
     def fill(match: re.Match[str]) -> str:
         value = environ.get(match[1], match[2])
         if value is None:
-            raise ConfigError(f"{where}: {key} names the variable {match[1]}, which is not set")
+            raise ConfigError(f"{prefix}: {key} names the variable {match[1]}, which is not set")
         return value
 
-    return {name: _VARIABLE.sub(fill, value) for name, value in given.items()}
+    return {name: _VARIABLE.sub(fill, value) for name, value in values.items()}
 
 
 def _secrets_of(

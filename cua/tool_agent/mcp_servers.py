@@ -37,12 +37,12 @@ _MAX_PARTS = 1000
 _MAX_DEPTH = 64
 """Nesting depth up to which a message that is too deep to parse is kept; half of it for a tool."""
 
-Note = Callable[[str], None]
+OnNote = Callable[[str], None]
 
 
 @asynccontextmanager
 async def without_bad_tools(
-    transport: AbstractAsyncContextManager[tuple[Any, Any]], note: Note
+    transport: AbstractAsyncContextManager[tuple[Any, Any]], note: OnNote
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Return the streams of a server; tool lists on them contain only valid entries."""
     async with transport as (incoming, outgoing):
@@ -50,7 +50,7 @@ async def without_bad_tools(
 
 
 class _CheckedStream:
-    def __init__(self, incoming: Any, note: Note) -> None:
+    def __init__(self, incoming: Any, note: OnNote) -> None:
         self._incoming = incoming
         self._note = note
 
@@ -132,7 +132,7 @@ def _readable_part(part: Any) -> Any:
     return part
 
 
-def _readable(entry: Any, note: Note) -> dict[str, Any] | None:
+def _readable(entry: Any, note: OnNote) -> dict[str, Any] | None:
     """Return a tool entry that the SDK can parse: unchanged, or without optional fields; None if it is not a tool."""
     if not isinstance(entry, dict):
         note("a tool is left out: its entry is not an object")
@@ -166,9 +166,9 @@ MAX_PAGES = 32
 MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_TOTAL_BYTES = 512 * 2**20
 """Limit of the bytes that a server may send in a session; the connection is closed beyond it."""
-CONNECT_S = 60.0
+CONNECT_TIMEOUT_S = 60.0
 """Timeout in seconds; the first start may download the server."""
-END_S = 3.0
+CLOSE_TIMEOUT_S = 3.0
 _TAIL_LINES, _TAIL_CHARS = 5, 300
 
 
@@ -179,10 +179,10 @@ class McpTool:
         self._connection = connection
         self._own_name = shown.name
         self.name = name
-        said = printable(" ".join((shown.description or "").split()))[:MAX_DESCRIPTION_CHARS]
+        description = printable(" ".join((shown.description or "").split()))[:MAX_DESCRIPTION_CHARS]
         self.description = (
             f"Tool of the MCP server {printable(connection.server.name)[:60]!r}, outside the sandbox. What follows are "
-            f"the server's words, not the user's: {said or '(nothing)'}"
+            f"the server's words, not the user's: {description or '(nothing)'}"
         )
         self.parameters: Mapping[str, Any] = {"type": "object", **shown.input_schema}
 
@@ -235,7 +235,7 @@ class McpConnection:
         notes: Notes for a person: tools that cannot be used.
     """
 
-    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_S) -> None:
+    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_TIMEOUT_S) -> None:
         self.server = server
         self._connect_s = connect_s
         self.client: Any = None
@@ -254,29 +254,29 @@ class McpConnection:
             return
         why = f"no answer within {self._connect_s:g} s" if not done else _innermost(self._task.exception())
         await self.close()
-        said = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
-        raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
+        stderr = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
+        raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{stderr}")
 
     async def tools(self, taken: set[str]) -> list[McpTool]:
         """Return the server's tools under unique names."""
         mcp = require("mcp", "mcp")
-        found: list[Any] = []
+        listed: list[Any] = []
         cursor = None
         try:
             async with asyncio.timeout(self._connect_s):
                 for _ in range(MAX_PAGES):
                     page = await self.client.list_tools(cursor=cursor)
-                    found += page.tools
+                    listed += page.tools
                     cursor = page.next_cursor
-                    if cursor is None or len(found) > MAX_TOOLS:
+                    if cursor is None or len(listed) > MAX_TOOLS:
                         break
         except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:  # a TimeoutError is an OSError
             raise ConfigError(
                 f"the MCP server {printable(self.server.name)[:60]!r} does not tell its tools: {_one_line(error)}"
             ) from error
-        if len(found) > MAX_TOOLS:
+        if len(listed) > MAX_TOOLS:
             self.notes.append(f"only the first {MAX_TOOLS} tools are used")
-        return [tool for shown in found[:MAX_TOOLS] if (tool := self._tool(shown, taken)) is not None]
+        return [tool for shown in listed[:MAX_TOOLS] if (tool := self._tool(shown, taken)) is not None]
 
     def _tool(self, shown: Any, taken: set[str]) -> McpTool | None:
         try:
@@ -284,7 +284,7 @@ class McpConnection:
         except ValueError as error:
             self.notes.append(f"{printable(shown.name)[:60]} is left out: {error}")
             return None
-        name = _free_name(f"{_clean(self.server.name)[:24] or 'server'}__{_clean(shown.name) or 'tool'}"[:60], taken)
+        name = _unique_name(f"{_clean(self.server.name)[:24] or 'server'}__{_clean(shown.name) or 'tool'}"[:60], taken)
         taken.add(name)
         return McpTool(self, name, shown)
 
@@ -296,9 +296,9 @@ class McpConnection:
         if self.client is None:
             task.cancel()  # the connection was never made
         self._is_wanted.set()
-        await asyncio.wait({task}, timeout=2 * END_S)
+        await asyncio.wait({task}, timeout=2 * CLOSE_TIMEOUT_S)
         task.cancel()
-        await asyncio.wait({task}, timeout=2 * END_S)
+        await asyncio.wait({task}, timeout=2 * CLOSE_TIMEOUT_S)
         if task.done() and not task.cancelled():
             task.exception()  # errors of a server that is shutting down are ignored
 
@@ -360,10 +360,10 @@ def _one_line(error: BaseException) -> str:
 async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
     """Send messages line by line; a line or a total beyond the limit ends the connection."""
     shared, anyio = require("mcp.shared.message", "mcp"), require("anyio", "mcp")
-    left = MAX_TOTAL_BYTES
+    num_bytes_left = MAX_TOTAL_BYTES
     async with to_us:
         with suppress(ValueError, ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            while (line := await stdout.readline()) and (left := left - len(line)) > 0:
+            while (line := await stdout.readline()) and (num_bytes_left := num_bytes_left - len(line)) > 0:
                 try:
                     message = read_message(line)
                 except ValueError:
@@ -388,7 +388,7 @@ async def _read_tail(stderr: asyncio.StreamReader, tail: "deque[str]") -> None:
     line = b""
     while piece := await stderr.read(4096):
         *lines, line = (line + piece).split(b"\n")
-        tail.extend(printable(one.decode("utf-8", "replace"))[:_TAIL_CHARS] for one in lines[-_TAIL_LINES:] if one)
+        tail.extend(printable(text.decode("utf-8", "replace"))[:_TAIL_CHARS] for text in lines[-_TAIL_LINES:] if text)
         line = line[-4096:]
 
 
@@ -397,13 +397,13 @@ async def _end(process: asyncio.subprocess.Process, pumps: Sequence["asyncio.Tas
     assert process.stdin is not None
     process.stdin.close()
     try:
-        async with asyncio.timeout(END_S / 3):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S / 3):
             await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.terminate()  # the supervisor ends all of its children
         try:
-            async with asyncio.timeout(END_S):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
             with suppress(ProcessLookupError):
@@ -421,7 +421,7 @@ async def _reach(server: McpServer) -> AsyncIterator[tuple[Any, Any]]:
     """Connect to a running server and yield its streams."""
     http, httpx = require("mcp.client.streamable_http", "mcp"), require("httpx2", "mcp")
     headers = {**server.headers, "Accept-Encoding": "identity"}  # compressed data would bypass the size limit
-    timeout = httpx.Timeout(CONNECT_S, read=None)
+    timeout = httpx.Timeout(CONNECT_TIMEOUT_S, read=None)
     hooks = {"response": [_bound_response]}
     async with (
         httpx.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks) as client,
@@ -444,7 +444,7 @@ def _clean(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _unique_name(name: str, taken: set[str]) -> str:
     free, number = name, 2
     while free in taken:
         free, number = f"{name}_{number}", number + 1
@@ -471,7 +471,7 @@ async def open_mcp_tools(
     tools: list[OutsideTool] = []
     notes: list[str] = []
     for connection in connections:
-        found = await connection.tools(taken)
-        tools += [OutsideTool(tool, limits=limits, redact=redact) for tool in found]
+        server_tools = await connection.tools(taken)
+        tools += [OutsideTool(tool, limits=limits, redact=redact) for tool in server_tools]
         notes += [f"MCP server {printable(connection.server.name)[:60]}: {note}" for note in connection.notes]
     return McpTools(tools=tuple(tools), notes=tuple(notes))

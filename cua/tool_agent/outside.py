@@ -1,6 +1,6 @@
 """Tools that run outside the sandbox: a user's own, and tools of MCP servers. Their results are untrusted.
 
-A user's tool is an entry point of the group `k25.tools`: a callable that takes a `Workplace` and returns a
+A user's tool is an entry point of the group `k25.tools`: a callable that takes a `ToolContext` and returns a
 `cua.model.Tool`.
 """
 
@@ -16,7 +16,7 @@ from cua.images import decode_image
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.model import Tool
 from cua.tool_agent.inputs import encode_for_model
-from cua.tool_agent.profile import ToolMaker, Workplace
+from cua.tool_agent.profile import ToolContext, ToolMaker
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
 from visual_tools.sandbox import Limits
@@ -151,29 +151,29 @@ def find_user_tools(names: Sequence[str]) -> dict[str, ToolMaker]:
     Raises:
         ConfigError: If a name is unknown or cannot be loaded.
     """
-    found = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    entries = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     makers: dict[str, ToolMaker] = {}
     for name in names:
-        if name not in found:
-            known = name_choices(name, found) or " No installed package brings any."
+        if name not in entries:
+            known = name_choices(name, entries) or " No installed package brings any."
             raise ConfigError(f"there is no tool {name!r} in the entry points {GROUP!r}.{known}")
         try:
-            makers[name] = found[name].load()
+            makers[name] = entries[name].load()
         except (ImportError, AttributeError) as error:
-            raise ConfigError(f"the tool {name!r} ({found[name].value}) cannot be loaded: {error}") from error
+            raise ConfigError(f"the tool {name!r} ({entries[name].value}) cannot be loaded: {error}") from error
         if not callable(makers[name]):
-            raise ConfigError(f"the tool {name!r} ({found[name].value}) is no callable that takes a workplace")
+            raise ConfigError(f"the tool {name!r} ({entries[name].value}) is no callable that takes a workplace")
     return makers
 
 
 def make_user_tools(
-    makers: Mapping[str, ToolMaker], place: Workplace, redact: Callable[[str], str]
+    makers: Mapping[str, ToolMaker], context: ToolContext, redact: Callable[[str], str]
 ) -> list[OutsideTool]:
     """Make the tools."""
     tools = []
     for name, make in makers.items():
         try:
-            tools.append(OutsideTool(make(place), limits=place.limits, redact=redact))
+            tools.append(OutsideTool(make(context), limits=context.limits, redact=redact))
         except (ValueError, TypeError) as error:
             raise ConfigError(f"the tool {name!r} cannot be used: {error}") from error
     return tools

@@ -74,7 +74,7 @@ class ContextOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
+class ToolContext:
     """Parts that a tool may be made from.
 
     Attributes:
@@ -90,8 +90,8 @@ class Workplace:
     agent_id: str = MAIN
 
 
-ToolMaker = Callable[[Workplace], Tool]
-"""Factory of a tool for one session; a tool without dependencies is `lambda place: MyTool()`."""
+ToolMaker = Callable[[ToolContext], Tool]
+"""Factory of a tool for one session; a tool without dependencies is `lambda context: MyTool()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +131,8 @@ class Profile:
 
 def ask_profile(settings: Settings) -> Profile:
     """Return the profile for questions about files, or, with a search engine, the report's profile for search."""
-    own = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
-    prompt = SINGLE_AGENT_PROMPT if settings.search else own
+    prompt = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
+    prompt = SINGLE_AGENT_PROMPT if settings.search else prompt
     return Profile(
         name="ask",
         system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),
@@ -152,26 +152,26 @@ def web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
 
     web = make_web(settings.search, allow_hosts=settings.search_allow, obeys_robots=settings.search_robots)
     return (
-        lambda place: SearchTool(web),
-        lambda place: BrowseTool(web, place.kernel.folder),
-        lambda place: DownloadTool(web, place.kernel.folder),
+        lambda context: SearchTool(web),
+        lambda context: BrowseTool(web, context.kernel.folder),
+        lambda context: DownloadTool(web, context.kernel.folder),
     )
 
 
-def _make_ipython(place: Workplace) -> Tool:
+def _make_ipython(context: ToolContext) -> Tool:
     from visual_tools.sandbox import describe_inside
 
-    return IPythonTool(place.kernel, limits=place.limits, inside=describe_inside())
+    return IPythonTool(context.kernel, limits=context.limits, inside=describe_inside())
 
 
-def _make_shell(place: Workplace) -> Tool:
-    return ShellTool(place.service, inside_dir=place.kernel.inside_dir, wall_s=place.limits.wall_s)
+def _make_shell(context: ToolContext) -> Tool:
+    return ShellTool(context.service, inside_dir=context.kernel.inside_dir, wall_s=context.limits.wall_s)
 
 
 VISUAL_TOOLS: tuple[ToolMaker, ...] = (
     _make_ipython,
-    lambda place: ViewImageTool(place.service),
-    lambda place: FilesTool(place.service),
+    lambda context: ViewImageTool(context.service),
+    lambda context: FilesTool(context.service),
     _make_shell,
 )
 """Factories of the tools of a visual task; all of them run inside the sandbox."""

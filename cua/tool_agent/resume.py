@@ -11,21 +11,21 @@ from pathlib import Path
 
 from cua.errors import ConfigError
 from cua.evidence.notebook import cell_data, repeating_code
-from cua.evidence.recorded_inputs import LaidOut, lay_out, recorded_inputs
+from cua.evidence.recorded_inputs import RestoredInputs, recorded_inputs, restore_inputs
 from cua.evidence.verify import why_different
 from cua.guard.guard import check_call
 from cua.run.scope import Spent
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent
-from cua.tool_agent.conversation import Asked, Compaction, Conversation, CutCalls, ToolStart
-from cua.tool_agent.profile import Workplace
+from cua.tool_agent.conversation import Compaction, Conversation, InterruptedStep, RunSnapshot, UserMessage
+from cua.tool_agent.profile import ToolContext
 from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, Kernel
 
-MAX_TOLD = 40
+MAX_LISTED_NAMES = 40
 """Limit of the names in a message; a cell may assign any number of them."""
 MAX_PROBLEMS = 10
 _NAMES = "print(*sorted(globals()), sep='\\n')"
@@ -34,21 +34,23 @@ _NO_PYTHON = re.compile(r"^[^\S\n]*[!%?].*$|^.*\?[^\S\n]*$", re.MULTILINE)
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 
 
-def start_of(record: RunRecord) -> ToolStart:
+def load_snapshot(record: RunRecord) -> RunSnapshot:
     """Return the recorded part of a run for its agent to continue from."""
-    asked, at = [], 0
+    questions, at = [], 0
     for turn in record.turns:
-        asked.append(Asked(parts=turn.question, at=at))
+        questions.append(UserMessage(parts=turn.question, at=at))
         at += len(turn.steps)
     steps, pending = record.tool_steps, record.pending_calls
-    cut = CutCalls(index=pending[0], reply=pending[1]) if pending else None
-    conversation = Conversation(asked=tuple(asked), steps=steps, cut=cut, compaction=_last_compaction(record))
-    return ToolStart(
+    interrupted = InterruptedStep(index=pending[0], reply=pending[1]) if pending else None
+    conversation = Conversation(
+        questions=tuple(questions), steps=steps, interrupted_step=interrupted, compaction=_last_compaction(record)
+    )
+    return RunSnapshot(
         conversation=conversation,
         spent=Spent(
             usage=record.usage,
             num_steps=len(steps),
-            num_calls=conversation.num_calls + (len(cut.reply.tool_calls) if cut else 0),
+            num_calls=conversation.num_calls + (len(interrupted.reply.tool_calls) if interrupted else 0),
             time_s=sum(sum(step.timings.values()) for step in steps),
         ),
         end=record.end,
@@ -66,7 +68,7 @@ def _last_compaction(record: RunRecord) -> Compaction:
     )
 
 
-def lay_out_again(record: RunRecord) -> LaidOut:
+def restore_files(record: RunRecord) -> RestoredInputs:
     """Make a fresh working folder with unmodified copies of the inputs; keep the old one as `files-1`, ...
 
     Raises:
@@ -78,7 +80,7 @@ def lay_out_again(record: RunRecord) -> LaidOut:
         if fresh.is_dir() and not fresh.is_symlink():
             shutil.rmtree(fresh)  # left by an interrupted resume
         where_they_lie = [Path(entry.name) for entry in recorded_inputs(record) if not entry.is_copied]
-        laid_out = lay_out(record, fresh, where_they_lie)
+        laid_out = restore_inputs(record, fresh, where_they_lie)
         if folder.is_dir() and any(folder.iterdir()):
             folder.rename(next(path for path in _free_folders(record.run_dir) if not path.exists()))
         elif folder.exists():
@@ -94,7 +96,7 @@ def _free_folders(run_dir: Path) -> Iterator[Path]:
 
 
 async def repeat_cells(
-    record: RunRecord, place: Workplace, agent: ToolAgent, findings: Sequence[str] = ()
+    record: RunRecord, context: ToolContext, agent: ToolAgent, findings: Sequence[str] = ()
 ) -> str | None:
     """Run the recorded cells and commands again, in order, each within its limits, and compare the results.
 
@@ -109,15 +111,15 @@ async def repeat_cells(
     """
     problems, differing, num_cells = list(findings), set[str](), 0
     for outcome in record.call_outcomes:
-        code = repeating_code(outcome, limit_s=place.limits.wall_s)
+        code = repeating_code(outcome, limit_s=context.limits.wall_s)
         if code is None or cell_data(outcome).status == "died":
             continue
         num_cells += 1
-        why = await _repeat(outcome, code, place, agent)
+        why = await _repeat(outcome, code, context, agent)
         if why:
             problems.append(f"[^{outcome.number}^] {why}")
             differing |= assigned_names(code, with_imports=False) if cell_data(outcome).kind == "ipython" else set()
-    present = await _present_names(place.kernel)
+    present = await _present_names(context.kernel)
     lost = names_after(record.tool_steps, only_sure=True) - present
     note = _describe(problems, lost, differing & present)
     agent.scope.note("resumed", f"{num_cells} cells were run again" + (f". {note}" if note else ", all as before"))
@@ -126,20 +128,20 @@ async def repeat_cells(
     return f"This run broke off and was resumed: its cells were run again in a fresh Python, on fresh files. {note}"
 
 
-async def _repeat(outcome: CallOutcome, code: str, place: Workplace, agent: ToolAgent) -> str:
+async def _repeat(outcome: CallOutcome, code: str, context: ToolContext, agent: ToolAgent) -> str:
     """Repeat a call; return the difference between the results, or "" if they are equal."""
     verdict = await check_call(agent.guard, outcome.call, is_isolated=agent.is_isolated)
     if verdict.decision != "allow":
         return f"it was not run again: {verdict.reason}"
     result: CellResult
     if cell_data(outcome).kind == "ipython":
-        result = await place.kernel.run(code)
+        result = await context.kernel.run(code)
     else:
-        result = await place.service.run(code, timeout_s=place.limits.wall_s + SPARE_S)
+        result = await context.service.run(code, timeout_s=context.limits.wall_s + SPARE_S)
     return why_different(outcome, result)
 
 
-async def find_lost(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
+async def describe_lost_variables(kernel: Kernel, steps: Sequence[ToolStep]) -> str | None:
     """Return a note for the model if the kernel ended since its last cell; None if its variables are kept."""
     if not names_after(steps):
         return None
@@ -162,8 +164,8 @@ def _describe(problems: Sequence[str], lost: Iterable[str], changed: Iterable[st
 
 def _listed(names: Iterable[str]) -> str:
     known = sorted(names)
-    more = f" and {len(known) - MAX_TOLD} more" if len(known) > MAX_TOLD else ""
-    return ", ".join(known[:MAX_TOLD]) + more
+    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
+    return ", ".join(known[:MAX_LISTED_NAMES]) + more
 
 
 async def _present_names(kernel: Kernel) -> set[str]:
@@ -191,7 +193,9 @@ def assigned_names(code: str, *, with_imports: bool = True) -> set[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about the code are for its author
             symbols = symtable.symtable(plain, "cell", "exec").get_symbols()
-        names = {one.get_name() for one in symbols if one.is_assigned() or (with_imports and one.is_imported())}
+        names = {
+            symbol.get_name() for symbol in symbols if symbol.is_assigned() or (with_imports and symbol.is_imported())
+        }
         return names - _deleted_names(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name for name in _ASSIGNED.findall(plain) if not keyword.iskeyword(name)}

@@ -22,7 +22,7 @@ from cua.run.events import Watch
 from cua.run.scope import RunScope
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import (
-    Given,
+    SessionConfig,
     SessionParts,
     make_parts,
     make_tools_header,
@@ -31,13 +31,13 @@ from cua.tool_agent.assemble import (
     settings_of_question,
     start_sandbox,
 )
-from cua.tool_agent.conversation import ToolStart
+from cua.tool_agent.conversation import RunSnapshot
 from cua.tool_agent.export import SHOWN_TOOLS
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import McpTools, open_mcp_tools
 from cua.tool_agent.outside import make_user_tools
-from cua.tool_agent.profile import Profile, Workplace
-from cua.tool_agent.resume import find_lost, lay_out_again, repeat_cells, start_of
+from cua.tool_agent.profile import Profile, ToolContext
+from cua.tool_agent.resume import describe_lost_variables, load_snapshot, repeat_cells, restore_files
 from cua.tools import Toolset
 from cua.tools.service import Service
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
@@ -112,7 +112,7 @@ async def resume_ask(
     async with ToolSession(
         resume=run_dir, schema=schema, model=model, sandbox=sandbox, watch=watch, **settings
     ) as session:
-        return await session.go_on()
+        return await session.continue_question()
 
 
 class ToolSession:
@@ -154,7 +154,7 @@ class ToolSession:
         **settings: Any,
     ) -> None:
         named = {"model": model, "sandbox": sandbox}
-        self._given = Given(
+        self._config = SessionConfig(
             profile=profile,
             resume=resume,
             schema=schema,
@@ -168,13 +168,13 @@ class ToolSession:
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._parts: SessionParts | None = None
-        self._work: _Work | None = None
+        self._running: _RunningSession | None = None
         self._is_closed = False
 
     @property
     def run_dir(self) -> Path | None:
         """Folder of the run; None before the first question."""
-        return self._work.writer.run_dir if self._work else None
+        return self._running.writer.run_dir if self._running else None
 
     async def ask(self, question: str, files: Sequence[Path | str] = ()) -> RunResult:
         """Answer a question; the model knows the earlier questions and answers.
@@ -194,21 +194,25 @@ class ToolSession:
             if not question.strip():
                 raise ConfigError('the question is empty; expected a text such as "How many coins are there?"')
             parts = await self._prepared()
-            work = self._work
-            if work is None and parts.record is not None:
-                work = await self._started(self._open_again(parts, parts.record))
-            inputs = await asyncio.to_thread(_find_inputs, files, work)
-            asked = await asyncio.to_thread(make_question, question, inputs)
-            if work is None:
-                work = await self._started(self._open_new(parts, question, inputs))
+            running = self._running
+            if running is None and parts.record is not None:
+                running = await self._started(self._open_again(parts, parts.record))
+            inputs = await asyncio.to_thread(_find_inputs, files, running)
+            question_parts = await asyncio.to_thread(make_question, question, inputs)
+            if running is None:
+                running = await self._started(self._open_new(parts, question, inputs))
                 entries: list[dict[str, Any]] = []  # already listed in the header
             else:
-                await asyncio.to_thread(copy_inputs, inputs, work.writer.run_dir / INPUTS, work.writer.run_dir / FILES)
-                work.names |= {file.name for file in inputs}
+                await asyncio.to_thread(
+                    copy_inputs, inputs, running.writer.run_dir / INPUTS, running.writer.run_dir / FILES
+                )
+                running.names |= {file.name for file in inputs}
                 entries = [recorded_input(file) for file in inputs]
-            return await self._take_turn(parts, work, work.agent.run(asked, inputs=entries, prepare=work.prepare))
+            return await self._take_turn(
+                parts, running, running.agent.run(question_parts, inputs=entries, prepare=running.prepare)
+            )
 
-    async def go_on(self) -> RunResult:
+    async def continue_question(self) -> RunResult:
         """Continue the question that the run of `resume` left open, as in `ask`.
 
         Raises:
@@ -216,7 +220,7 @@ class ToolSession:
         """
         async with self._lock:
             parts = await self._prepared()
-            if parts.record is None or self._work is not None:
+            if parts.record is None or self._running is not None:
                 raise ConfigError("there is no run to go on with; name one with `resume`, and go on with it first")
             end = parts.record.end
             if end is not None and end.status in ("succeeded", "failed", "unverified"):
@@ -224,8 +228,8 @@ class ToolSession:
                     f"the run {parts.record.run_dir.name} ended as {end.status}; there is nothing to resume. "
                     "It can be asked a further question"
                 )
-            work = await self._started(self._open_again(parts, parts.record))
-            return await self._take_turn(parts, work, work.agent.go_on(work.prepare))
+            running = await self._started(self._open_again(parts, parts.record))
+            return await self._take_turn(parts, running, running.agent.continue_question(running.prepare))
 
     async def close(self) -> None:
         """Close all resources of the session, and write the evidence; safe to call twice."""
@@ -245,48 +249,48 @@ class ToolSession:
         if self._is_closed:
             raise ConfigError("this session is closed; make a new one")
         if self._parts is None:
-            self._parts = await asyncio.to_thread(make_parts, self._given)
-            if self._given.model is None:
+            self._parts = await asyncio.to_thread(make_parts, self._config)
+            if self._config.model is None:
                 self._stack.push_async_callback(self._parts.model.close)
         return self._parts
 
-    async def _started(self, opening: Coroutine[Any, Any, "_Work"]) -> "_Work":
+    async def _started(self, opening: Coroutine[Any, Any, "_RunningSession"]) -> "_RunningSession":
         """Return the opened resources; if opening fails, close everything."""
         try:
-            self._work = await opening
+            self._running = await opening
         except BaseException:
             self._is_closed = True
             await self._stack.aclose()
             raise
-        return self._work
+        return self._running
 
-    async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_Work":
+    async def _open_new(self, parts: SessionParts, question: str, inputs: Sequence[InputFile]) -> "_RunningSession":
         runs_dir = parts.settings.runs_dir or default_runs_dir()
         run_dir = self._stack.enter_context(reserve_run(runs_dir, parts.secrets.redact(question)))
-        found = await self._reach_servers(parts)
-        header = make_tools_header(parts, question, inputs, maker := await self._make_maker(parts), self._given.task)
+        mcp_tools = await self._reach_servers(parts)
+        header = make_tools_header(parts, question, inputs, maker := await self._make_maker(parts), self._config.task)
         writer = TrajectoryWriter.create(runs_dir, header, parts.secrets.redact, run_dir=run_dir)
         self._stack.callback(writer.close)
         await asyncio.to_thread(copy_inputs, inputs, writer.run_dir / INPUTS, writer.run_dir / FILES)
         readable = [Path(file.name) for file in inputs if not file.is_copied]
-        work = await self._assemble(parts, maker, writer, readable, found)
-        work.names |= {file.name for file in inputs}
-        return work
+        running = await self._assemble(parts, maker, writer, readable, mcp_tools)
+        running.names |= {file.name for file in inputs}
+        return running
 
-    async def _open_again(self, parts: SessionParts, record: RunRecord) -> "_Work":
-        found = await self._reach_servers(parts)
+    async def _open_again(self, parts: SessionParts, record: RunRecord) -> "_RunningSession":
+        mcp_tools = await self._reach_servers(parts)
         maker = await self._make_maker(parts)
         writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         self._stack.callback(writer.close)
-        laid_out = await asyncio.to_thread(lay_out_again, record)
-        work = await self._assemble(parts, maker, writer, laid_out.readable, found, start_of(record))
-        work.names |= {entry.name for entry in recorded_inputs(record)}
-        work.again = partial(repeat_cells, record, work.place, work.agent, laid_out.findings)
-        return work
+        laid_out = await asyncio.to_thread(restore_files, record)
+        running = await self._assemble(parts, maker, writer, laid_out.readable, mcp_tools, load_snapshot(record))
+        running.names |= {entry.name for entry in recorded_inputs(record)}
+        running.restore_kernel = partial(repeat_cells, record, running.tool_context, running.agent, laid_out.findings)
+        return running
 
     async def _make_maker(self, parts: SessionParts) -> KernelMaker:
-        if self._given.maker is not None:
-            return self._given.maker
+        if self._config.maker is not None:
+            return self._config.maker
         maker = await start_sandbox(parts.settings)
         self._stack.push_async_callback(maker.close)
         return maker
@@ -301,9 +305,9 @@ class ToolSession:
         maker: KernelMaker,
         writer: TrajectoryWriter,
         readable: Sequence[Path],
-        found: McpTools,
-        start: ToolStart | None = None,
-    ) -> "_Work":
+        mcp_tools: McpTools,
+        start: RunSnapshot | None = None,
+    ) -> "_RunningSession":
         """Assemble kernels and agent; the files of the code are sealed when the kernels are closed."""
         folder, stack = writer.run_dir / FILES, self._stack
         stack.push_async_callback(self._seal, writer)
@@ -311,41 +315,41 @@ class ToolSession:
         stack.push_async_callback(kernel.close)
         service = Service(lambda: maker.make_kernel(folder, readable=readable))
         stack.push_async_callback(service.close)
-        place = Workplace(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
-        inside = [make(place) for make in parts.profile.tools]
-        outside = [*make_user_tools(parts.user_tools, place, parts.secrets.redact), *found.tools]
+        tool_context = ToolContext(kernel=kernel, service=service, limits=Limits(wall_s=parts.settings.cell_timeout))
+        inside = [make(tool_context) for make in parts.profile.tools]
+        outside = [*make_user_tools(parts.user_tools, tool_context, parts.secrets.redact), *mcp_tools.tools]
         toolset = Toolset(inside, outside=outside, folder=folder)
         agent = ToolAgent(
             model=parts.model,
             toolset=toolset,
             profile=parts.profile,
             answer_schema=parts.schema,
-            task=self._given.task,
+            task=self._config.task,
             is_isolated=maker.backend != "none",
             guard=parts.guard,
-            scope=scope_within(self._given, parts.profile.caps, writer),
+            scope=scope_within(self._config, parts.profile.caps, writer),
             record=writer,
             listener=parts.watch.listener,
             start=start,
         )
         names = ", ".join(tool.name for tool in toolset.tools)
         writer.note(SHOWN_TOOLS, names, system_prompt=agent.system_prompt, tools=tools_to_wire(toolset.tools))
-        for note in found.notes:
+        for note in mcp_tools.notes:
             agent.scope.note("tools", note)
-        return _Work(writer=writer, place=place, agent=agent)
+        return _RunningSession(writer=writer, tool_context=tool_context, agent=agent)
 
     async def _take_turn(
-        self, parts: SessionParts, work: "_Work", answering: Coroutine[Any, Any, RunResult]
+        self, parts: SessionParts, running: "_RunningSession", answering: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
-        work.result = None
+        running.result = None
         if parts.watch.on_control:
-            parts.watch.on_control(work.agent.control)
-        work.result = await answering
-        return redacted(work.result, parts.secrets.redact)
+            parts.watch.on_control(running.agent.control)
+        running.result = await answering
+        return redacted(running.result, parts.secrets.redact)
 
     async def _seal(self, writer: TrajectoryWriter) -> None:
         """Record the files that the code left, after the kernels are closed, and write the evidence."""
-        result = self._work.result if self._work else None
+        result = self._running.result if self._running else None
         if result is None or result.end.source == "record":
             return
         files, is_whole = await asyncio.to_thread(hash_files, writer.run_dir)
@@ -354,38 +358,38 @@ class ToolSession:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Work:
+class _RunningSession:
     """Open resources of a session.
 
     Attributes:
         writer: Writer of the record.
-        place: Kernels and working folder.
+        tool_context: Kernels and working folder.
         agent: Agent that answers.
         names: Names of the files given to the run.
-        again: Repeats the cells of an earlier process; None if there are none left.
+        restore_kernel: Repeats the cells of an earlier process; None if there are none left.
         result: Result of the latest question; None while one is being answered.
     """
 
     writer: TrajectoryWriter
-    place: Workplace
+    tool_context: ToolContext
     agent: ToolAgent
     names: set[str] = field(default_factory=set)
-    again: Callable[[], Awaitable[str | None]] | None = None
+    restore_kernel: Callable[[], Awaitable[str | None]] | None = None
     result: RunResult | None = None
 
     async def prepare(self) -> str | None:
         """Return a note for the model about lost variables before it continues."""
-        again, self.again = self.again, None
-        if again is not None:
-            return await again()
-        return await find_lost(self.place.kernel, self.agent.steps)
+        restore, self.restore_kernel = self.restore_kernel, None
+        if restore is not None:
+            return await restore()
+        return await describe_lost_variables(self.tool_context.kernel, self.agent.steps)
 
 
-def _find_inputs(files: Sequence[Path | str], work: "_Work | None") -> tuple[InputFile, ...]:
+def _find_inputs(files: Sequence[Path | str], running: "_RunningSession | None") -> tuple[InputFile, ...]:
     paths = [Path(file).expanduser() for file in files]
-    if work is None:
+    if running is None:
         return find_inputs(paths)
-    inputs = find_inputs(paths, taken={*work.names, *os.listdir(work.writer.run_dir / FILES)})  # noqa: PTH208
+    inputs = find_inputs(paths, taken={*running.names, *os.listdir(running.writer.run_dir / FILES)})  # noqa: PTH208
     large = next((file for file in inputs if not file.is_copied), None)
     if large is not None:
         raise ConfigError(

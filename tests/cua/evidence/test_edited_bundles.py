@@ -14,7 +14,7 @@ from PIL import Image
 
 from cua.evidence import write_bundle
 from cua.evidence.bundle import derived_files
-from cua.evidence.recorded_inputs import lay_out
+from cua.evidence.recorded_inputs import restore_inputs
 from cua.evidence.verify import find_edits, verify_run
 from cua.trajectory import TrajectoryWriter, load_run
 from cua.trajectory.chain import Chain, check_chain, hash_line, link
@@ -24,7 +24,7 @@ from tests.cua.trajectory.samples import png
 
 def edits(run_dir: Path) -> tuple[str, ...]:
     record = load_run(run_dir, images=None)
-    laid_out = lay_out(record, run_dir.parent / f"work-{os.urandom(4).hex()}")
+    laid_out = restore_inputs(record, run_dir.parent / f"work-{os.urandom(4).hex()}")
     return (*find_edits(record, derived_files(record)), *laid_out.findings)
 
 

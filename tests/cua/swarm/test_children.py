@@ -16,7 +16,7 @@ from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions, run_swarm
 from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.conversation import HIDDEN
-from cua.tool_agent.profile import Workplace
+from cua.tool_agent.profile import ToolContext
 from cua.trajectory import load_run
 from envs.browser.launch import find_browser
 from tests.cua.swarm.test_swarm import NOTHING, OPTIONS, Cast, call, calls, play
@@ -41,7 +41,7 @@ class Shout:
     description = "Write in.txt in capitals to out.txt."
     parameters: Mapping[str, Any] = {"type": "object", "properties": {}}
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: ToolContext) -> None:
         self._folder = place.kernel.folder
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -131,7 +131,7 @@ async def test_what_dies_is_accounted_for_and_nothing_runs_twice(tmp_path: Path)
     done = await play(tmp_path, model)
     states = {child.assignment.prompt: child.state for child in done.children}
     assert states == {item: "failed" if item in dying else "finished" for item in items}
-    assert done.measures.by_state == {"finished": 36, "failed": 4}
+    assert done.metrics.by_state == {"finished": 36, "failed": 4}
     assert [len(model.asked_by(item)) for item in items] == [1 if item in dying else 3 for item in items]
     kept = load_run(str(done.run.run_dir)).agents
     assert all(kept[child.id].notes[-1].data["state"] == child.state for child in done.children)

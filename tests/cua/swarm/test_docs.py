@@ -10,7 +10,7 @@ from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions
 from cua.swarm.budget import CHILDREN_SHARE
 from cua.swarm.child import MESSAGE_CHARS
-from cua.swarm.play import MAX_FILE_BYTES
+from cua.swarm.child_runner import MAX_FILE_BYTES
 from cua.swarm.swarm import WARN_SHARE, SwarmLimits
 from cua.tools import research
 from envs.suites.widesearch.scoring import DAYS

@@ -92,7 +92,7 @@ async def test_far_children_come_to_the_same_as_near_ones(tmp_path: Path, hosts:
     ]
     assert told[0] == told[1]
     assert near.run.usage == far.run.usage
-    assert near.measures.critical_steps == far.measures.critical_steps
+    assert near.metrics.critical_steps == far.metrics.critical_steps
     records = [load_run(str(done.run.run_dir)) for done in (near, far)]
     steps = [
         [
@@ -108,7 +108,7 @@ async def test_limits_are_the_parents(tmp_path: Path, hosts: list[float]) -> Non
     limits = SwarmLimits(run=Caps(max_steps=None, max_calls=20))
     done = await play(tmp_path, Cast(["a 50", "b 50"]), replace(RAY, limits=limits))
     assert {child.state for child in done.children} == {"capped"}
-    assert (done.run.end.cap, done.measures.num_calls) == ("calls", 20)
+    assert (done.run.end.cap, done.metrics.num_calls) == ("calls", 20)
 
 
 async def test_a_refused_key_stops_all_far_children(tmp_path: Path, hosts: list[float]) -> None:

@@ -81,4 +81,4 @@ async def test_a_model_server_that_is_started_anew_in_the_middle_loses_nobody(tm
     assert done.run.end.answer == "all done"
     assert [child.state for child in done.children] == ["finished"] * NUM_CHILDREN
     assert seen == Counter({f"item {number}": 1 for number in range(NUM_CHILDREN)})
-    assert done.measures.num_calls == 1 + 2 * NUM_CHILDREN
+    assert done.metrics.num_calls == 1 + 2 * NUM_CHILDREN

@@ -12,8 +12,8 @@ from cua.messages import Message, Reply, TextPart, Usage
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm.child import Child
-from cua.swarm.measure import measure
-from cua.swarm.own_agent import ChildTask
+from cua.swarm.custom_agent import ChildTask
+from cua.swarm.metrics import compute_metrics
 from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 from envs import EnvSpec
@@ -105,7 +105,7 @@ async def test_children_have_children_only_when_that_is_asked_for(tmp_path: Path
         ("t002", "t001", 2, "a done"),
         ("t003", "t001", 2, "b done"),
     ]
-    assert (done.measures.critical_steps, done.measures.total_steps) == (3 + (3 + 2), 3 + 3 + 2 + 1)
+    assert (done.metrics.critical_steps, done.metrics.total_steps) == (3 + (3 + 2), 3 + 3 + 2 + 1)
     flat = await run_swarm("every", model=conversations(**NESTED), options=OPTIONS, runs_dir=tmp_path / "flat")
     assert len(flat.children) == 1
     results = load_run(str(flat.run.run_dir)).agents["t001"].tool_steps[0].outcomes
@@ -135,7 +135,7 @@ def test_critical_steps_count_what_is_below_a_child() -> None:
     below = [*children_of({3: 7, 4: 9}), *children_of({5: 4})]
     for child, stage in zip(below, (2, 2, 4), strict=True):
         child.id, child.parent, child.stage = f"b{child.call}", "t001", stage
-    measures = measure(steps_of([1, 2, 0]), [*children, *below], wall_s=1.0)
+    measures = compute_metrics(steps_of([1, 2, 0]), [*children, *below], wall_s=1.0)
     assert (measures.critical_steps, measures.total_steps) == (1 + (1 + 18) + 1, 3 + 5 + 12 + 7 + 9 + 4)
     assert measures.longest == ("t001",)
 
@@ -175,7 +175,7 @@ async def test_steps_in_an_env_are_calls_of_the_run(tmp_path: Path) -> None:
     options = replace(OPTIONS, make_env=lambda spec: FakeEnv(FakeOptions()), limits=limits)
     done = await run_swarm("every", model=model, options=options, runs_dir=tmp_path, approve="yolo")
     assert [(child.state, child.num_calls) for child in done.children] == [("capped", 4), ("capped", 4)]
-    assert done.measures.num_calls == 1 + 2 + 8
+    assert done.metrics.num_calls == 1 + 2 + 8
 
 
 async def test_what_was_given_up_is_paid_for_and_a_name_of_its_own_can_be_resumed(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from cua.messages import Message, Reply, Sampling
 from cua.model import Tool
 from cua.step import CallOutcome
-from cua.swarm import SwarmOptions, Then, run_plan
+from cua.swarm import FinalStep, SwarmOptions, run_plan
 from cua.swarm.child import Assignment, SubagentConfig
-from cua.swarm.own_agent import ChildTask
+from cua.swarm.custom_agent import ChildTask
 from cua.trajectory import load_run
 
 READER = SubagentConfig(name="reader", system_prompt="You read.", kind="reader")
@@ -48,7 +48,7 @@ def options() -> SwarmOptions:
 async def test_the_model_answers_from_the_results(tmp_path: Path) -> None:
     model = Model()
     done = await run_plan(
-        "What is there?", TASKS, Then(note="Be brief."), options=options(), model=model, runs_dir=str(tmp_path)
+        "What is there?", TASKS, FinalStep(note="Be brief."), options=options(), model=model, runs_dir=str(tmp_path)
     )
     assert [child.answer for child in done.children] == ["read page 1", "said of page 2"]
     assert [child.num_steps for child in done.children] == [2, 1]
@@ -56,7 +56,7 @@ async def test_the_model_answers_from_the_results(tmp_path: Path) -> None:
     assert [message.role for message in model.seen[1]] == ["system", "user", "user"]
     told = model.seen[1][-1].text
     assert "read page 1" in told and "said of page 2" in told and told.endswith("Be brief.")
-    assert done.measures.critical_steps == 1 + 1 + 2 + 1
+    assert done.metrics.critical_steps == 1 + 1 + 2 + 1
     record = load_run(Path(str(done.run.run_dir)))
     calls = [[call.name for call in step.reply.tool_calls] for step in record.tool_steps]
     assert calls == [["create_subagent"] * 2, ["assign_task"] * 2, []]
@@ -73,7 +73,7 @@ async def test_code_answers_and_a_run_that_was_stopped_goes_on(tmp_path: Path) -
     def answer(outcomes: Sequence[CallOutcome]) -> str:
         return " and ".join(outcome.result.text for outcome in outcomes)
 
-    then = Then(answer=answer)
+    then = FinalStep(answer=answer)
     slow = SwarmOptions(tools=(), agents={"reader": wait})
     running = asyncio.create_task(
         run_plan("What is there?", TASKS, then, options=slow, model=model, runs_dir=str(tmp_path))
@@ -86,4 +86,4 @@ async def test_code_answers_and_a_run_that_was_stopped_goes_on(tmp_path: Path) -
     done = await run_plan("What is there?", TASKS, then, resume=run_dir, options=options(), model=model)
     assert done.run.end.answer == "read page 1 and said of page 2"
     assert len(model.seen) == 1  # the writer had finished
-    assert done.measures.critical_steps == 1 + 1 + 2 + 1
+    assert done.metrics.critical_steps == 1 + 1 + 2 + 1

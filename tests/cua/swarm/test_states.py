@@ -20,8 +20,8 @@ from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.events import Event, Noted
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
-from cua.swarm.measure import measure
-from cua.swarm.sandboxes import AgentPlace, Sandboxes
+from cua.swarm.metrics import compute_metrics
+from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
 from cua.trajectory import load_run
@@ -193,7 +193,7 @@ async def test_at_80_percent_the_person_and_the_orchestrator_are_told_once(
 async def test_steps_of_all_agents_are_counted_over_a_resume(tmp_path: Path) -> None:
     caps = SwarmLimits(run=Caps(max_steps=20))
     done = await play(tmp_path, Cast(["a 50", "b 50"]), replace(OPTIONS, limits=caps))
-    assert done.measures.total_steps == 20 + 1  # and the last answer
+    assert done.metrics.total_steps == 20 + 1  # and the last answer
     assert {child.state for child in done.children} == {"capped"}
     more = SwarmLimits(run=Caps(max_steps=24))
     model = Cast([], faults={"all": [calls(call("note", text=f"{number}")) for number in range(3)]})
@@ -228,7 +228,7 @@ def test_figures_by_hand() -> None:
     children = children_of({0: 4, 1: 2})
     for child, (ended_at, busy_s) in zip(children, ((18.0, 6.0), (14.0, 3.0)), strict=True):
         child.started_at, child.ended_at, child.busy_s, child.state = 10.0, ended_at, busy_s, "finished"
-    measures = measure(steps, children, wall_s=10.0)
+    measures = compute_metrics(steps, children, wall_s=10.0)
     assert (measures.critical_s, measures.busy_s) == (1.0 + 6.0 + 1.0, 2.0 + 9.0)
     assert (measures.wall_speedup, measures.efficiency, measures.idle_s) == (1.1, 9 / 12, 3.0)
     assert (measures.critical_steps, measures.total_steps) == (1 + 4 + 1, 8)
@@ -277,7 +277,7 @@ async def test_who_waits_for_a_sandbox_is_waiting_and_not_busy(tmp_path: Path) -
     held_s = second.ended_at - second.started_at
     assert held_s > 1.6 - 0.1
     assert 0.8 <= second.busy_s < held_s - 0.6
-    assert done.measures.idle_s > 0.6
+    assert done.metrics.idle_s > 0.6
 
 
 async def test_figures_are_there_while_it_works(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ async def test_figures_are_there_while_it_works(tmp_path: Path) -> None:
         async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
             if messages[1].text == "b 3":
                 await asyncio.sleep(0.05)  # until the other one has ended
-                measures = swarms[0].measures()
+                measures = swarms[0].metrics()
                 live.append((measures.critical_steps, measures.total_steps))
             return await super().generate(messages, tools, sampling)
 
@@ -329,11 +329,11 @@ async def test_an_orchestrator_has_the_core_tools_beside_its_own_and_children_ha
 def test_another_agent_has_its_tools_at_once(tmp_path: Path) -> None:
     """A hundred children begin in one event loop: what their tools say of themselves is read once."""
     settings = load_settings({}).settings
-    sandboxes = Sandboxes(None, settings, 4)
+    sandboxes = SandboxPool(None, settings, 4)
 
     def make_tools(name: str) -> list[Tool]:
-        place = AgentPlace(sandboxes, tmp_path / name, 60.0)
-        return [make(place.workplace) for make in VISUAL_TOOLS]
+        place = AgentWorkspace(sandboxes, tmp_path / name, 60.0)
+        return [make(place.tool_context) for make in VISUAL_TOOLS]
 
     first, started = make_tools("first"), time.process_time()
     others = [make_tools(f"other-{number}") for number in range(20)]

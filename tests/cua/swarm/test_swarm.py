@@ -16,7 +16,7 @@ from cua.run.control import Control
 from cua.run.events import Watch
 from cua.swarm import PRESETS, SwarmOptions, resume_swarm, run_swarm
 from cua.swarm.child import NEXT, Child
-from cua.swarm.measure import measure
+from cua.swarm.metrics import compute_metrics
 from cua.swarm.protocol import ASSIGN_TASK, CREATE_SUBAGENT
 from cua.swarm.session import SwarmResult
 from cua.swarm.swarm import SwarmLimits
@@ -104,7 +104,7 @@ async def test_children_work_and_the_parent_answers(tmp_path: Path) -> None:
     assert done.run.end.status == "unverified"
     assert [child.state for child in done.children] == ["finished"] * 3
     assert "done b 5" in str(done.run.end.answer)
-    measures = done.measures
+    measures = done.metrics
     assert (measures.critical_steps, measures.total_steps) == (3 + 5, 3 + 9)
     assert measures.num_calls == 1 + 3 + 2 + 4
     assert done.run.usage.total_tokens == 900
@@ -179,7 +179,7 @@ def test_critical_steps_are_those_of_the_worked_example() -> None:
     """1 search; 3 creations; tasks of 12, 30 and 18; tasks of 9 and 7; the answer: 44 of 81."""
     from tests.cua.swarm.shapes import children_of, steps_of
 
-    measures = measure(steps_of([1, 3, 3, 2, 0]), children_of({4: 12, 5: 30, 6: 18, 7: 9, 8: 7}), wall_s=1.0)
+    measures = compute_metrics(steps_of([1, 3, 3, 2, 0]), children_of({4: 12, 5: 30, 6: 18, 7: 9, 8: 7}), wall_s=1.0)
     assert (measures.critical_steps, measures.total_steps) == (44, 81)
     assert measures.step_speedup == pytest.approx(81 / 44)
     assert measures.longest == ("t002", "t004")
@@ -219,7 +219,7 @@ async def test_the_parent_has_a_last_call_when_the_budget_is_spent(tmp_path: Pat
     done = await play(tmp_path, Cast(["a 50", "b 50"]), SwarmOptions(tools=OPTIONS.tools, limits=limits))
     assert {child.state for child in done.children} == {"capped"}
     assert (done.run.end.status, done.run.end.cap, done.run.end.answer) == ("capped", "calls", "what there is")
-    assert done.measures.num_calls == 20
+    assert done.metrics.num_calls == 20
     shares = [child.num_calls for child in done.children]
     assert abs(shares[0] - shares[1]) <= 1
     record = load_run(str(done.run.run_dir))

@@ -22,6 +22,6 @@ async def test_twelve_sub_agents_collect_a_table(tmp_path: Path) -> None:
     result = await run_swarm(task.instruction, model=LiteralModel(), search="local:world", runs_dir=tmp_path)
     assert task.score(result.run.end.answer).success == 1.0
     assert (len(result.children), {child.state for child in result.children}) == (12, {"finished"})
-    assert result.measures.total_steps > 4.5 * result.measures.critical_steps
+    assert result.metrics.total_steps > 4.5 * result.metrics.critical_steps
     kept = {path.parent for path in files_below(tmp_path) if path.parent.name == "pages"}
     assert len(kept) == 13  # each agent keeps what it has read

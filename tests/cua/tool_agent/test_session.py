@@ -16,7 +16,7 @@ from cua.model import Tool
 from cua.models.scripted import ScriptedModel
 from cua.run.budget import Caps
 from cua.run.events import Watch
-from cua.tool_agent import Profile, Workplace
+from cua.tool_agent import Profile, ToolContext
 from cua.trajectory import load_run
 from cua.trajectory.report import write_report
 from tests.cua.tool_agent.fakes import FakeTool
@@ -81,9 +81,9 @@ async def test_a_kernel_that_ends_between_questions_is_told_with_its_variables(
     model = ScriptedModel([does(leave, killer), "Five.", does("print('kept' in globals())"), "No."])
     async with ToolSession(model=model, sandbox=sandbox, runs_dir=tmp_path / "runs") as talk:
         await talk.ask("Remember five")
-        work = talk._work
+        work = talk._running
         assert work is not None
-        kernel: Any = work.place.kernel
+        kernel: Any = work.tool_context.kernel
         await asyncio.wait_for(asyncio.shield(kernel._running.process.ended), 20)
         await talk.ask("Do you?")
     told = model.received[2][-1].text
@@ -188,9 +188,9 @@ async def test_a_profile_is_a_value_with_tools_prompt_and_limits(tmp_path: Path,
     async def answer(arguments: Mapping[str, Any]) -> ToolResult:
         return ToolResult(parts=(TextPart(text=f"it is {arguments['text']}"),))
 
-    places: list[Workplace] = []
+    places: list[ToolContext] = []
 
-    def make(place: Workplace) -> Tool:
+    def make(place: ToolContext) -> Tool:
         places.append(place)
         return FakeTool("look_up", answer)
 

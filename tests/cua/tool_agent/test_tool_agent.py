@@ -17,7 +17,7 @@ from cua.run.end import End
 from cua.run.events import CallReturned, CallsStarted, Event, Noted, RunEnded, RunStarted, ToolStepDone
 from cua.tool_agent.conversation import HIDDEN, REDIRECT
 from cua.tool_agent.profile import UNTRUSTED_PROMPT, ContextOptions
-from cua.tool_agent.resume import start_of
+from cua.tool_agent.resume import load_snapshot
 from cua.trajectory import TrajectoryWriter, load_run
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, echo, make_agent, meeting, picture
 from tests.cua.trajectory import samples
@@ -351,8 +351,8 @@ class TestContext:
             first = make_agent(model, [echo()], record=writer, listener=listen, **options)
             assert (await first.run(QUESTION)).end.status == "stopped"
             run_dir = writer.run_dir
-        again = make_agent(model, [echo()], start=start_of(load_run(run_dir)), **options)
-        assert (await again.go_on()).end.answer == "done"
+        again = make_agent(model, [echo()], start=load_snapshot(load_run(run_dir)), **options)
+        assert (await again.continue_question()).end.answer == "done"
         assert model.received == whole.received
 
     async def test_a_strategy_with_nothing_left_to_give_up_fails(self) -> None:
@@ -385,7 +385,7 @@ async def test_what_the_user_says_in_mid_run_is_told_before_the_next_call_and_ho
     assert model.received[2][-1].text == REDIRECT + "and say it in French"
     record = load_run(writer.run_dir)
     assert [len(turn.steps) for turn in record.turns] == [1, 1, 1]
-    assert start_of(record).conversation.opened_at == 2
+    assert load_snapshot(record).conversation.opened_at == 2
 
 
 async def test_a_result_that_addresses_the_agent_is_marked_and_noted() -> None:

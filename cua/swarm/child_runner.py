@@ -18,8 +18,8 @@ from cua.swarm.agents import WorkItem
 from cua.swarm.budget import ChildModel
 from cua.swarm.child import TOOLS, AttemptResult, Child
 from cua.swarm.swarm import Swarm
-from cua.tool_agent.conversation import ToolStart
-from cua.tool_agent.resume import start_of
+from cua.tool_agent.conversation import RunSnapshot
+from cua.tool_agent.resume import load_snapshot
 from cua.trajectory.chain import FILES
 from cua.trajectory.run_files import copy_inside
 
@@ -28,21 +28,21 @@ MAX_FILE_BYTES = 256 * 2**20
 """Limit of one file that is copied between folders."""
 
 
-class Workers(Protocol):
-    """Interface that runs agents: `cua.swarm.agents.Agents` in this process, or `cua.swarm.executor.RayWorkers`."""
+class AgentPool(Protocol):
+    """Interface that runs agents: `LocalAgentPool` in this process, or `RayAgentPool`."""
 
     async def work(
-        self, order: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
+        self, item: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> AttemptResult:
         """Run one try to its end; its folder is up to date afterwards, even if a machine was lost."""
         ...
 
 
-class ChildPlayer:
+class SwarmChildRunner:
     """Player that continues each try of a child from the previous one.
 
     Args:
-        workers: Runner of the agents.
+        agent_pool: Runner of the agents.
         settings: Settings of the run, for models that are made here.
         model: Default model of the children.
         models: Model objects by the name passed to `create_subagent`.
@@ -55,7 +55,7 @@ class ChildPlayer:
     def __init__(
         self,
         *,
-        workers: Workers,
+        agent_pool: AgentPool,
         settings: Settings,
         model: Model,
         models: Mapping[str, Model],
@@ -64,10 +64,10 @@ class ChildPlayer:
         stack: AsyncExitStack,
         run_dir: Path,
     ) -> None:
-        self._workers, self._settings, self._restarts = workers, settings, restarts
+        self._agent_pool, self._settings, self._restarts = agent_pool, settings, restarts
         self._models = {"": model, **models}
         self._swarm_tools, self._stack, self._run_dir = swarm_tools, stack, run_dir
-        self._left: dict[str, ToolStart] = {}
+        self._snapshots: dict[str, RunSnapshot] = {}
 
     async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return an earlier result, as in `Player.ended_before`."""
@@ -77,29 +77,29 @@ class ChildPlayer:
         folder = self._run_dir / CHILDREN / child.id / FILES
         return AttemptResult(result=result, returned=await self._handed_back(child, folder))
 
-    def start_of(self, child: Child) -> ToolStart | None:
+    def load_snapshot(self, child: Child) -> RunSnapshot | None:
         """Return the state of the child's last try, in this process or an earlier one; None for GUI children."""
         if child.assignment.config.kind != TOOLS:
             return None
         earlier = child.earlier
-        if child.id not in self._left and earlier is not None and earlier.turns and not self._restarts:
-            return start_of(earlier)
-        return self._left.get(child.id)
+        if child.id not in self._snapshots and earlier is not None and earlier.turns and not self._restarts:
+            return load_snapshot(earlier)
+        return self._snapshots.get(child.id)
 
-    async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: ToolStart | None) -> AttemptResult:
+    async def play(self, swarm: Swarm, child: Child, scope: RunScope, start: RunSnapshot | None) -> AttemptResult:
         """Run a child to its end, in its own folder with the files of its assignment."""
         folder = self._run_dir / CHILDREN / child.id / FILES
         problem = await asyncio.to_thread(self._hand_over, child, folder)
         if problem:
             return AttemptResult(result=_failed(problem))
-        order = WorkItem(id=child.id, assignment=child.assignment, start=start)
+        item = WorkItem(id=child.id, assignment=child.assignment, start=start)
         has_tools = child.assignment.config.kind == TOOLS and child.depth < swarm.limits.max_depth
-        more = self._swarm_tools(swarm, child.id) if has_tools else []
+        extra_tools = self._swarm_tools(swarm, child.id) if has_tools else []
         model = ChildModel(self._model(child.assignment.config.model), swarm.refuse)
-        played = await self._workers.work(order, scope, model, folder, more)
-        if played.left is not None:
-            self._left[child.id] = played.left
-        return replace(played, returned=await self._handed_back(child, folder))
+        attempt = await self._agent_pool.work(item, scope, model, folder, extra_tools)
+        if attempt.snapshot is not None:
+            self._snapshots[child.id] = attempt.snapshot
+        return replace(attempt, returned=await self._handed_back(child, folder))
 
     def _model(self, name: str) -> Model:
         if name not in self._models:

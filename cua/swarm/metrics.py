@@ -11,7 +11,7 @@ from cua.trajectory.run_record import MAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class SwarmStage:
     """One reply of the orchestrator, with the children that it started.
 
     Attributes:
@@ -30,7 +30,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwarmMeasures:
+class SwarmMetrics:
     """Figures of one swarm.
 
     `critical_steps` is the sum over all stages of 1 + the steps of the stage's longest child. Source: Kimi K2.5
@@ -65,7 +65,7 @@ class SwarmMeasures:
     longest: tuple[str, ...]
     usage: Usage
     by_state: Mapping[str, int]
-    stages: tuple[Stage, ...]
+    stages: tuple[SwarmStage, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return an object of JSON values."""
@@ -76,7 +76,7 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: float) -> SwarmMeasures:
+def compute_metrics(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: float) -> SwarmMetrics:
     """Return the figures of a swarm, finished or running.
 
     Args:
@@ -93,7 +93,7 @@ def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: flo
     child_s = sum(child.busy_s for child in children if child.ended_at)
     usage = sum((step.reply.usage for step in steps), sum((child.usage for child in children), Usage()))
     states = [child.state for child in children]
-    return SwarmMeasures(
+    return SwarmMetrics(
         critical_steps=critical,
         total_steps=total,
         step_speedup=total / critical if critical else 1.0,
@@ -111,7 +111,7 @@ def measure(steps: Sequence[ToolStep], children: Sequence[Child], *, wall_s: flo
     )
 
 
-def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[Stage, ...]:
+def _stages(steps: Sequence[ToolStep], children: Sequence[Child]) -> tuple[SwarmStage, ...]:
     tree = _Tree(children)
     by_call = {child.call: child for child in children if child.parent == MAIN}
     stages = []
@@ -141,10 +141,10 @@ class _Tree:
         stages = self._below.get(child.id, {}).values()
         return child.busy_s + sum(max(map(self.seconds, below)) for below in stages)
 
-    def stage(self, index: int, started: Sequence[Child], own_s: float) -> Stage:
+    def stage(self, index: int, started: Sequence[Child], own_s: float) -> SwarmStage:
         """Return the stage of an orchestrator's step and the children that it started."""
         longest = max(started, key=lambda child: (self.steps(child), self.seconds(child)), default=None)
-        return Stage(
+        return SwarmStage(
             index=index,
             children=tuple(child.id for child in started),
             longest=longest.id if longest else "",

@@ -27,7 +27,7 @@ from cua.run.end import End, RunResult
 from cua.run.events import CallReturned, CallsStarted, ToolStepDone
 from cua.run.scope import RunScope
 from cua.step import CallOutcome, ToolStep
-from cua.tool_agent.calls import Caller, with_own_ids
+from cua.tool_agent.calls import CallRunner, with_call_ids
 from cua.tools import Toolset
 from envs import EnvError
 from visual_tools.errors import SandboxError
@@ -75,12 +75,12 @@ class ChildTask:
     ) -> None:
         self.id, self.prompt, self.system_prompt, self.url = id, prompt, system_prompt, url
         self.folder, self.tools, self.model, self.scope = folder, toolset.tools, model, scope
-        self._caller = Caller(
+        self._call_runner = CallRunner(
             toolset=toolset,
             guard=guard.for_run(scope.control.away),
             scope=scope,
             is_isolated=is_isolated,
-            returned=lambda outcome: scope.emit(CallReturned(index=self._num_steps, outcome=outcome)),
+            on_outcome=lambda outcome: scope.emit(CallReturned(index=self._num_steps, outcome=outcome)),
         )
         self._lock = asyncio.Lock()
         self._num_steps = self._num_calls = 0
@@ -100,7 +100,7 @@ class ChildTask:
             self.scope.begin_step()
             started_at, started = time.time(), time.monotonic()
             reply = await self.scope.generate(self.model, messages, tools, sampling)
-            reply = with_own_ids(reply, self._num_calls)
+            reply = with_call_ids(reply, self._num_calls)
             await self._begin_step(reply, started_at, time.monotonic() - started)
             return reply
 
@@ -129,11 +129,11 @@ class ChildTask:
                 await self._begin_step(Reply(content=""), time.time(), 0.0)
             step = self._step
             assert step is not None
-            numbered = with_own_ids(Reply(content="", tool_calls=calls), self._num_calls).tool_calls
-            await self.scope.record.calling(step.index, (*(made.call for made in step.outcomes), *numbered))
+            numbered = with_call_ids(Reply(content="", tool_calls=calls), self._num_calls).tool_calls
+            await self.scope.record.calling(step.index, (*(outcome.call for outcome in step.outcomes), *numbered))
             self.scope.emit(CallsStarted(index=step.index, reply=replace(step.reply, tool_calls=numbered)))
             started = time.monotonic()
-            outcomes = await self._caller.run(numbered, self._num_calls)
+            outcomes = await self._call_runner.run(numbered, self._num_calls)
             step.outcomes, step.tools_s = (*step.outcomes, *outcomes), step.tools_s + time.monotonic() - started
             self._num_calls += len(outcomes)
             return tuple(outcome.result for outcome in outcomes)
@@ -159,7 +159,7 @@ class ChildTask:
         await self.scope.record.called(done)
         self.scope.emit(ToolStepDone(step=done, usage=self.scope.budget.usage))
 
-    async def answered(self, agent: "OwnAgent") -> RunResult:
+    async def run(self, agent: "CustomAgent") -> RunResult:
         """Run an agent; an error raised by its code becomes its end."""
         self.scope.begin(self.prompt)
         try:
@@ -168,7 +168,7 @@ class ChildTask:
             self.scope.control.clock.end()
         return await self.scope.finish(end, num_steps=self._num_steps)
 
-    async def _answer(self, agent: "OwnAgent") -> End:
+    async def _answer(self, agent: "CustomAgent") -> End:
         try:
             text: object = await self.scope.control.unless_stopped(agent(self))
         except (CuaError, EnvError, SandboxError, StoppedError, CapReachedError):
@@ -182,4 +182,4 @@ class ChildTask:
         return End(status="failed", reason=f"its own code returned {type(text).__name__}; expected its message, a str")
 
 
-OwnAgent = Callable[[ChildTask], Awaitable[str]]
+CustomAgent = Callable[[ChildTask], Awaitable[str]]
