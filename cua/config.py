@@ -64,7 +64,7 @@ class Settings:
     streaming: bool = _about("ask the model for a stream", True)
     request_timeout: float = _about("limit on seconds of one call of the model", 1200.0, least=0.1, most=604800)
     max_retries: int | None = _about(
-        "calls after a failed one; by default 5, and as many as fit into retry_time while a server is away or overloaded",
+        "calls after a failed one; by default 5, or what fits into retry_time while a server is away",
         None,
         least=0,
         most=1000,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
+from cua.errors import ContextOverflowError, ModelAccessError, ModelError, UnavailableError, name_choices
 from cua.json_text import read_json, well_formed
 from cua.models.accumulator import count_of
 from cua.models.endpoint import Endpoint
-from cua.models.gate import OverloadedError, UnavailableError
+from cua.models.gate import OverloadedError
 
 _OVERLOADED = {408, 409, 425, 429, 503, 529}
 _AWAY = {502, 504, *range(520, 528), 530}
@@ -74,8 +74,8 @@ def status_failure(
     """Convert an HTTP error status to an error.
 
     Returns:
-        The error: an `UnavailableError` if the endpoint serves no request at the moment; retryable for any other error of
-        the server itself.
+        The error: an `UnavailableError` if the endpoint serves no request at the moment; any other error of the server
+        itself is retryable.
     """
     if 300 <= status < 400:
         return _redirected(status, headers.get("location", ""), endpoint)

@@ -19,25 +19,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cua.errors import ModelError, UnusableReplyError
+from cua.errors import ModelError, UnavailableError, UnusableReplyError
 
 T = TypeVar("T")
 
 
-class UnavailableError(ModelError):
-    """Error of an endpoint that does not serve any request at the moment; the same call may succeed later.
-
-    Attributes:
-        retry_after_s: Seconds to wait, as the server requests; None if it does not say.
-    """
-
-    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        super().__init__(message, retryable=True)
-        self.retry_after_s = retry_after_s
-
-
 class OverloadedError(UnavailableError):
     """Error of a server that is overloaded and asks to retry later."""
+
+
+class GivenUpError(UnavailableError):
+    """Error of an endpoint that has been away for longer than a call waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +149,8 @@ async def retry(
     for number in itertools.count(1):
         try:
             return await call()
+        except GivenUpError:
+            raise
         except ModelError as error:
             num_unusable += isinstance(error, UnusableReplyError)
             if num_unusable > MAX_SAME_REQUESTS:
@@ -201,10 +195,14 @@ def _why_not_again(
     if asked is not None and asked > policy.max_retry_after_s:
         return f"the server asks to wait {asked:.0f} s, more than the {policy.max_retry_after_s:.0f} s that we wait"
     if is_last:
-        return f"gave up after {number} tries in {elapsed_s:.0f} s"
+        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s"
     if elapsed_s + wait_s > policy.max_elapsed_s:
-        return f"gave up after {number} tries in {elapsed_s:.0f} s; {_limit(policy.max_elapsed_s)}"
+        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s; {_limit(policy.max_elapsed_s)}"
     return ""
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
 
 
 def _limit(max_elapsed_s: float) -> str:
@@ -214,7 +212,7 @@ def _limit(max_elapsed_s: float) -> str:
 _DECREASE = 0.5
 _JITTER = 0.1
 MAX_PROBE_WAIT_S = 15.0
-"""Longest wait in seconds between two calls to an endpoint that is away: an agent goes on this soon after its return."""
+"""Longest wait in seconds between two calls to an endpoint that is away; agents go on this soon after its return."""
 MAX_OPEN = 256
 """Maximum number of concurrent calls. A self-hosted server queues excess calls; hosted ones refuse them."""
 
@@ -257,7 +255,7 @@ class EndpointGate:
             max_away_s: Longest outage in seconds for which a call waits.
 
         Raises:
-            UnavailableError: If the endpoint has been away for longer than `max_away_s`.
+            GivenUpError: If the endpoint has been away for longer than `max_away_s`.
         """
         async with AsyncExitStack() as stack:
             async with reported_wait(self._away_reason) if self._must_wait() else nullcontext():
@@ -281,9 +279,12 @@ class EndpointGate:
             self.limit = min(self._max_open, self.limit + 1 / self.limit)
 
     def _check_away(self, max_away_s: float) -> None:
-        away_s = 0.0 if self._away_since is None else self._clock.now() - self._away_since
-        if away_s > max_away_s:
-            raise UnavailableError(f"{self._away_reason} (away for {away_s:.0f} s; {_limit(max_away_s)})")
+        if self._away_since is None:
+            return
+        now = self._clock.now()
+        if max(now, self._held_until) - self._away_since > max_away_s:
+            away_s = now - self._away_since
+            raise GivenUpError(f"{self._away_reason} (away for {away_s:.0f} s; {_limit(max_away_s)})")
 
     def _answered(self) -> None:
         self.has_answered, self._answered_at = True, self._clock.now()

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from cua.models.gate import Clock, EndpointGate, OverloadedError, UnavailableError, gate_of
+from cua.errors import UnavailableError
+from cua.models.gate import Clock, EndpointGate, OverloadedError, gate_of
 
 
 class FakeClock:
