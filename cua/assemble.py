@@ -160,7 +160,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
 
     def tell(retry: Retry) -> None:
         if listener:
-            text = f"{retry.error} (try {retry.number} of {retry.max_retries} again in {retry.wait_s:.1f} s)"
+            text = f"{retry.error} (try {retry.number}, again in {retry.wait_s:.1f} s)"
             listener(Noted(kind="retry", text=text))
 
     thoughts = ("reasoning",) if settings.thinking else ("reasoning", "content")
@@ -183,6 +183,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
             streaming=settings.streaming,
             timeout_s=settings.request_timeout,
             max_retries=settings.max_retries,
+            retry_time_s=settings.retry_time,
             fallback=settings.fallback_model,
             prices_file=str(settings.prices) if settings.prices else None,
         ),

@@ -63,7 +63,15 @@ class Settings:
     )
     streaming: bool = _about("ask the model for a stream", True)
     request_timeout: float = _about("limit on seconds of one call of the model", 1200.0, least=0.1, most=604800)
-    max_retries: int = _about("calls after a failed one", 5, least=0, most=1000)
+    max_retries: int | None = _about(
+        "calls after a failed one; by default 5, or what fits into retry_time while a server is away",
+        None,
+        least=0,
+        most=1000,
+    )
+    retry_time: float = _about(
+        "seconds for which calls to a server that is away or overloaded are repeated", 600.0, least=0, most=31536000
+    )
     prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
 
     env: str = _about("which environment: browser, desktop, or one of another package", "browser", choices=env_names)

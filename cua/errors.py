@@ -76,6 +76,18 @@ class ContextOverflowError(ModelError):
         super().__init__(message, retryable=False)
 
 
+class UnavailableError(ModelError):
+    """Error of an endpoint that does not serve any request at the moment; the same call may succeed later.
+
+    Attributes:
+        retry_after_s: Seconds to wait, as the server requests; None if it does not say.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message, retryable=True)
+        self.retry_after_s = retry_after_s
+
+
 class ModelAccessError(ModelError):
     """Raised when the key is refused or the account cannot pay: no agent of this process can continue."""
 

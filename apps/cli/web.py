@@ -85,7 +85,9 @@ def build_command(
 
             size, known = parse_viewport(viewport) if viewport else None, load_settings(chosen).settings
             rules = DomainRules(allowed=known.allow_domains, denied=known.deny_domains)
-            return await _make_request(inputs or [], size, rules, goal=goal, max_rounds=rounds, instruction=requirements)
+            return await _make_request(
+                inputs or [], size, rules, goal=goal, max_rounds=rounds, instruction=requirements
+            )
 
         result = await _build(output, None if resume else make_request, chosen, switch)
         return result, await _export_build(result, output, project) if project is not None else None

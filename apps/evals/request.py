@@ -31,7 +31,7 @@ from envs.registry import load_suite
 from envs.remote import SuiteRef
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "suite.py"
-MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "streaming", "prices")
+MAY_DIFFER = ("base_url", "request_timeout", "max_retries", "retry_time", "streaming", "prices")
 """Settings that may change when an evaluation is resumed: they define the connection to the model."""
 _LIMITS = ("max_steps", "max_time", "max_tokens", "max_cost", "max_calls")
 _NOT_THE_AGENTS = (*_LIMITS, "model", "env_options", "runs_dir", "headed", "har", "mcp", "tools")

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from cua.errors import ContextOverflowError, ModelAccessError, ModelError, name_choices
+from cua.errors import ContextOverflowError, ModelAccessError, ModelError, UnavailableError, name_choices
 from cua.json_text import read_json, well_formed
 from cua.models.accumulator import count_of
 from cua.models.endpoint import Endpoint
 from cua.models.gate import OverloadedError
 
-_RETRYABLE = {408, 409, 425, 429, 529}
+_OVERLOADED = {408, 409, 425, 429, 503, 529}
+_AWAY = {502, 504, *range(520, 528), 530}
+"""Statuses of a proxy that does not reach the server behind it; 520 to 530 are Cloudflare's."""
 _NEVER_RETRYABLE = {501, 505}
 _MAX_SHOWN_CHARS = 400
 _MAX_READ_CHARS = 100_000
@@ -72,15 +74,21 @@ def status_failure(
     """Convert an HTTP error status to an error.
 
     Returns:
-        The error: an `OverloadedError` if a retry may help.
+        The error: an `UnavailableError` if the endpoint serves no request at the moment; any other error of the server
+        itself is retryable.
     """
     if 300 <= status < 400:
         return _redirected(status, headers.get("location", ""), endpoint)
     message = server_message(text)
     shown = f"{endpoint.shown_url} answered {status}" + (f": {message}" if message else "")
     is_quota = status == 429 and re.search(r"insufficient_quota|exceeded_current_quota|billing", text, re.IGNORECASE)
-    if (status in _RETRYABLE or status >= 500) and status not in _NEVER_RETRYABLE and not is_quota:
-        return OverloadedError(shown, retry_after_s=retry_after_s(headers))
+    wait_s = retry_after_s(headers)
+    if not is_quota and (status in _OVERLOADED or (wait_s is not None and status >= 500)):
+        return OverloadedError(shown, retry_after_s=wait_s)
+    if status in _AWAY:
+        return UnavailableError(shown)
+    if status >= 500 and status not in _NEVER_RETRYABLE:
+        return ModelError(shown, retryable=True)
     hint = _hint(status, text, endpoint, model, known_models)
     if status in (400, 413, 422) and re.search(_CONTEXT, text, re.IGNORECASE):
         return ContextOverflowError(_with_hint(shown, hint))
@@ -111,7 +119,7 @@ def stream_failure(error: object) -> ModelError:
     fields = error if isinstance(error, dict) else {"message": error}
     status = count_of(fields.get("code")) or count_of(fields.get("status")) or 0
     message = well_formed(str(fields.get("message") or json.dumps(fields, ensure_ascii=False)))[:_MAX_SHOWN_CHARS]
-    is_permanent = 400 <= status < 500 and status not in _RETRYABLE
+    is_permanent = 400 <= status < 500 and status not in _OVERLOADED
     hint = next((h.text for h in _HINTS if status in h.statuses and re.search(h.pattern, message, re.IGNORECASE)), "")
     shown = f"the server reports an error: {message}"
     return ModelError(_with_hint(shown, hint) if is_permanent else shown, retryable=not is_permanent)
@@ -130,15 +138,16 @@ def connection_failure(
                 retryable=False,
             )
     if any("timeout" in type(cause).__name__.lower() for cause in causes):
-        did_what = "did not finish its answer" if has_answered else "did not answer"
-        return ModelError(f"{endpoint.shown_url} {did_what} in time{timeouts}", retryable=True)
+        if has_answered:
+            return ModelError(f"{endpoint.shown_url} did not finish its answer in time{timeouts}", retryable=True)
+        return UnavailableError(f"{endpoint.shown_url} did not answer in time{timeouts}")
     system = [str(cause) for cause in causes if isinstance(cause, OSError) and str(cause)]
     message = (system or [str(cause) for cause in causes if str(cause)] or [type(error).__name__])[-1]
     if has_answered:
         return ModelError(
             f"the connection to {endpoint.shown_url} broke in the middle of the reply: {message}", retryable=True
         )
-    return ModelError(f"no connection to {endpoint.shown_url}: {message}. Is the server running?", retryable=True)
+    return UnavailableError(f"no connection to {endpoint.shown_url}: {message}. Is the server running?")
 
 
 def server_message(text: str) -> str:

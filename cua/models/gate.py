@@ -1,12 +1,14 @@
 """Rate limiting of a model endpoint, shared by all agents of this process, and the retries of calls.
 
 The capacity of an endpoint is unknown. The gate adapts as TCP does: each successful call raises the limit on concurrent
-calls a little, each refusal (429, 503) halves it, and a server's `Retry-After` delays all callers.
+calls a little, each refusal (429, 503) halves it, and a server's `Retry-After` delays all callers. While an endpoint
+cannot be reached, one call at a time tries it and all others wait.
 
 Source: AIMD, additive increase and multiplicative decrease; RFC 5681, section 3.1.
 """
 
 import asyncio
+import itertools
 import random
 import time
 import weakref
@@ -17,21 +19,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cua.errors import ModelError, UnusableReplyError
+from cua.errors import ModelError, UnavailableError, UnusableReplyError
 
 T = TypeVar("T")
 
 
-class OverloadedError(ModelError):
-    """Error of a server that is overloaded and asks to retry later.
+class OverloadedError(UnavailableError):
+    """Error of a server that is overloaded and asks to retry later."""
 
-    Attributes:
-        retry_after_s: Seconds to wait, as the server requests; None if it does not say.
-    """
 
-    def __init__(self, message: str, *, retry_after_s: float | None) -> None:
-        super().__init__(message, retryable=True)
-        self.retry_after_s = retry_after_s
+class GivenUpError(UnavailableError):
+    """Error of an endpoint that has been away for longer than a call waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +37,20 @@ class RetryPolicy:
     """Limits of retries.
 
     Attributes:
-        max_retries: Calls after the first one; 0 disables retries.
+        max_retries: Calls after the first one; 0 disables retries. None: `USUAL_RETRIES` for a call that fails for a
+            reason of its own or at an endpoint that has never answered, and no limit on the number while an endpoint
+            that has answered before is away or overloaded.
         base_wait_s: Upper bound of the first wait in seconds; it doubles with every retry.
         max_wait_s: Upper bound of the waits that the backoff chooses, in seconds.
         max_retry_after_s: Longest wait in seconds that a server may request; a longer one ends the call.
-        max_elapsed_s: Seconds after the first call after which no new call starts.
+        max_elapsed_s: Seconds after the first call after which no new call starts; the setting `retry_time`.
     """
 
-    max_retries: int = 5
+    max_retries: int | None = None
     base_wait_s: float = 1.0
     max_wait_s: float = 30.0
     max_retry_after_s: float = 120.0
-    max_elapsed_s: float = 1800.0
+    max_elapsed_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +60,11 @@ class Retry:
     Attributes:
         error: Error of the last call.
         number: 1 for the first retry.
-        max_retries: Maximum number of retries.
         wait_s: Seconds until the retry.
     """
 
     error: ModelError
     number: int
-    max_retries: int
     wait_s: float
 
 
@@ -85,19 +83,22 @@ class RetryClock:
     uniform: Callable[[float, float], float] = random.uniform
 
 
+USUAL_RETRIES = 5
+"""Default number of retries of a call whose failure is not known to be an outage."""
 MAX_SAME_REQUESTS = 1
 """Identical requests after an unusable reply: many servers give the same reply to the same request."""
 
-OnWait = Callable[[bool], Awaitable[None]]
+OnWait = Callable[[str | None], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
-"""Called with True when the agent of this context waits for the endpoint, and with False when the wait is over."""
+"""Called when the agent of this context waits for a slot ("") or for an endpoint that is away (the reason), and with
+None when the wait is over."""
 
 REPORT_AFTER_S = 0.2
 """Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager
-async def reported_wait() -> AsyncIterator[None]:
+async def reported_wait(reason: str = "") -> AsyncIterator[None]:
     """Report waits inside this context to `ON_WAIT` if they take longer than `REPORT_AFTER_S`."""
     on_wait = ON_WAIT.get()
     if on_wait is None:
@@ -109,7 +110,7 @@ async def reported_wait() -> AsyncIterator[None]:
         nonlocal is_told
         await asyncio.sleep(REPORT_AFTER_S)
         is_told = True
-        await on_wait(True)
+        await on_wait(reason)
 
     telling = asyncio.create_task(tell())
     try:
@@ -119,7 +120,7 @@ async def reported_wait() -> AsyncIterator[None]:
             telling.cancel()
         await asyncio.wait({telling})
         if is_told and telling.exception() is None:
-            await on_wait(False)
+            await on_wait(None)
 
 
 async def retry(
@@ -127,19 +128,29 @@ async def retry(
     policy: RetryPolicy,
     *,
     on_retry: Callable[[Retry], None] | None = None,
+    has_answered: Callable[[], bool] = lambda: False,
     clock: RetryClock = RetryClock(),
 ) -> T:
     """Call until it succeeds or the policy stops it.
+
+    Args:
+        call: Makes the call once.
+        policy: Limits of the retries.
+        on_retry: Called before each retry.
+        has_answered: Returns True if the endpoint has answered any request before.
+        clock: Time and random numbers.
 
     Raises:
         ModelError: If the call fails: unchanged if it is not retryable or retries are disabled; else the last error
             with the number of tries added, still marked retryable.
         UnusableReplyError: If a second reply is unusable, unchanged: the request must change.
     """
-    started, num_unusable = clock.now(), 0
-    for number in range(1, policy.max_retries + 2):
+    started, num_unusable, num_own = clock.now(), 0, 0
+    for number in itertools.count(1):
         try:
             return await call()
+        except GivenUpError:
+            raise
         except ModelError as error:
             num_unusable += isinstance(error, UnusableReplyError)
             if num_unusable > MAX_SAME_REQUESTS:
@@ -147,14 +158,19 @@ async def retry(
             if not error.retryable or policy.max_retries == 0:
                 raise
             wait_s = wait_before(number, error, policy, clock)
-            refusal = _why_not_again(number, error, wait_s, clock.now() - started, policy)
+            is_away = isinstance(error, UnavailableError)
+            num_own += not (is_away and has_answered())
+            is_last = num_own > USUAL_RETRIES if policy.max_retries is None else number > policy.max_retries
+            refusal = _why_not_again(number, error, wait_s, clock.now() - started, policy, is_last=is_last)
             if refusal and isinstance(error, UnusableReplyError):
                 raise
             if refusal:
-                raise ModelError(f"{error} ({refusal})", retryable=True) from error
+                text = f"{error} ({refusal})"
+                raise (UnavailableError(text) if is_away else ModelError(text, retryable=True)) from error
             if on_retry is not None:
-                on_retry(Retry(error=error, number=number, max_retries=policy.max_retries, wait_s=wait_s))
-        async with reported_wait():
+                on_retry(Retry(error=error, number=number, wait_s=wait_s))
+            reason = str(error) if is_away else ""
+        async with reported_wait(reason):
             await clock.sleep(wait_s)
     raise AssertionError("the last round returns or raises")
 
@@ -166,25 +182,37 @@ def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Retr
     return at the same time. A Retry-After of 0 seconds is ignored.
     """
     longest = min(policy.max_wait_s, policy.base_wait_s * 2.0 ** min(number - 1, 30))
-    asked = error.retry_after_s if isinstance(error, OverloadedError) else None
+    asked = error.retry_after_s if isinstance(error, UnavailableError) else None
     if not asked:
         return clock.uniform(0.0, longest)
     return asked + clock.uniform(0.0, min(longest, 0.1 * asked))
 
 
-def _why_not_again(number: int, error: ModelError, wait_s: float, elapsed_s: float, policy: RetryPolicy) -> str:
-    asked = error.retry_after_s if isinstance(error, OverloadedError) else None
+def _why_not_again(
+    number: int, error: ModelError, wait_s: float, elapsed_s: float, policy: RetryPolicy, *, is_last: bool
+) -> str:
+    asked = error.retry_after_s if isinstance(error, UnavailableError) else None
     if asked is not None and asked > policy.max_retry_after_s:
         return f"the server asks to wait {asked:.0f} s, more than the {policy.max_retry_after_s:.0f} s that we wait"
-    if number > policy.max_retries:
-        return f"gave up after {number} tries in {elapsed_s:.0f} s"
+    if is_last:
+        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s"
     if elapsed_s + wait_s > policy.max_elapsed_s:
-        return f"gave up after {number} tries in {elapsed_s:.0f} s, the limit is {policy.max_elapsed_s:.0f} s"
+        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s; {_limit(policy.max_elapsed_s)}"
     return ""
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
+
+
+def _limit(max_elapsed_s: float) -> str:
+    return f"the limit is {max_elapsed_s:.0f} s, --set retry_time=SECONDS"
 
 
 _DECREASE = 0.5
 _JITTER = 0.1
+MAX_PROBE_WAIT_S = 15.0
+"""Longest wait in seconds between two calls to an endpoint that is away; agents go on this soon after its return."""
 MAX_OPEN = 256
 """Maximum number of concurrent calls. A self-hosted server queues excess calls; hosted ones refuse them."""
 
@@ -201,32 +229,79 @@ class EndpointGate:
     Attributes:
         limit: Current limit on concurrent calls.
         num_open: Number of running calls.
+        has_answered: True if the endpoint has answered a request, even with an error.
     """
 
     def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: RetryClock | None = None) -> None:
         self.limit = float(max_open)
         self.num_open = 0
+        self.has_answered = False
         self._max_open = max_open
         self._max_hold_s = max_hold_s
         self._clock = clock or RetryClock()
         self._held_until = 0.0
         self._decreased_at = float("-inf")
+        self._answered_at = float("-inf")
+        self._away_since: float | None = None
+        self._away_reason = ""
+        self._num_probes = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def admit(self) -> AsyncIterator[None]:
-        """Admit one try of a call. An `OverloadedError` inside lowers the limit and is raised again."""
+    async def admit(self, *, max_away_s: float = float("inf")) -> AsyncIterator[None]:
+        """Admit one try of a call. An `UnavailableError` inside changes the gate and is raised again.
+
+        Args:
+            max_away_s: Longest outage in seconds for which a call waits.
+
+        Raises:
+            GivenUpError: If the endpoint has been away for longer than `max_away_s`.
+        """
         async with AsyncExitStack() as stack:
-            async with reported_wait() if self._must_wait() else nullcontext():
+            async with reported_wait(self._away_reason) if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
+                self._check_away(max_away_s)
                 await self._wait_while_held()
             started = self._clock.now()
             try:
                 yield
             except OverloadedError as error:
                 self._refused(started, error.retry_after_s)
+                self._answered()
                 raise
+            except UnavailableError as error:
+                self._went_away(started, str(error))
+                raise
+            except ModelError:
+                self._answered()
+                raise
+            self._answered()
             self.limit = min(self._max_open, self.limit + 1 / self.limit)
+
+    def _check_away(self, max_away_s: float) -> None:
+        if self._away_since is None:
+            return
+        now = self._clock.now()
+        if max(now, self._held_until) - self._away_since > max_away_s:
+            away_s = now - self._away_since
+            raise GivenUpError(f"{self._away_reason} (away for {away_s:.0f} s; {_limit(max_away_s)})")
+
+    def _answered(self) -> None:
+        self.has_answered, self._answered_at = True, self._clock.now()
+        if self._away_since is not None:
+            self._away_since, self._away_reason, self._num_probes = None, "", 0
+            self._hand_out_places()
+
+    def _went_away(self, started: float, reason: str) -> None:
+        """Start an outage or extend it: until a call succeeds, one at a time is made, after growing waits."""
+        now = self._clock.now()
+        if started <= self._answered_at or (self._away_since is not None and started < self._away_since):
+            return  # the endpoint has answered other calls since, or its outage is known from them
+        if self._away_since is None:
+            self._away_since, self._away_reason = now, reason
+        wait_s = min(MAX_PROBE_WAIT_S, 2.0**self._num_probes)
+        self._num_probes += 1
+        self._held_until = max(self._held_until, now + wait_s)
 
     @asynccontextmanager
     async def _placed(self) -> AsyncIterator[None]:
@@ -237,8 +312,12 @@ class EndpointGate:
             self.num_open -= 1
             self._hand_out_places()
 
+    @property
+    def _most_open(self) -> int:
+        return 1 if self._away_since is not None else max(1, int(self.limit))
+
     def _must_wait(self) -> bool:
-        is_full = self.num_open >= max(1, int(self.limit)) or bool(self._waiting)
+        is_full = self.num_open >= self._most_open or bool(self._waiting)
         return is_full or self._held_until > self._clock.now()
 
     async def _take_place(self) -> None:
@@ -254,7 +333,7 @@ class EndpointGate:
             raise
 
     def _hand_out_places(self) -> None:
-        while self._waiting and self.num_open < max(1, int(self.limit)):
+        while self._waiting and self.num_open < self._most_open:
             place = self._waiting.popleft()
             if not place.done():
                 self.num_open += 1

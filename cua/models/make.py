@@ -38,7 +38,8 @@ class ModelSettings:
         connect_timeout_s: Timeout of the connection.
         idle_timeout_s: Timeout between two chunks of a streamed answer.
         timeout_s: Timeout of one whole try.
-        max_retries: Number of retries of a failed call.
+        max_retries: Number of retries of a failed call; None for the defaults of `RetryPolicy`.
+        retry_time_s: Seconds for which a failing call is repeated.
         fallback: Name of a model at the same endpoint, or `literal`, used when the first is not available.
         prices_file: JSON file of prices; by default `K25_PRICES`.
     """
@@ -55,7 +56,8 @@ class ModelSettings:
     connect_timeout_s: float = 10.0
     idle_timeout_s: float = 300.0
     timeout_s: float = 1200.0
-    max_retries: int = 5
+    max_retries: int | None = None
+    retry_time_s: float = 600.0
     fallback: str | None = None
     prices_file: str | None = None
 
@@ -151,7 +153,7 @@ def _make_openai_compat(
         connect_timeout_s=settings.connect_timeout_s,
         idle_timeout_s=settings.idle_timeout_s,
         timeout_s=settings.timeout_s,
-        retry=RetryPolicy(max_retries=settings.max_retries),
+        retry=RetryPolicy(max_retries=settings.max_retries, max_elapsed_s=settings.retry_time_s),
         prices=load_prices(settings.prices_file),
     )
     return OpenAICompatModel(options, on_delta=on_delta, on_retry=on_retry)
@@ -177,6 +179,7 @@ def _check_numbers(settings: ModelSettings) -> None:
         ("top_p", settings.top_p, 0, 1),
         ("max_tokens", settings.max_tokens, 1, 10_000_000),
         ("max_retries", settings.max_retries, 0, 1000),
+        ("retry_time_s", settings.retry_time_s, 0, 31_536_000),
         ("connect_timeout_s", settings.connect_timeout_s, 0.001, 86_400),
         ("idle_timeout_s", settings.idle_timeout_s, 0.001, 86_400),
         ("timeout_s", settings.timeout_s, 0.001, 86_400),

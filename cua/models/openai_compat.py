@@ -131,7 +131,13 @@ class OpenAICompatModel:
             self._check_length(reply, sampling.max_tokens)
             return reply
 
-        return await retry(call, self.options.retry, on_retry=self._retrying, clock=self._clock)
+        return await retry(
+            call,
+            self.options.retry,
+            on_retry=self._retrying,
+            has_answered=lambda: self._gate.has_answered,
+            clock=self._clock,
+        )
 
     async def list_models(self) -> list[str]:
         """Return the ids of the server's models; empty if it does not list them."""
@@ -180,7 +186,7 @@ class OpenAICompatModel:
     async def _try(self, body: bytes, num_earlier_calls: int, tools: Sequence[Tool]) -> Reply:
         started = time.perf_counter()
         try:
-            async with (self._own_gate or gate_of(self.endpoint.base_url)).admit():
+            async with self._gate.admit(max_away_s=self.options.retry.max_elapsed_s):
                 draft = await self._exchange(body)
             self.last_reasoning_field = draft.reasoning_field or self.last_reasoning_field
             reply = Reply(
@@ -268,6 +274,10 @@ class OpenAICompatModel:
             self._on_delta(Delta(kind="restart"))
             self._on_delta(Delta(kind="reasoning", text=reply.reasoning))
             self._on_delta(Delta(kind="content", text=reply.content))
+
+    @property
+    def _gate(self) -> EndpointGate:
+        return self._own_gate or gate_of(self.endpoint.base_url)
 
     def _retrying(self, coming: Retry) -> None:
         if self._on_delta is not None:

@@ -81,11 +81,19 @@ class WorkClock:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Stop the clock inside this context, while a person is awaited."""
-        self._change(waits=1)
+        self.pause()
         try:
             yield
         finally:
-            self._change(waits=-1)
+            self.resume()
+
+    def pause(self) -> None:
+        """Stop the clock until `resume` was called as often as this."""
+        self._change(waits=1)
+
+    def resume(self) -> None:
+        """Undo one `pause`."""
+        self._change(waits=-1)
 
     def check(self) -> None:
         """Raise `CapReachedError` if the time limit is reached."""

@@ -127,7 +127,7 @@ class RunScope:
         except StoppedError as error:
             return End(status="stopped", reason=str(error))
         except ContextOverflowError as error:
-            return End(status="failed", reason=f"context overflow: {error}")
+            return End(status="failed", cap="context", reason=f"context overflow: {error}")
         except ModelError as error:
             return End(status="error", source="model", reason=str(error), retryable=error.retryable)
         except EnvError as error:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cua.errors import ModelAccessError
+from cua.errors import ModelAccessError, ModelError, UnavailableError
 from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
@@ -75,16 +75,16 @@ class ChildBudget(Budget):
 
 
 class ChildModel:
-    """Model of a child: a refused API key stops all children; implements `Model`.
+    """Model of a child: a refused API key, or an endpoint that is away for too long, suspends all; implements `Model`.
 
     Args:
         model: Wrapped model.
-        refuse: Called with the error if the key is refused.
+        suspend: Called with the error then.
     """
 
-    def __init__(self, model: Model, refuse: Callable[[ModelAccessError], None]) -> None:
+    def __init__(self, model: Model, suspend: Callable[[ModelError], None]) -> None:
         self.name = model.name
-        self._model, self._refuse = model, refuse
+        self._model, self._suspend = model, suspend
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
@@ -96,8 +96,8 @@ class ChildModel:
         """
         try:
             return await self._model.generate(messages, tools, sampling)
-        except ModelAccessError as error:
-            self._refuse(error)
+        except (ModelAccessError, UnavailableError) as error:
+            self._suspend(error)
             raise
 
     async def close(self) -> None:

@@ -8,29 +8,31 @@ from typing import Any, Literal
 
 from cua.errors import TrajectoryError
 from cua.messages import TextPart, ToolResult, Usage
-from cua.run.end import RunResult
+from cua.run.end import Cap, RunResult
 from cua.step import Step, ToolStep
 from cua.tool_agent.conversation import RunSnapshot
 from cua.trajectory.run_record import MAIN, RunRecord
 
-State = Literal["created", "queued", "running", "waiting", "finished", "capped", "failed", "stopped"]
+State = Literal["created", "queued", "running", "waiting", "suspended", "finished", "capped", "failed", "stopped"]
 TOOLS = "tools"
 ENV_KINDS = ("browser", "desktop")
 """Kinds of children that are GUI agents, each with an env of that name."""
 
 NEXT: Mapping[State, frozenset[State]] = {
     "created": frozenset(("queued", "stopped")),
-    "queued": frozenset(("running", "finished", "capped", "failed", "stopped")),
-    "running": frozenset(("waiting", "queued", "finished", "capped", "failed", "stopped")),
-    "waiting": frozenset(("running", "queued", "finished", "capped", "failed", "stopped")),
+    "queued": frozenset(("running", "suspended", "finished", "capped", "failed", "stopped")),
+    "running": frozenset(("waiting", "suspended", "queued", "finished", "capped", "failed", "stopped")),
+    "waiting": frozenset(("running", "suspended", "queued", "finished", "capped", "failed", "stopped")),
+    "suspended": frozenset(("suspended", "running", "queued", "finished", "capped", "failed", "stopped")),
     "finished": frozenset(),
-    "capped": frozenset(),
+    "capped": frozenset(("queued",)),
     "failed": frozenset(),
     "stopped": frozenset(("queued",)),
 }
 """Allowed transitions of each state. `waiting` is for the rate limit of the model's endpoint, or for a free sandbox
-or env. A stopped child may be resumed with its run; the other end states are final, so that a finished child never
-runs again."""
+or env; `suspended` is for an endpoint or env that is away, or a key that is refused, and ends when it is back or when
+the run is resumed. A stopped child is continued when its run is resumed, a capped one if its limit was raised; a
+finished or failed child never runs again."""
 
 FINAL: frozenset[State] = frozenset(("finished", "capped", "failed"))
 STATE_NOTE, CONFIG_NOTE = "child", "subagent"
@@ -125,6 +127,9 @@ class Child:
         usage_before: Tokens and cost of abandoned tries.
         num_awaited: Number of its own children that it waits for.
         has_slot: True if it counts as at work.
+        cap: Limit that ended it, for the state `capped`.
+        limits: Values of this limit when it was reached, its own and the run's; None is unlimited.
+        is_continued: True if it ended in an earlier process and continues in this one.
         earlier: Record of its last try in an earlier process.
         task: Asyncio task that runs it.
     """
@@ -154,6 +159,9 @@ class Child:
     usage_before: Usage = field(default_factory=Usage)
     num_awaited: int = 0
     has_slot: bool = False
+    cap: Cap | None = None
+    limits: Sequence[float | None] = ()
+    is_continued: bool = False
     earlier: RunRecord | None = None
     task: "asyncio.Task[None] | None" = None
 
@@ -210,6 +218,8 @@ def state_of(result: RunResult) -> State:
             return "capped"
         case "stopped":
             return "stopped"
+        case "error" if result.end.retryable:
+            return "suspended"
         case "error" | "failed":
             return "failed"
         case _:
@@ -334,6 +344,7 @@ def _apply(child: Child, data: Mapping[str, Any]) -> None:
     child.started_at, child.ended_at, child.busy_s = data["started_at"], data["ended_at"], data["busy_s"]
     child.answer, child.message = data.get("answer", child.answer), data.get("message", child.message)
     child.agent_id = data.get("agent_id", child.id)
+    child.cap, child.limits = data.get("cap"), data.get("limits", ())
 
 
 def own_seconds(step: Step | ToolStep) -> float:

@@ -72,7 +72,7 @@ class SwarmChildRunner:
     async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return an earlier result, as in `Player.ended_before`."""
         result = child.earlier.result if child.earlier is not None else None
-        if result is None or result.end.status in ("error", "stopped"):
+        if result is None or child.is_continued or result.end.status in ("error", "stopped"):
             return None
         folder = self._run_dir / CHILDREN / child.id / FILES
         return AttemptResult(result=result, returned=await self._handed_back(child, folder))
@@ -95,7 +95,8 @@ class SwarmChildRunner:
         item = WorkItem(id=child.id, assignment=child.assignment, start=start)
         has_tools = child.assignment.config.kind == TOOLS and child.depth < swarm.limits.max_depth
         extra_tools = self._swarm_tools(swarm, child.id) if has_tools else []
-        model = ChildModel(self._model(child.assignment.config.model), swarm.refuse)
+        name = child.assignment.config.model
+        model = self._model(name) if name else ChildModel(self._model(name), swarm.suspend)
         attempt = await self._agent_pool.work(item, scope, model, folder, extra_tools)
         if attempt.snapshot is not None:
             self._snapshots[child.id] = attempt.snapshot

@@ -13,6 +13,7 @@ from typing import Any
 
 from cua.errors import ConfigError
 from cua.evidence import write_bundle
+from cua.messages import Usage
 from cua.model import Model, Tool
 from cua.redaction import redacted
 from cua.run.budget import Caps
@@ -28,10 +29,11 @@ from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.swarm.plan import FinalStep, PlannedAgent
 from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
 from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
-from cua.swarm.swarm import Swarm, SwarmLimits
+from cua.swarm.swarm import NEWS_PATTERN, Swarm, SwarmLimits
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import SessionConfig, make_parts, make_tools_header, scope_within, settings_of_question
+from cua.tool_agent.conversation import text_of
 from cua.tool_agent.inputs import copy_inputs, find_inputs, make_question
 from cua.tool_agent.mcp_servers import open_mcp_tools
 from cua.tool_agent.outside import make_user_tools
@@ -267,13 +269,27 @@ class _SwarmSession:
         self._parts = parts = await asyncio.to_thread(make_parts, self._config)
         record = parts.record
         assert record is not None
-        if record.end is not None and record.end.status in ("succeeded", "failed", "unverified"):
-            raise ConfigError(f"the run {record.run_dir.name} ended as {record.end.status}; there is nothing to resume")
         if record.header.protocol.get("profile") != "swarm":
             raise ConfigError(f"{record.run_dir.name} is no run of a swarm; go on with it by: cua ask --resume")
+        end = record.end
+        is_over = end is not None and end.status in ("succeeded", "failed", "unverified")
+        if end is not None and is_over and not end.num_unfinished and end.cap != "context":
+            raise ConfigError(f"the run {record.run_dir.name} ended as {end.status}; there is nothing to resume")
         self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
-        return await self._run(record, lambda agent: agent.continue_question())
+        return await self._run(record, self._continue)
+
+    async def _continue(self, agent: ToolAgent) -> RunResult:
+        """Continue the question, after the children that the orchestrator believes to have ended unfinished."""
+        if isinstance(agent, PlannedAgent):
+            return await agent.continue_question()
+        outcomes = {outcome.number: outcome.result.data for step in agent.steps for outcome in step.outcomes}
+        own = [child for child in self._swarm.children if child.parent == MAIN and child.call in outcomes]
+        shown = {child.id: str(outcomes[child.call].get("state", "")) for child in own}
+        for question in agent.conversation.questions:
+            told = NEWS_PATTERN.search(text_of(question.parts))  # the first match: texts of children come after it
+            shown |= dict(part.split(" ") for part in told[1].split(", ")) if told else {}
+        return await agent.continue_question(news=lambda: self._swarm.continue_children(shown))
 
     async def _run(self, record: RunRecord | None, work: Callable[[ToolAgent], Awaitable[RunResult]]) -> SwarmResult:
         parts, started = self._parts, time.monotonic()
@@ -284,11 +300,13 @@ class _SwarmSession:
             stack.push_async_callback(self._sandboxes.close)
             limits = KernelLimits(wall_s=parts.settings.cell_timeout)
             self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
-            scope, swarm, agent = await self._assemble(record, await self._make_child_runner())
+            earlier_s = 0.0
+            if record is not None:
+                earlier_s = record.active_s if record.result is None else record.result.duration_s
+            scope, swarm, agent = await self._assemble(record, await self._make_child_runner(), earlier_s)
             for note in self._served.notes:
                 scope.note("tools", note)
             stack.push_async_callback(swarm.close)
-            earlier_s = record.result.duration_s if record and record.result else 0.0
             result = await work(agent)
             await swarm.close()
             await scope.record.close()
@@ -349,17 +367,20 @@ class _SwarmSession:
             ReadResultTool(swarm, parent),
         ]
 
-    async def _assemble(self, record: RunRecord | None, runner: SwarmChildRunner) -> tuple[RunScope, Swarm, ToolAgent]:
+    async def _assemble(
+        self, record: RunRecord | None, runner: SwarmChildRunner, earlier_s: float
+    ) -> tuple[RunScope, Swarm, ToolAgent]:
         parts, preset = self._parts, self._options.preset
         limits = self._limits()
         scope = scope_within(self._config, limits.run, self._writer) or RunScope(
             caps=limits.run, record=self._writer, listener=parts.watch.listener
         )
-        scope.control.attach()
+        scope.control.attach(earlier_s=earlier_s)
         if parts.watch.on_control:
             parts.watch.on_control(scope.control)
         swarm = Swarm(scope=scope, limits=limits, child_runner=runner, listener=parts.watch.listener)
-        swarm.pool.control.attach()
+        swarm.pool.control.attach(earlier_s=earlier_s)
+        self._swarm = swarm
         self._main_workspace = AgentWorkspace(
             self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout
         )
@@ -384,7 +405,8 @@ class _SwarmSession:
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=own_scope,
-            start=start and replace(start, spent=Spent(num_calls=start.spent.num_calls)),
+            start=start and replace(start, spent=Spent(num_calls=start.spent.num_calls, time_s=earlier_s)),
+            final_end=swarm.final_end,
         )
         if record is not None and start is not None:
             configs, children = load_children(record)
@@ -394,6 +416,7 @@ class _SwarmSession:
             scope.budget.num_calls += start.spent.num_calls + child_calls
             scope.budget.num_steps += len(agent.steps) + sum(child.num_steps for child in children)
             swarm.pool.budget.num_calls += child_calls
+            swarm.pool.budget.usage += sum((child.usage for child in children), Usage())
         swarm.steps = agent.steps
         if self._on_swarm:
             self._on_swarm(swarm)

@@ -1,18 +1,20 @@
 """Swarm of sub-agents: configurations, children, and the shared budget; children start and end only here."""
 
 import asyncio
+import collections
+import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from cua.errors import ConfigError, ModelAccessError, ModelError, describe_defect, name_choices
+from cua.errors import ConfigError, ModelError, describe_defect, name_choices
 from cua.messages import TextPart, ToolResult
 from cua.models.gate import ON_WAIT, REPORT_AFTER_S
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
-from cua.run.end import End, ErrorSource, RunResult
+from cua.run.end import Cap, End, ErrorSource, RunResult
 from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
 from cua.step import ToolStep
@@ -43,6 +45,8 @@ from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
+NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
+NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
 WARN_SHARE = 0.8
 """Share of a limit from which the person and the orchestrator are warned about usage."""
 
@@ -117,7 +121,7 @@ class Swarm:
         self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}
         self._scopes: dict[str, RunScope] = {}
-        self._refused: ModelAccessError | None = None
+        self._suspended: ModelError | None = None
         self._warned: set[str] = set()
         self._warnings: list[str] = []
 
@@ -145,7 +149,7 @@ class Swarm:
             fields: Other fields of `Assignment`.
 
         Raises:
-            ModelAccessError: If the model refuses the API key, which all agents share: the run cannot continue.
+            ModelError: If the model that all agents share is away or refuses the API key: the run cannot continue.
         """
         child = next((child for child in self.children if (child.parent, child.call) == (parent, call)), None)
         if child is None:
@@ -154,19 +158,76 @@ class Swarm:
             if config is None or why:
                 return failed(why, is_unusable=config is None)
             child = await self._make(call, Assignment(config=config, prompt=prompt, **fields), parent)
-        if child.state not in FINAL:
-            if child.task is None:
-                child.task = asyncio.create_task(self._work(child), name=child.id)
+        if child.state not in FINAL or child.is_continued:
             async with self._lent_slot(parent):
-                await asyncio.shield(child.task)
-        if self._refused is not None:
-            raise self._refused
+                await asyncio.shield(self._start(child))
+        if self._suspended is not None:
+            raise self._suspended
         return child.result()
 
     async def restore(self, configs: Configs, children: Sequence[Child]) -> None:
         """Restore the recorded state of an earlier process; children start when their call is repeated."""
         self.configs.update(configs)
         self.children.extend(children)
+        for child in children:
+            is_raised = any(
+                _is_above(new, old) for new, old in zip(self._limits_of(child.cap), child.limits, strict=False)
+            )
+            child.is_continued = child.state in ("suspended", "stopped") or (child.state == "capped" and is_raised)
+
+    async def continue_children(self, returned: Mapping[str, str]) -> str | None:
+        """Continue the orchestrator's children that did not finish in earlier processes.
+
+        Args:
+            returned: State in which each child was last shown to the orchestrator, by its id.
+
+        Returns:
+            Their messages, and those of children that have ended since they were shown; None if there are none.
+        """
+        own = [child for child in self.children if child.parent == MAIN and child.id in returned]
+        continued = [child for child in own if child.is_continued]
+        await asyncio.gather(*(asyncio.shield(self._start(child)) for child in continued))
+        if self._suspended is not None:
+            raise self._suspended
+        news = [child for child in own if child in continued or child.state != returned[child.id]]
+        if not news:
+            return None
+        head = NEWS.format(states=", ".join(f"{child.id} {child.state}" for child in news))
+        return "\n\n".join([head, *(f"{child.id}: {child.message}" for child in news)])
+
+    def final_end(self, end: End) -> End:
+        """Return the end of the run, which tells a partial answer and one from failed children only."""
+        unfinished = [child for child in self.children if child.state in ("suspended", "stopped", "capped")]
+        if end.status not in ("unverified", "succeeded") or not self.children:
+            return end
+        if all(child.state == "failed" for child in self.children):
+            first = self.children[0]
+            reason = f"all {len(self.children)} sub-agents failed, {first.id}: {first.reason}"
+            return replace(end, status="failed", reason=reason)
+        if not unfinished:
+            return end
+        first, counts = unfinished[0], collections.Counter(child.state for child in unfinished)
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        reason = f"{end.reason}; partial: of {len(self.children)} sub-agents {states} ({first.id}: {first.reason})"
+        is_resumable = any(child.state != "capped" for child in unfinished)
+        return replace(end, reason=reason, num_unfinished=len(unfinished), retryable=is_resumable)
+
+    def _start(self, child: Child) -> "asyncio.Task[None]":
+        if child.task is None:
+            child.task = asyncio.create_task(self._work(child), name=child.id)
+        return child.task
+
+    def _limits_of(self, cap: Cap | None) -> tuple[float | None, ...]:
+        """Return the limits of a kind: a child's own and the run's."""
+        limits, run = self.limits, self.limits.run
+        known: dict[Cap, tuple[float | None, ...]] = {
+            "calls": (limits.child_calls, run.max_calls),
+            "time": (limits.child_time_s, run.max_time_s),
+            "steps": (run.max_steps,),
+            "tokens": (run.max_tokens,),
+            "cost": (run.max_cost_usd,),
+        }
+        return known.get(cap, ()) if cap else ()
 
     async def close(self) -> None:
         """Stop running children and wait for their end; safe to call twice."""
@@ -187,9 +248,9 @@ class Swarm:
         if self._listener is not None:
             self._listener(event)
 
-    def refuse(self, error: ModelAccessError) -> None:
-        """Stop all children because no model call can succeed; the orchestrator's next result is this error."""
-        self._refused = self._refused or error
+    def suspend(self, error: ModelError) -> None:
+        """Suspend all children because no model call can succeed; the orchestrator's next result is this error."""
+        self._suspended = self._suspended or error
         self.pool.control.stop(str(error))
 
     def _refusal(self, config: SubagentConfig | None, agent: str, prompt: str, parent: str) -> str:
@@ -275,8 +336,8 @@ class Swarm:
         try:
             await self._acquire_slot(child)
         except (StoppedError, CapReachedError) as why:
-            is_cap = isinstance(why, CapReachedError)
-            await self._finish(child, "capped" if is_cap else "stopped", str(why), "")
+            child.cap = why.cap if isinstance(why, CapReachedError) else None
+            await self._finish(child, "capped" if child.cap else "stopped", str(why), "")
             return
         try:
             await self._try(child)
@@ -287,7 +348,7 @@ class Swarm:
             self._release_slot(child)
 
     async def _try(self, child: Child) -> None:
-        ON_WAIT.set(lambda is_waiting: self._on_wait(child, is_waiting=is_waiting))
+        ON_WAIT.set(lambda reason: self._on_wait(child, reason))
         final_attempt = await self._child_runner.ended_before(child)
         while final_attempt is None:
             start = self._child_runner.load_snapshot(child)
@@ -302,7 +363,7 @@ class Swarm:
             child.usage = child.usage_before + attempt.result.usage
             child.num_steps = child.steps_before + attempt.result.num_steps
             end = attempt.result.end
-            may_pass = end.status == "error" and end.retryable and self._refused is None
+            may_pass = end.status == "error" and end.retryable and self._suspended is None
             if may_pass and child.num_tries <= self.limits.num_retries and not self.pool.control.is_stopped:
                 await self._enter(child, "queued", f"again after: {end.reason}")
             else:
@@ -310,6 +371,7 @@ class Swarm:
         await self._stop_descendants(child)
         result = final_attempt.result
         answer = result.end.answer or final_attempt.last_text
+        child.cap = end.cap
         await self._finish(child, state_of(result), result.end.reason, answer, final_attempt.returned)
 
     async def _stop_descendants(self, child: Child) -> None:
@@ -332,23 +394,35 @@ class Swarm:
             return AttemptResult(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
 
     async def _finish(self, child: Child, state: State, reason: str, answer: str, returned: Sequence[str] = ()) -> None:
-        child.ended_at = time.time()
+        if self._suspended is not None and (state == "stopped" or reason == str(self._suspended)):
+            state, reason = "suspended", str(self._suspended)
+        child.ended_at, child.is_continued = time.time(), False
+        child.limits = self._limits_of(child.cap) if state == "capped" else ()
         message = make_message(child, state, reason, answer, returned) + self._warning()
         child.answer, child.message = answer, message
-        await self._enter(child, state, reason, answer=answer, message=message)
+        fields: dict[str, Any] = {"cap": child.cap, "limits": child.limits} if state == "capped" else {}
+        await self._enter(child, state, reason, answer=answer, message=message, **fields)
         self._budgets.pop(child.id, None)
         self._scopes.pop(child.id, None)
 
-    async def _on_wait(self, child: Child, *, is_waiting: bool) -> None:
-        """Record that the child starts or stops waiting for its model's endpoint or for a slot."""
+    async def _on_wait(self, child: Child, reason: str | None) -> None:
+        """Record that the child starts or stops (None) waiting for its model's endpoint or for a slot.
+
+        Its clock stands still meanwhile, so that waiting does not use up its time limit.
+        """
         now = time.monotonic()
-        if is_waiting:
+        clock = self._scopes[child.id].control.clock if child.id in self._scopes else None
+        if reason is not None:
+            if not child.waits_since and clock is not None:
+                clock.pause()
             child.waits_since = child.waits_since or now - REPORT_AFTER_S
         elif child.waits_since:
             child.waited_s, child.waits_since = child.waited_s + now - child.waits_since, 0.0
-        state: State = "waiting" if is_waiting else "running"
-        if state in NEXT[child.state]:
-            await self._enter(child, state)
+            if clock is not None:
+                clock.resume()
+        state: State = "running" if reason is None else "suspended" if reason else "waiting"
+        if state in NEXT[child.state] and state != child.state:
+            await self._enter(child, state, reason or "")
 
     def _scope_of(self, child: Child) -> RunScope:
         caps = Caps(max_steps=None, max_calls=self.limits.child_calls, max_time_s=self.limits.child_time_s)
@@ -400,3 +474,8 @@ class Swarm:
                 self._warned.add(name)
                 self._warnings.append(f"{number:.6g} of {most:g} {name} are used")
                 self.scope.note("budget", self._warnings[-1])
+
+
+def _is_above(new: float | None, old: float | None) -> bool:
+    """Return True if a limit was raised; None is unlimited."""
+    return old is not None and (new is None or new > old)

@@ -65,6 +65,7 @@ class ToolAgent:
         record: Record of the run if there is no `scope`.
         listener: Called with every event if there is no `scope`.
         start: Earlier part of the run to continue from.
+        final_end: Returns the end to record for the end of each question.
 
     Attributes:
         scope: Scope of all questions.
@@ -85,6 +86,7 @@ class ToolAgent:
         record: TrajectoryWriter | None = None,
         listener: Listener | None = None,
         start: RunSnapshot | None = None,
+        final_end: Callable[[End], End] = lambda end: end,
     ) -> None:
         self.model = model
         self.toolset = toolset
@@ -102,6 +104,7 @@ class ToolAgent:
         self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
         self._result: RunResult | None = None
+        self._final_end = final_end
 
     @property
     def control(self) -> Control:
@@ -144,8 +147,13 @@ class ToolAgent:
 
         return await self._take_turn(text_of(question), answer)
 
-    async def continue_question(self, prepare: Prepare | None = None) -> RunResult:
-        """Continue the question that the earlier part of the run left open, as in `run`."""
+    async def continue_question(self, prepare: Prepare | None = None, news: Prepare | None = None) -> RunResult:
+        """Continue the question that the earlier part of the run left open, as in `run`.
+
+        Args:
+            prepare: Awaited first; its note is given to the model and not recorded: each resume makes a new one.
+            news: Awaited next; its text is recorded as a message of the user, after which an answer is given again.
+        """
         opened_at = self.conversation.opened_at
 
         async def answer() -> End:
@@ -153,11 +161,15 @@ class ToolAgent:
             self._turn.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
-            if last is not None and last.remark is None and not last.outcomes:
-                if self._start.end is None or self._start.end.status != "capped":  # only its end was not recorded
-                    return self._answered(read_answer(last.reply.content, self.answer_schema)[0])
-                await self._add_user_message([TextPart(text=LIMIT_RAISED)])
-            if note:  # not recorded: each resume makes a new one
+            later = await self._prepared(news)
+            is_answered = last is not None and last.remark is None and not last.outcomes
+            is_capped = self._start.end is not None and self._start.end.status == "capped"
+            if is_answered and not is_capped and not later:  # only its end was not recorded
+                return self._answered(read_answer(self.steps[-1].reply.content, self.answer_schema)[0])
+            texts = [LIMIT_RAISED if is_answered and is_capped else None, later]
+            if any(texts):
+                await self._add_user_message([TextPart(text="\n\n".join(filter(None, texts)))])
+            if note:
                 self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
@@ -169,7 +181,7 @@ class ToolAgent:
         turn.control.attach()
         try:
             end = await turn.run_to_end(answer)
-            end = await turn.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder))
+            end = self._final_end(await turn.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder)))
             for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:

@@ -253,7 +253,9 @@ class McpConnection:
         num_restarts: Restarts since the last call that returned.
     """
 
-    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_TIMEOUT_S, first_wait_s: float = FIRST_WAIT_S) -> None:
+    def __init__(
+        self, server: McpServer, *, connect_s: float = CONNECT_TIMEOUT_S, first_wait_s: float = FIRST_WAIT_S
+    ) -> None:
         self.server = server
         self.num_restarts = 0
         self._connect_s = connect_s

@@ -315,7 +315,9 @@ class ToolSession:
         stack.push_async_callback(kernel.close)
         service = Service(lambda: maker.make_kernel(folder, readable=readable))
         stack.push_async_callback(service.close)
-        tool_context = ToolContext(kernel=kernel, service=service, limits=KernelLimits(wall_s=parts.settings.cell_timeout))
+        tool_context = ToolContext(
+            kernel=kernel, service=service, limits=KernelLimits(wall_s=parts.settings.cell_timeout)
+        )
         inside = [make(tool_context) for make in parts.profile.tools]
         outside = [*make_user_tools(parts.user_tools, tool_context, parts.secrets.redact), *mcp_tools.tools]
         toolset = Toolset(inside, outside=outside, folder=folder)

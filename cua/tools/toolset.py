@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from cua.errors import ConfigError, ModelAccessError, TrajectoryError, name_choices
+from cua.errors import ConfigError, ModelAccessError, TrajectoryError, UnavailableError, name_choices
 from cua.json_text import read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
@@ -60,6 +60,7 @@ class Toolset:
         Raises:
             SandboxError: If code cannot be run any more, through no fault of the model.
             ModelAccessError: If a tool that calls a model itself is refused permanently.
+            UnavailableError: If its model has been away for too long.
             TrajectoryError: If a tool cannot record its actions.
         """
         tool = self._by_name.get(call.name)
@@ -74,7 +75,7 @@ class Toolset:
         try:
             with contained():
                 return await tool.call(arguments)
-        except (SandboxError, ModelAccessError, TrajectoryError):
+        except (SandboxError, ModelAccessError, UnavailableError, TrajectoryError):
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]

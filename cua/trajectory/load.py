@@ -102,7 +102,7 @@ class _RecordReader:
         self._images: dict[int, str] = {}
         self._resumed_at: list[float] = []
         self._sealed: SealedEvent | None = None
-        self._last_at = 0.0
+        self._last_at = self._process_began_at = self._earlier_s = 0.0
 
     def read(self, event: Event) -> None:
         """Process the next event of any agent."""
@@ -129,6 +129,10 @@ class _RecordReader:
     def _read(self, event: Event) -> None:
         if isinstance(event, RunEvent) != (self._header is None):
             raise ValueError("a record begins with its one 'run' event")
+        if isinstance(event, ResumedEvent):
+            self._earlier_s += max(0.0, self._last_at - self._process_began_at)
+        if isinstance(event, ResumedEvent | RunEvent):
+            self._process_began_at = event.at
         self._last_at = event.at
         match event:
             case RunEvent():
@@ -185,6 +189,7 @@ class _RecordReader:
             images=self._images,
             resumed_at=tuple(self._resumed_at),
             last_at=self._last_at,
+            active_s=self._earlier_s + max(0.0, self._last_at - self._process_began_at),
             sealed=self._sealed,
             agent=self._agent,
             parent=self._parent,

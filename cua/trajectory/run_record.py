@@ -88,6 +88,7 @@ class RunRecord:
         images: SHA-256 of the image by step index ("" for none), including the pending step.
         resumed_at: Times when the run was resumed, Unix time in seconds.
         last_at: Time of the last event, Unix time in seconds.
+        active_s: Seconds from the first to the last event of each process that wrote the record, summed.
         sealed: Hashes of the files that the code of a tool-using run has written; None until the folder is sealed.
         chain: Result of checking the chain of lines, and its fingerprint.
         run_id: Name of the run's folder when it was made.
@@ -110,6 +111,7 @@ class RunRecord:
     images: Mapping[int, str] = field(default_factory=dict)
     resumed_at: tuple[float, ...] = ()
     last_at: float = 0.0
+    active_s: float = 0.0
     sealed: SealedEvent | None = None
     chain: HashChain = field(default_factory=HashChain)
     run_id: str = ""

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cua.errors import UnavailableError
 from cua.models.gate import EndpointGate, OverloadedError, RetryClock, gate_of
 
 
@@ -142,3 +143,76 @@ async def test_one_who_is_cancelled_at_its_turn_passes_it_on() -> None:
 async def test_all_who_name_an_endpoint_share_its_gate() -> None:
     assert gate_of("http://a/v1") is gate_of("http://a/v1")
     assert gate_of("http://a/v1") is not gate_of("http://b/v1")
+
+
+async def fail(gate: EndpointGate) -> None:
+    with pytest.raises(UnavailableError):
+        async with gate.admit():
+            raise UnavailableError("no connection")
+
+
+async def test_while_an_endpoint_is_away_one_call_at_a_time_tries_it_and_a_success_lets_all_through() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, clock=fake.clock())
+    is_back = False
+    most = num_calls = 0
+
+    async def call() -> None:
+        nonlocal most, num_calls
+        while True:
+            try:
+                async with gate.admit():
+                    most, num_calls = max(most, gate.num_open), num_calls + 1
+                    await asyncio.sleep(0.001)
+                    if not is_back:
+                        raise UnavailableError("no connection")
+                    return
+            except UnavailableError:
+                await asyncio.sleep(0)
+
+    await fail(gate)
+    tasks = [asyncio.create_task(call()) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    assert most == 1
+    assert sum(fake.slept) == pytest.approx(sum(min(15, 2**n) for n in range(len(fake.slept))), rel=0.01)
+    is_back = True
+    async with asyncio.timeout(5):
+        await asyncio.gather(*tasks)
+    assert most > 10
+    assert gate.limit == 64
+
+
+async def test_calls_that_wait_for_an_endpoint_give_up_when_it_has_been_away_for_too_long() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, clock=fake.clock())
+    await fail(gate)
+    fake.now_s += 31
+    with pytest.raises(UnavailableError, match=r"no connection .away for 31 s; the limit is 30 s, --set retry_time="):
+        async with gate.admit(max_away_s=30):
+            pass
+    async with gate.admit(max_away_s=60):
+        pass
+    async with gate.admit(max_away_s=0):  # it is back
+        pass
+
+
+async def test_one_call_that_times_out_while_others_are_answered_is_no_outage() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, clock=fake.clock())
+    go = asyncio.Event()
+
+    async def hang() -> None:
+        with pytest.raises(UnavailableError):
+            async with gate.admit():
+                await go.wait()
+                raise UnavailableError("no answer in time")
+
+    hanging = asyncio.create_task(hang())
+    await asyncio.sleep(0)
+    fake.now_s += 1
+    async with gate.admit():
+        pass
+    go.set()
+    await hanging
+    async with gate.admit(max_away_s=0):
+        assert fake.slept == []

@@ -1,6 +1,6 @@
 import pytest
 
-from cua.errors import ModelError
+from cua.errors import ModelError, UnavailableError
 from cua.models.gate import OverloadedError, Retry, RetryClock, RetryPolicy, retry, wait_before
 from tests.cua.models.clients import FakeTime
 
@@ -34,7 +34,7 @@ async def test_waits_double_up_to_the_limit() -> None:
     told: list[Retry] = []
     assert await retry(Flaky(*[DOWN] * 7), policy, on_retry=told.append, clock=time.clock) == "ok"
     assert time.slept == [0.5, 1, 2, 4, 8, 10, 10]
-    assert told[1] == Retry(error=DOWN, number=2, max_retries=7, wait_s=1.0)
+    assert told[1] == Retry(error=DOWN, number=2, wait_s=1.0)
 
 
 def test_full_jitter_spans_zero_to_the_bound() -> None:
@@ -83,8 +83,40 @@ async def test_elapsed_time_is_bounded() -> None:
     policy = RetryPolicy(max_retries=99, base_wait_s=10, max_wait_s=10, max_elapsed_s=35)
     with pytest.raises(ModelError) as caught:
         await retry(call, policy, clock=time.clock)
-    assert str(caught.value) == "down (gave up after 4 tries in 30 s, the limit is 35 s)"
+    assert str(caught.value) == "down (gave up after 4 tries in 30 s; the limit is 35 s, --set retry_time=SECONDS)"
     assert caught.value.retryable
+
+
+AWAY = UnavailableError("no connection")
+
+
+@pytest.mark.parametrize("error", [AWAY, OverloadedError("busy", retry_after_s=None)])
+async def test_an_outage_of_an_endpoint_that_has_answered_is_limited_by_time_alone(error: ModelError) -> None:
+    time, call = FakeTime(), Flaky(*[error] * 12)
+    assert await retry(call, RetryPolicy(), has_answered=lambda: True, clock=time.clock) == "ok"
+    assert sum(time.slept) > 180
+    call = Flaky(*[error] * 99)
+    with pytest.raises(UnavailableError, match=r"the limit is 600 s, --set retry_time=SECONDS") as caught:
+        await retry(call, RetryPolicy(), has_answered=lambda: True, clock=FakeTime().clock)
+    assert caught.value.retryable
+
+
+async def test_an_endpoint_that_never_answered_is_given_up_soon() -> None:
+    call = Flaky(*[AWAY] * 99)
+    with pytest.raises(UnavailableError, match="gave up after 6 tries"):
+        await retry(call, RetryPolicy(), clock=FakeTime().clock)
+
+
+async def test_a_call_that_fails_for_a_reason_of_its_own_is_limited_by_number_also_after_an_outage() -> None:
+    call = Flaky(*[AWAY] * 9, *[DOWN] * 99)
+    with pytest.raises(ModelError, match=r"down \(gave up after 15 tries"):
+        await retry(call, RetryPolicy(), has_answered=lambda: True, clock=FakeTime().clock)
+
+
+async def test_a_given_number_of_retries_holds_for_outages_too() -> None:
+    call = Flaky(*[AWAY] * 99)
+    with pytest.raises(UnavailableError, match="gave up after 3 tries"):
+        await retry(call, RetryPolicy(max_retries=2), has_answered=lambda: True, clock=FakeTime().clock)
 
 
 async def test_other_errors_are_not_caught() -> None:

@@ -1,0 +1,168 @@
+"""Children that an outage, a refused key or a limit kept from finishing go on, and none of their calls is lost."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cua.messages import Message, Reply
+from cua.run.budget import Caps
+from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.protocol import PRESETS
+from cua.swarm.swarm import SwarmLimits
+from cua.trajectory import load_run
+from tests.cua.swarm.test_faults import counting, states_of
+from tests.cua.swarm.test_swarm import OPTIONS, Cast, call, calls, play
+from tests.cua.swarm.test_swarm_crash import NUM_CHILDREN, answer, settings
+from tests.fake_openai import FakeOpenAI, FunctionModel, status
+
+
+def run_dir_of(done: Any) -> Path:
+    return Path(str(done.run.run_dir))
+
+
+@pytest.mark.long
+async def test_an_outage_is_waited_for_and_shown_and_uses_up_nothing(tmp_path: Path) -> None:
+    """The server is away for longer than the five tries of a call take without patience."""
+    seen: Counter[str] = Counter()
+    model = FunctionModel(answer)
+    first = FakeOpenAI(model, model_id="fake")
+    first.__enter__()
+    port = int(first.base_url.split(":")[-1].split("/")[0])
+    limits = SwarmLimits(child_time_s=8.0)
+    options = replace(counting(seen), limits=limits)
+    running = asyncio.create_task(run_swarm("all", **{**settings(first, tmp_path), "options": options}))
+    while len(seen) < NUM_CHILDREN // 3:
+        await asyncio.sleep(0.005)
+    await asyncio.to_thread(first.__exit__, None, None, None)
+    await asyncio.sleep(10)
+    with FakeOpenAI(model, model_id="fake", port=port):
+        done = await running
+    assert [child.state for child in done.children] == ["finished"] * NUM_CHILDREN
+    assert done.run.end.exit_code == 0
+    assert seen == Counter({f"item {number}": 1 for number in range(NUM_CHILDREN)})
+    assert {child.num_tries for child in done.children} == {1}
+    waited = [states for child in done.children if "suspended" in (states := states_of(done.run.run_dir, child.id))]
+    assert len(waited) > NUM_CHILDREN // 2
+    assert all(states[-1] == "finished" for states in waited)
+
+
+@pytest.mark.parametrize("code", [401, 502])
+async def test_a_refused_key_or_a_long_outage_suspends_all_and_a_resume_finishes_all(tmp_path: Path, code: int) -> None:
+    seen: Counter[str] = Counter()
+
+    def refusing(messages: Sequence[Message]) -> Reply:
+        if sum(seen.values()) >= NUM_CHILDREN // 3:
+            server.always(status(code, "no more"))
+        return answer(messages)
+
+    with FakeOpenAI(FunctionModel(refusing), model_id="fake") as server:
+        given = {**settings(server, tmp_path), "options": counting(seen), "retry_time": 2.0}
+        done = await run_swarm("all", **given)
+        assert done.run.end.status == "error"
+        assert ("retry_time" in done.run.end.reason) == (code == 502)
+        assert {child.state for child in done.children} - {"finished"} == {"suspended"}, [
+            child.reason for child in done.children
+        ]
+    with FakeOpenAI(FunctionModel(answer), model_id="fake") as again:
+        given = {**settings(again, tmp_path), "options": counting(seen)}
+        resumed = await resume_swarm(run_dir_of(done), **given)
+    assert [child.state for child in resumed.children] == ["finished"] * NUM_CHILDREN
+    assert resumed.run.end.status == "unverified"
+    assert seen == Counter({f"item {number}": 1 for number in range(NUM_CHILDREN)})
+
+
+@pytest.mark.parametrize("which", ["child_calls", "tokens"])
+async def test_children_that_a_limit_ended_go_on_when_it_is_raised(tmp_path: Path, which: str) -> None:
+    def options(factor: int) -> SwarmOptions:
+        if which == "tokens":
+            return replace(OPTIONS, limits=SwarmLimits(run=Caps(max_steps=None, max_tokens=1200 * factor)))
+        preset = replace(PRESETS["standard"], child_calls=3 * factor)
+        return replace(OPTIONS, preset=preset, limits=SwarmLimits(child_calls=3 * factor))
+
+    model = Cast(["a 6", "b 9", "c 2"])
+    done = await play(tmp_path, model, options(1))
+    assert [child.state for child in done.children] == ["capped", "capped", "finished"]
+    assert done.run.end.exit_code == 3
+    same = Cast(["a 6", "b 9", "c 2"])
+    assert {
+        child.state for child in (await resume_swarm(run_dir_of(done), model=same, options=options(1))).children
+    } == {
+        "capped",
+        "finished",
+    }
+    assert not same.asked_by("a 6")
+    more = Cast(["a 6", "b 9", "c 2"])
+    again = await resume_swarm(run_dir_of(done), model=more, options=options(10))
+    assert [child.state for child in again.children] == ["finished"] * 3
+    assert len(more.asked_by("b 9")) < 9  # it goes on where it was
+    assert not more.asked_by("c 2")
+    assert (again.run.end.status, again.run.end.exit_code) == ("unverified", 0)
+    (told,) = [message.text for message in more.asked_by("all")[-1] if "sub-agents have gone on" in message.text]
+    assert "t001: done a 6" in told
+    assert "t003" not in told
+    with pytest.raises(Exception, match="nothing to resume"):
+        await resume_swarm(run_dir_of(done), model=more, options=options(20))
+
+
+async def test_news_of_children_are_not_lost_when_the_run_is_killed_before_they_are_told(tmp_path: Path) -> None:
+    options = replace(OPTIONS, limits=SwarmLimits(child_calls=3), preset=few(3))
+    done = await play(tmp_path, Cast(["a 6", "c 2"]), options)
+    assert [child.state for child in done.children] == ["capped", "finished"]
+    options = replace(OPTIONS, limits=SwarmLimits(child_calls=30), preset=few(30))
+    await resume_swarm(run_dir_of(done), model=Cast([]), options=options)
+    path = run_dir_of(done) / "trajectory.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    told = max(n for n, line in enumerate(lines) if b'"asked"' in line and b"sub-agents have gone on" in line)
+    path.write_bytes(b"".join(lines[:told]))
+    model = Cast([])
+    again = await resume_swarm(run_dir_of(done), model=model, options=options)
+    assert [child.state for child in again.children] == ["finished"] * 2
+    assert not model.asked_by("a 6")
+    assert sum("t001: done a 6" in message.text for message in model.asked_by("all")[-1]) == 1
+
+
+def few(child_calls: int) -> Any:
+    return replace(PRESETS["standard"], child_calls=child_calls)
+
+
+async def test_a_run_with_unfinished_children_is_partial(tmp_path: Path) -> None:
+    same = [calls(call("note", text="again"))] * 6
+    done = await play(tmp_path, Cast(["a 2", "c 9"], faults={"c 9": same}))
+    end = done.run.end
+    assert (end.status, end.num_unfinished, end.exit_code) == ("unverified", 1, 3)
+    assert "partial: of 2 sub-agents 1 capped (t002: " in end.reason
+    assert load_run(run_dir_of(done)).end == end
+
+
+async def test_an_answer_from_failed_children_only_is_a_failure(tmp_path: Path) -> None:
+    from cua.errors import ModelError
+
+    broken = ModelError("bad request", retryable=False)
+    done = await play(tmp_path, Cast(["a 2", "b 2"], faults={"a 2": [broken], "b 2": [broken]}))
+    assert (done.run.end.status, done.run.end.exit_code) == ("failed", 1)
+    assert "all 2 sub-agents failed, t001: bad request" in done.run.end.reason
+
+
+async def test_the_time_limit_counts_over_all_processes_of_a_run(tmp_path: Path) -> None:
+    class Slow(Cast):
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            await asyncio.sleep(0.15)
+            return await super().generate(messages, tools, sampling)
+
+    def options(max_time_s: float) -> SwarmOptions:
+        return replace(OPTIONS, limits=SwarmLimits(run=Caps(max_steps=None, max_time_s=max_time_s)))
+
+    done = await play(tmp_path, Slow(["a 50"]), options(1.0))
+    assert done.run.end.cap == "time"
+    began = time.monotonic()
+    again = await resume_swarm(run_dir_of(done), model=Slow([]), options=options(1.6))
+    assert again.run.end.cap == "time"
+    assert time.monotonic() - began < 1.5
+    assert again.run.duration_s == pytest.approx(1.6, abs=0.6)
+    assert again.metrics.wall_s > 1.4
