@@ -98,7 +98,7 @@ def own_run(what: str, flags: dict[str, Any], command: str) -> Path:
     def fits(run_dir: Path, header: "RunHeader") -> bool:
         if (other := command_of(run_dir, header)) != command:
             name = run_dir.name
-            newer.append(f"the newest run, {name}, is of `cua {other}`; go on with it by: cua {other} --resume {name}")
+            newer.append(f"the newest run, {name}, is of `cua {other}`; resume it with: cua {other} --resume {name}")
         return other == command
 
     runs_dir = load_settings(flags).settings.runs_dir

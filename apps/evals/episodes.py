@@ -148,9 +148,9 @@ def _result_of(value: dict[str, Any], where: str) -> EpisodeResult:
         if (found.score is None) == (found.kind == "scored"):
             raise ValueError(f"kind {found.kind!r} with score {found.score}")
     except ValidationError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {first_error(error)}") from None
+        raise TrajectoryError(f"{where}, is not a line of a batch journal: {first_error(error)}") from None
     except ValueError as error:
-        raise TrajectoryError(f"{where}, is no line of a batch's journal: {error}") from None
+        raise TrajectoryError(f"{where}, is not a line of a batch journal: {error}") from None
     usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens, cost_usd=found.cost_usd)
     values = {name: getattr(found, name) for name in EpisodeResult.__slots__ if name != "usage"}
     return EpisodeResult(usage=usage, **{**values, "reason": well_formed(found.reason[:MAX_REASON_CHARS])})

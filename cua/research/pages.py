@@ -68,7 +68,7 @@ def read_document(body: bytes, media_type: str, url: str) -> WebDocument:
         return _read_pdf(body, url)
     if b"\0" in body[:2048]:
         description = media_type if media_type and not media_type.startswith("text/") else "binary data"
-        raise ValueError(f"it is no text but {description}; get it with `download`")
+        raise ValueError(f"it is not text but {description}; get it with `download`")
     if media_type in HTML_TYPES or (not media_type and body[:200].lstrip()[:1] == b"<"):
         return read_html(decode(body), url)
     text = decode(body)

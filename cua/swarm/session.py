@@ -270,7 +270,7 @@ class _SwarmSession:
         if record.end is not None and record.end.status in ("succeeded", "failed", "unverified"):
             raise ConfigError(f"the run {record.run_dir.name} ended as {record.end.status}; there is nothing to resume")
         if record.header.protocol.get("profile") != "swarm":
-            raise ConfigError(f"{record.run_dir.name} is no run of a swarm; go on with it by: cua ask --resume")
+            raise ConfigError(f"{record.run_dir.name} is not a run of a swarm; resume it with: cua ask --resume")
         self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         return await self._run(record, lambda agent: agent.continue_question())

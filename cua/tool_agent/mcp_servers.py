@@ -208,7 +208,7 @@ def _parts(result: Any) -> Iterator[Part]:
                 with suppress(binascii.Error, ValueError):
                     yield ImagePart(data=base64.b64decode(block.data, validate=True))
                     continue
-                yield TextPart(text="[an image that is no base64]")
+                yield TextPart(text="[an image that is not base64]")
             case "resource" if getattr(block.resource, "text", None) is not None:
                 texts += 1
                 yield TextPart(text=f"[{block.resource.uri}]\n{block.resource.text}")
@@ -272,7 +272,7 @@ class McpConnection:
                         break
         except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:  # a TimeoutError is an OSError
             raise ConfigError(
-                f"the MCP server {printable(self.server.name)[:60]!r} does not tell its tools: {_one_line(error)}"
+                f"the MCP server {printable(self.server.name)[:60]!r} does not list its tools: {_one_line(error)}"
             ) from error
         if len(listed) > MAX_TOOLS:
             self.notes.append(f"only the first {MAX_TOOLS} tools are used")
@@ -434,7 +434,7 @@ async def _bound_response(response: Any) -> None:
     """Limit the size of a response."""
     httpx = require("httpx2", "mcp")
     if is_packed(response):
-        raise httpx.DecodingError("the server packs its answers, although it was asked not to")
+        raise httpx.DecodingError("the server compresses its answers, although it was asked not to")
     is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
     most = MAX_TOTAL_BYTES if is_stream else MAX_MESSAGE_BYTES
     bound_body(response, most, httpx.ReadError(f"the server sent more than {most} bytes"))

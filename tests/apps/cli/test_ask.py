@@ -203,7 +203,7 @@ def test_a_chat_keeps_variables_from_line_to_line(tmp_path: Path, picture: Path)
     assert json.loads((run_dir / "answer.json").read_text())["question"] == "Bye"
     assert "And twice that?" in (run_dir / "report.html").read_text()
     wrong = cua(runs, "task", "--resume", "last")
-    assert (wrong.code, "go on with it by: cua ask --resume" in wrong.stderr) == (2, True)
+    assert (wrong.code, "resume it with: cua ask --resume" in wrong.stderr) == (2, True)
     folder = Path(cua(runs, "export", "last", "results").stdout.strip())
     assert {path.name for path in (runs / folder).iterdir()} == {"conversation.jsonl", "notebook.ipynb"}
     nothing = cua(runs, "ask", "--chat", "-m", model, stdin="\n")

@@ -30,7 +30,7 @@ def test_last_of_another_command_is_named_with_the_command_that_goes_on_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: str, newest: str
 ) -> None:
     name = run_of(tmp_path, newest, 2).name
-    advice = f"the newest run, {name}, is of `cua {newest}`; go on with it by: cua {newest} --resume {name}"
+    advice = f"the newest run, {name}, is of `cua {newest}`; resume it with: cua {newest} --resume {name}"
     if wanted == newest:
         assert own_run("last", {"runs_dir": tmp_path}, wanted).name == name
         assert capsys.readouterr().err == f"last is {name}\n"

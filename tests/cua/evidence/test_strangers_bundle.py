@@ -36,7 +36,7 @@ def test_a_name_that_is_not_plain_is_refused(tmp_path: Path, name: str) -> None:
     run_dir = write_bundle_of(tmp_path)
     (run_dir.parent / "x").write_text("outside")
     set_inputs(run_dir, entry(name))
-    with pytest.raises(TrajectoryError, match=r"leads out|cannot be the name|too long|no plain file name|damaged"):
+    with pytest.raises(TrajectoryError, match=r"leads out|cannot be the name|too long|not a plain file name|damaged"):
         verify(run_dir)
     assert not (tmp_path / "x").exists()
 
