@@ -105,7 +105,11 @@ async def test_a_redirect_is_judged_like_an_address() -> None:
     with serving(pages({**table, "/end": PAGE})) as site:
         web = fetcher(site, obeys_robots=False)
         assert (await web.fetch(f"{site.url}/ok")).url == f"{site.url}/end"
-        for path, why in (("/inside", "not a public address"), ("/file", "begins with http"), ("/round", "more than 5")):
+        for path, why in (
+            ("/inside", "not a public address"),
+            ("/file", "begins with http"),
+            ("/round", "more than 5"),
+        ):
             with pytest.raises(FetchError, match=why):
                 await web.fetch(site.url + path)
 
