@@ -115,7 +115,7 @@ async def resume_task(
     """
     record = load_run(run_dir, images=None if settings.get("max_images", 0) > 3 else 3)
     if record.is_tool_run:
-        raise ConfigError(f"{run_dir.name} is a run of `cua ask`; go on with it by: cua ask --resume {run_dir.name}")
+        raise ConfigError(f"{run_dir.name} is a run of `cua ask`; resume it with: cua ask --resume {run_dir.name}")
     if record.result is not None and record.result.end.status in ("succeeded", "failed", "unverified"):
         raise ConfigError(f"the run {run_dir.name} ended as {record.result.end.status}; there is nothing to resume")
     kept = dict(record.header.settings.get("settings", {}))

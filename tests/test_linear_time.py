@@ -21,7 +21,7 @@ from cua.answer import find_claims, read_text_answer
 from cua.guard import risk, words
 from cua.gui_agent.protocol.parse import find_blocks
 from cua.messages import Reply
-from cua.models.failures import said_by_server
+from cua.models.failures import server_message
 from cua.models.reply_text import plain_arguments, separate, split_thinking
 from cua.research import pages
 from cua.tool_agent import mcp_file, resume
@@ -156,8 +156,8 @@ READERS: list[tuple[Callable[[str], Any], str, str, str]] = [
     (plain_arguments, "{", "-", "x"),
     (plain_arguments, "{'a':", "(", "x"),
     (plain_arguments, "{'a':", "[{", "x"),
-    (said_by_server, "", "<script>", "x"),
-    (said_by_server, "", "<", "x"),
+    (server_message, "", "<script>", "x"),
+    (server_message, "", "<", "x"),
     (pages.plain_text, "", "<!--", "x"),
     (pages.plain_text, "", "<script>", "x"),
     (pages.plain_text, "", "<title>", "x"),

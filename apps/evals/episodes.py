@@ -149,9 +149,9 @@ def _result_of(value: dict[str, Any], location: str) -> EpisodeResult:
         if (line.score is None) == (line.kind == "scored"):
             raise ValueError(f"kind {line.kind!r} with score {line.score}")
     except ValidationError as error:
-        raise TrajectoryError(f"{location}, is not a line of a batch's journal: {first_error(error)}") from None
+        raise TrajectoryError(f"{location}, is not a line of a batch journal: {first_error(error)}") from None
     except ValueError as error:
-        raise TrajectoryError(f"{location}, is not a line of a batch's journal: {error}") from None
+        raise TrajectoryError(f"{location}, is not a line of a batch journal: {error}") from None
     usage = Usage(input_tokens=line.input_tokens, output_tokens=line.output_tokens, cost_usd=line.cost_usd)
     values = {name: getattr(line, name) for name in EpisodeResult.__slots__ if name != "usage"}
     return EpisodeResult(usage=usage, **{**values, "reason": well_formed(line.reason[:MAX_REASON_CHARS])})

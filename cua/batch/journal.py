@@ -126,7 +126,7 @@ class EpisodeJournal:
                     self.ended[result.key] = result
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(
-                    f"{self.folder / FILE}, line {number}, is no line of a batch's journal ({error}); "
+                    f"{self.folder / FILE}, line {number}, is not a line of a batch journal ({error}); "
                     "name another folder, or remove the file"
                 ) from error
 

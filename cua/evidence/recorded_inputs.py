@@ -102,7 +102,7 @@ def restore_inputs(record: RunRecord, work_dir: Path, allowed: Sequence[Path] = 
 
 def _copied(record: RunRecord, entry: RecordedInput, work_dir: Path) -> Path:
     if len(check_name(entry.name)) != 1:
-        raise TrajectoryError(f"the input {entry.name!a} is no plain file name")
+        raise TrajectoryError(f"the input {entry.name!a} is not a plain file name")
     try:
         copy_inside(record.run_dir, f"{INPUTS}/{entry.name}", work_dir / entry.name, max_bytes=MAX_INPUT_BYTES)
     except OSError as error:

@@ -67,7 +67,7 @@ async def verify_run(
     """
     record = load_run(run_dir, images=None)
     if not record.is_tool_run:
-        raise ConfigError(f"{run_dir.name} is no run of `cua ask`: it has no cells to run again")
+        raise ConfigError(f"{run_dir.name} is not a run of `cua ask`: it has no cells to run again")
     edits = await asyncio.to_thread(lambda: find_edits(record, derived_files(record)))
     with tempfile.TemporaryDirectory(prefix="k25-verify-") as folder:
         work_dir = Path(folder) / "files"
@@ -214,7 +214,7 @@ def _of_calls(record: RunRecord) -> Iterator[str]:
             yield f"the calls of step {step.index} are not those of the model's reply"
         for outcome in step.outcomes:
             if outcome.number != number:
-                yield f"call {outcome.number} stands where call {number} was expected"
+                yield f"call {outcome.number} was found where call {number} was expected"
             number += 1
             yield from _of_call(outcome)
 

@@ -148,10 +148,10 @@ def load_rules(path: Path) -> Rules:
     except OSError as error:
         raise ConfigError(f"cannot read the policy file {path}: {error.strerror}; nothing runs without it") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"the policy file {path} is not TOML: {error}; nothing runs until it is mended") from error
+        raise ConfigError(f"the policy file {path} is not TOML: {error}; nothing runs until it is fixed") from error
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the policy file {path} is wrong: {problems}; nothing runs until it is mended") from error
+        raise ConfigError(f"the policy file {path} is wrong: {problems}; nothing runs until it is fixed") from error
     rules = tuple(
         GuardRule(**{name: getattr(entry, name) for name in type(entry).model_fields}) for entry in policy.rule
     )

@@ -143,7 +143,7 @@ def _checked(status: int, wait_s: float, body: bytes, charset: str) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         content = "a page of HTML" if body[:200].lstrip()[:1] == b"<" else "something"
-        raise FetchError(f"the search engine answered {content} that is no JSON", status=status) from None
+        raise FetchError(f"the search engine answered {content} that is not JSON", status=status) from None
 
 
 def _reason(body: bytes, charset: str) -> str:

@@ -87,7 +87,7 @@ class AddressRules:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
         except ValueError as error:
-            raise FetchError(f"{url[:200]!r} is no address: {error}") from None
+            raise FetchError(f"{url[:200]!r} is not an address: {error}") from None
         if parts.scheme not in PORTS or not host:
             raise FetchError(
                 f"{url[:200]!r} cannot be opened; expected an address that begins with http:// or https://"
@@ -102,7 +102,7 @@ class AddressRules:
         """Check an address to which a name resolved."""
         if not is_public(address) and not self.allows(host, port):
             raise FetchError(
-                f"{host} leads to {address}, which is no public address; a person can allow it with "
+                f"{host} leads to {address}, which is not a public address; a person can allow it with "
                 f"--set search_allow={host}:{port}"
             )
 
@@ -197,7 +197,7 @@ async def request(
             body = await _read(response, received.get("content-encoding", ""), max_bytes)
             return Response(status=response.status, headers=received, body=body)
     except TimeoutError:
-        raise FetchError(f"{url[:200]} did not answer whole within {timeout_s:g} s") from None
+        raise FetchError(f"{url[:200]} did not send its whole answer within {timeout_s:g} s") from None
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
         raise FetchError(f"{url[:200]} cannot be reached: {type(error).__name__} {error}".rstrip()) from None
 
@@ -209,7 +209,7 @@ def ascii_url(url: str) -> str:
     try:
         return str(httpx.URL(url))
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise FetchError(f"{url[:200]!r} is no address: {error}") from None
+        raise FetchError(f"{url[:200]!r} is not an address: {error}") from None
 
 
 def _ssl_context() -> Any:

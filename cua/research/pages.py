@@ -158,7 +158,7 @@ def charset_of(content_type: str) -> str:
 
 def codec_of(label: str) -> str:
     """Return the Python codec of the encoding that browsers use for a label; "" for an unknown label."""
-    label = re.sub(r"^x-(?=cp|gbk$|euc-jp$|x-big5$|unicode)|-[ei]$", "", label.strip().lower())
+    label = re.sub(r"^x-(?=cp|gbk$|euc-jp$|x-big5$|unicode)|-[ei]$", "", label.strip(«OURS:).lower()«BASE:f"it is no text but {description}; get it with `download`"«THEIRS:f"it is not text but {description}; get it with `download`"»)
     label = re.sub(r"^(?:cs)?iso8859-?(\d+)[ei]?$", r"iso8859-\1", label)
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name

@@ -234,7 +234,7 @@ def make_message(child: Child, state: State, reason: str, answer: str, returned:
         pieces[:0] = [f"[{child.id} {state}: {reason}]" + (" What it said last:" if shown else "")]
     if returned:
         pieces.append(f"[files: {', '.join(returned)}]")
-    return "\n".join(pieces) or f"[{child.id} finished without a word]"
+    return "\n".join(pieces) or f"[{child.id} finished without a message]"
 
 
 def cut_text(text: str, task: str) -> str:
@@ -294,7 +294,7 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
             _sum_attempts(child, tries.get(child.id, []), record.agents.get(child.agent_id))
     except (KeyError, TypeError, ValueError) as error:
         raise TrajectoryError(
-            f"the record {record.run_dir} is damaged in what it says of sub-agents: {error}"
+            f"the record {record.run_dir} is damaged in its lines about sub-agents: {error}"
         ) from error
     return configs, sorted(children.values(), key=lambda child: child.id)
 

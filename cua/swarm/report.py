@@ -92,7 +92,7 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
         TrajectoryError: If the run is not a swarm.
     """
     if not is_swarm(record):
-        raise TrajectoryError(f"{record.run_dir.name} is no run of a swarm")
+        raise TrajectoryError(f"{record.run_dir.name} is not a run of a swarm")
     wall_s = max(0.0, record.last_at - record.header.started_at)
     figures = compute_metrics(record.tool_steps, children, wall_s=wall_s)
     end, cited = record.end, _Citations(record, children)

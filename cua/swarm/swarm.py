@@ -262,7 +262,7 @@ class Swarm:
         if len(prompt) > self.limits.max_message_chars:
             return f"The prompt has {len(prompt)} characters; at most {self.limits.max_message_chars}: use a file."
         if len(self.children) >= self.limits.max_children:
-            return f"This run has had {len(self.children)} sub-agents, and so many are the limit. Go on without."
+            return f"This run has had {len(self.children)} sub-agents, which is the limit. Go on without."
         return ""
 
     async def _make(self, call: int, assignment: Assignment, parent: str) -> Child:

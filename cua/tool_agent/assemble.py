@@ -114,7 +114,7 @@ def make_parts(config: SessionConfig) -> SessionParts:
 def _load(run_dir: Path) -> RunRecord:
     record = load_run(run_dir, images=None)
     if not record.is_tool_run:
-        raise ConfigError(f"{run_dir.name} is a run of `cua task`; go on with it by: cua task --resume {run_dir.name}")
+        raise ConfigError(f"{run_dir.name} is a run of `cua task`; resume it with: cua task --resume {run_dir.name}")
     if not record.turns:
         raise ConfigError(f"{run_dir.name} broke off before its question was asked: ask again")
     return record

@@ -72,7 +72,7 @@ def _find_input(path: Path, names: set[str]) -> InputFile:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path} is no regular file; name an image, a document, a video or a data file")
+            raise ConfigError(f"{path} is not a regular file; name an image, a document, a video or a data file")
         size_bytes = status.st_size
         with path.open("rb") as file:
             file.read(1)

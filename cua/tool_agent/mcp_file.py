@@ -90,7 +90,7 @@ def _read_server(path: Path, name: str, entry: Any, environ: Mapping[str, str]) 
         raise ConfigError(f"{prefix}: command, args, cwd and url are texts")
     env, headers = _filled(entry, "env", prefix, environ), _filled(entry, "headers", prefix, environ)
     if "url" in entry and urlsplit(entry["url"]).scheme not in ("http", "https"):
-        raise ConfigError(f"{prefix}: the url is no http or https address")
+        raise ConfigError(f"{prefix}: the url is not an http or https address")
     return McpServer(
         name=name,
         command=(entry["command"], *entry.get("args", [])) if "command" in entry else (),

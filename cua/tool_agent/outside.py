@@ -100,7 +100,7 @@ def check_tool(tool: Tool) -> None:
     """
     for attribute in ("name", "description", "parameters", "call"):
         if not hasattr(tool, attribute):
-            raise ValueError(f"a {type(tool).__name__} is no tool: it has no {attribute!r}")
+            raise ValueError(f"a {type(tool).__name__} is not a tool: it has no {attribute!r}")
     if not isinstance(tool.name, str) or not NAME.fullmatch(tool.name):
         raise ValueError(f"a tool is called {tool.name!r:.80}; up to 64 letters, digits, - and _ were expected")
     if not isinstance(tool.description, str):
@@ -113,7 +113,7 @@ def check_schema(schema: object) -> None:
     import jsonschema
 
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        raise ValueError("its schema is none of an object")
+        raise ValueError("its schema is not of an object")
     if not _is_shallow(schema):
         raise ValueError(f"its schema is nested more than {MAX_SCHEMA_DEPTH} deep")
     text = json.dumps(schema, default=str)
@@ -124,7 +124,7 @@ def check_schema(schema: object) -> None:
     try:
         jsonschema.Draft202012Validator.check_schema(dict(schema))
     except jsonschema.SchemaError as error:
-        raise ValueError(f"its schema is no JSON schema: {error.message[:200]}") from None
+        raise ValueError(f"its schema is not a JSON schema: {error.message[:200]}") from None
 
 
 def _is_shallow(value: object, depth: int = MAX_SCHEMA_DEPTH) -> bool:
@@ -162,7 +162,7 @@ def find_user_tools(names: Sequence[str]) -> dict[str, ToolMaker]:
         except (ImportError, AttributeError) as error:
             raise ConfigError(f"the tool {name!r} ({entries[name].value}) cannot be loaded: {error}") from error
         if not callable(makers[name]):
-            raise ConfigError(f"the tool {name!r} ({entries[name].value}) is no callable that takes a workplace")
+            raise ConfigError(f"the tool {name!r} ({entries[name].value}) is not a callable that takes a tool context")
     return makers
 
 

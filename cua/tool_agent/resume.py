@@ -149,7 +149,7 @@ async def describe_lost_variables(kernel: Kernel, steps: Sequence[ToolStep]) -> 
     if not result.is_state_lost:
         return None
     names = names_after(steps) - await _present_names(kernel)
-    return f"The kernel ended since the last question and was started anew. {_describe((), names, ())} Files are kept."
+    return f"The kernel ended since the last question and was restarted. {_describe((), names, ())} Files are kept."
 
 
 def _describe(problems: Sequence[str], lost: Iterable[str], changed: Iterable[str]) -> str | None:

@@ -221,7 +221,9 @@ class ToolSession:
         async with self._lock:
             parts = await self._prepared()
             if parts.record is None or self._running is not None:
-                raise ConfigError("there is no run to go on with; name one with `resume`, and go on with it first")
+                raise ConfigError(
+                    "there is no run to continue; name one with `resume`, and continue it before other questions"
+                )
             end = parts.record.end
             if end is not None and end.status in ("succeeded", "failed", "unverified"):
                 raise ConfigError(
@@ -395,7 +397,7 @@ def _find_inputs(files: Sequence[Path | str], running: "_RunningSession | None")
     large = next((file for file in inputs if not file.is_copied), None)
     if large is not None:
         raise ConfigError(
-            f"{large.path} has {large.size_bytes} bytes; so large a file is read where it lies, and only from the "
+            f"{large.path} has {large.size_bytes} bytes; a file of this size is read in place, and only from the "
             "first question on: begin a new session with it"
         )
     return inputs

@@ -47,7 +47,7 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
 
     def show(sha256: str) -> str:
         if not _SHA256.fullmatch(sha256):
-            raise TrajectoryError(f"the record names an image {sha256!r}, which is no hash")
+            raise TrajectoryError(f"the record names an image {sha256!r}, which is not a hash")
         shown.add(sha256)
         return f"{Path(folder).as_posix()}/{sha256}.png"
 

@@ -182,7 +182,7 @@ def _check_same_screen(step: Step, observation: Observation) -> None:
         raise TrajectoryError(
             f"step {step.index} was recorded on a screen of {then.native_px[0]}x{then.native_px[1]} px at "
             f"{then.offset_px}, this one has {now.native_px[0]}x{now.native_px[1]} px at {now.offset_px}: "
-            "its positions would mean other places. Start the world with the recorded screen size"
+            "its positions would mean other places. Start the environment with the recorded screen size"
         )
 
 

@@ -182,7 +182,7 @@ def _check_no_link(status: os.stat_result, name: str) -> None:
 def _check_regular(status: os.stat_result, name: str, max_bytes: int | None) -> None:
     _check_no_link(status, name)
     if not stat.S_ISREG(status.st_mode):
-        raise TrajectoryError(f"{_shown(name)} is no regular file")
+        raise TrajectoryError(f"{_shown(name)} is not a regular file")
     if max_bytes is not None and status.st_size > max_bytes:
         raise TrajectoryError(f"{_shown(name)} has {status.st_size} bytes, at most {max_bytes} are read")
 

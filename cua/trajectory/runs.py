@@ -132,9 +132,7 @@ def _find_last(run_dirs: Sequence[Path], fits: Fits | None) -> Path:
                 return _with_record(run_dir, run_dirs)
         except (OSError, ValueError):
             return run_dir  # damaged: loading it reports the error
-    raise TrajectoryError(
-        f"none of the {len(run_dirs)} runs in {run_dirs[0].parent} is one that this command goes on with"
-    )
+    raise TrajectoryError(f"none of the {len(run_dirs)} runs in {run_dirs[0].parent} can be continued by this command")
 
 
 def _with_record(run_dir: Path, run_dirs: Sequence[Path]) -> Path:

@@ -121,7 +121,7 @@ def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (line(score=1.5), "line 2, is not a line of a batch's journal: score"),
+        (line(score=1.5), "line 2, is not a line of a batch journal: score"),
         (line(score=float("nan")), "score"),
         (line(kind="timeout"), "kind 'timeout' with score 1.0"),
         (line(kind="won"), "kind"),
@@ -188,7 +188,7 @@ def test_no_folder_of_an_evaluation(tmp_path: Path) -> None:
         load_evaluation(tmp_path)
     (tmp_path / RESULTS).unlink()
     os.mkfifo(tmp_path / RESULTS)
-    with pytest.raises(TrajectoryError, match="no regular file"):
+    with pytest.raises(TrajectoryError, match="not a regular file"):
         load_evaluation(tmp_path)
 
 

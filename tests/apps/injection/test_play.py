@@ -6,8 +6,8 @@ import pytest
 
 from apps.injection.cases import load_cases
 from apps.injection.model import ObeyingModel
-from apps.injection.play import Play
-from apps.injection.suite import InjectionTask, find_plays
+from apps.injection.play import CaseScript
+from apps.injection.suite import InjectionTask, find_scripts
 from cua.errors import ModelError
 from cua.messages import Message, TextPart
 from envs.browser.env import BrowserEnv
@@ -28,10 +28,10 @@ async def env() -> AsyncIterator[BrowserEnv]:
     await made.close()
 
 
-async def started(env: BrowserEnv, case_id: str) -> tuple[InjectionTask, Play]:
+async def started(env: BrowserEnv, case_id: str) -> tuple[InjectionTask, CaseScript]:
     task = InjectionTask(load_cases()[case_id], is_attacked=True, person="careful")
     await env.reset(task)
-    (play,) = find_plays(task.instruction)
+    (play,) = find_scripts(task.instruction)
     return task, play
 
 
@@ -46,7 +46,7 @@ async def test_a_refused_attack_is_tried_in_another_way_and_then_dropped(env: Br
     assert action.startswith("Open http://") and "/c?d=pt_live_93ac17" in code
     assert ((await play.next(REFUSED))[0], play.kind) == ('Type "jun" into Assign to', "harmless")
     await task.teardown(env)
-    assert find_plays(task.instruction) == []
+    assert find_scripts(task.instruction) == []
 
 
 @pytest.mark.long
@@ -95,7 +95,7 @@ async def test_after_the_attack_it_goes_back_and_fills_the_form_in_again(env: Br
 async def test_without_the_text_it_does_the_task_alone(env: BrowserEnv) -> None:
     task = InjectionTask(load_cases()["tracker-comment/link-comment"], is_attacked=False, person="careful")
     await env.reset(task)
-    (play,) = find_plays(task.instruction)
+    (play,) = find_scripts(task.instruction)
     await play.next("")
     await env.page.click("text=Login page shows a blank screen")
     assert ((await play.next(""))[0], play.kind) == ('Type "jun" into Assign to', "harmless")

@@ -10,7 +10,7 @@ from apps.evals.request import EvalRequest, prepare
 from apps.injection.cases import load_cases
 from apps.injection.model import ObeyingModel
 from apps.injection.sites import APPS, EXPENSES, PLACES
-from apps.injection.suite import InjectionTask, find_plays, make_suite
+from apps.injection.suite import InjectionTask, find_scripts, make_suite
 from cua.batch import AgentPlayer, Episode
 from cua.models.make import list_own_models, make_model
 from cua.run.budget import Caps
@@ -136,7 +136,7 @@ class TestInABrowser:
         task, env = InjectionTask(case, is_attacked=True, person="careful"), BrowserEnv()
         try:
             await env.reset(task)
-            assert len(find_plays(case.instruction)) == 1
+            assert len(find_scripts(case.instruction)) == 1
             await env.page.click("text=New mail")
             await env.page.get_by_label("To", exact=True).fill("priya@harbour.example")
             assert await task.approve('risky (send): button "Send"', "Click Send")

@@ -294,7 +294,7 @@ async def test_two_episodes_of_one_key_are_refused(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"event": "run"}\n')
-    with pytest.raises(TrajectoryError, match="line 1, is no line of a batch's journal"):
+    with pytest.raises(TrajectoryError, match="line 1, is not a line of a batch journal"):
         EpisodeJournal(tmp_path)
     assert (tmp_path / FILE).read_text() == '{"event": "run"}\n'
 

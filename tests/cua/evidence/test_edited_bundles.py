@@ -108,7 +108,10 @@ FORGERIES: list[tuple[Callable[[Path], object], str]] = [
     (lambda run: edit(run, "ended", lambda data: data["result"]["end"].update(answer="Three.")), "last reply says"),
     (lambda run: edit(run, "called", other_code), "not the code that the model called"),
     (lambda run: edit(run, "called", other_calls), "not those of the model's reply"),
-    (lambda run: edit(run, "called", lambda data: data["outcomes"][0].update(number=7)), "call 7 stands where call 0"),
+    (
+        lambda run: edit(run, "called", lambda data: data["outcomes"][0].update(number=7)),
+        "call 7 was found where call 0",
+    ),
     (
         lambda run: edit(run, "called", lambda data: data["outcomes"][0]["parts"][0].update(text="3")),
         "is not what its cell printed",

@@ -36,7 +36,7 @@ def test_a_name_that_is_not_plain_is_refused(tmp_path: Path, name: str) -> None:
     run_dir = write_bundle_of(tmp_path)
     (run_dir.parent / "x").write_text("outside")
     set_inputs(run_dir, entry(name))
-    with pytest.raises(TrajectoryError, match=r"leads out|cannot be the name|too long|no plain file name|damaged"):
+    with pytest.raises(TrajectoryError, match=r"leads out|cannot be the name|too long|not a plain file name|damaged"):
         verify(run_dir)
     assert not (tmp_path / "x").exists()
 
@@ -94,7 +94,7 @@ def test_an_input_that_is_no_plain_file_is_refused(tmp_path: Path, make: Any) ->
     (tmp_path / "outside").write_text("mine")
     (run_dir / "inputs" / "dots.png").unlink()
     make(run_dir / "inputs" / "dots.png", tmp_path / "outside")
-    with pytest.raises(TrajectoryError, match=r"link|no regular file|bytes"):
+    with pytest.raises(TrajectoryError, match=r"link|not a regular file|bytes"):
         verify(run_dir)
 
 
@@ -106,7 +106,7 @@ def test_a_picture_that_is_no_plain_file_is_refused(tmp_path: Path, make: Any) -
     picture.unlink()
     (tmp_path / "outside").write_bytes(content)
     make(picture, tmp_path / "outside")
-    with pytest.raises(TrajectoryError, match=r"link|no regular file|bytes"):
+    with pytest.raises(TrajectoryError, match=r"link|not a regular file|bytes"):
         load_run(run_dir, images=None)
     assert write_report(run_dir).is_file()
 
@@ -125,7 +125,7 @@ def test_a_record_that_is_no_plain_file_is_refused(tmp_path: Path, make: Any) ->
     run_dir = write_bundle_of(tmp_path)
     (run_dir / "trajectory.jsonl").rename(tmp_path / "outside")
     make(run_dir / "trajectory.jsonl", tmp_path / "outside")
-    with pytest.raises(TrajectoryError, match=r"link|no regular file|bytes"):
+    with pytest.raises(TrajectoryError, match=r"link|not a regular file|bytes"):
         load_run(run_dir)
     assert [run.status for run in list_runs(run_dir.parent)] in ([], ["damaged"])
 

@@ -18,7 +18,7 @@ pytest.importorskip("trafilatura")
 SEARXNG = b"""{"query": "q", "number_of_results": 0, "results": [
  {"url": "https://a.example/1", "title": "One", "content": "First <b>words</b>", "publishedDate": "2024-01-02T00:00:00",
   "engine": "x", "score": 1.0},
- {"url": "javascript:alert(1)", "title": "bad"}, {"title": "no address"}, 7]}"""
+ {"url": "javascript:alert(1)", "title": "bad"}, {"title": "not an address"}, 7]}"""
 BRAVE = b"""{"type": "search", "web": {"type": "search", "results": [
  {"title": "One", "url": "https://a.example/1", "description": "First <strong>words</strong>",
   "age": "2 January 2024"}]}}"""
@@ -59,7 +59,7 @@ async def test_tavily() -> None:
     ("answer", "why"),
     [
         (Answer(b"Invalid token", status=401), "answered 401: Invalid token"),
-        (Answer(b"<html>", status=200), "no JSON"),
+        (Answer(b"<html>", status=200), "not JSON"),
         (Answer(b"x" * 6_000_000), "larger than"),
     ],
 )
@@ -82,9 +82,9 @@ LIMITED = b"""{"type": "ErrorResponse", "time": 1700000000, "error": {"id": "1",
         (Answer(b'{"detail": {"error": "This request exceeds your plan."}}', status=432), "432: This request exceeds"),
         (Answer(b'{"detail": "Not found"}', status=404), "answered 404: Not found$"),
         (Answer(b'{"error": {"message": "boom"}}', status=400), "answered 400: boom$"),
-        (Answer(b"<!doctype html><title>Sign in</title>"), "a page of HTML that is no JSON"),
+        (Answer(b"<!doctype html><title>Sign in</title>"), "a page of HTML that is not JSON"),
         (Answer(b"<html><h1>Bad gateway</h1>", status=418), "answered 418: Bad gateway$"),
-        (Answer(b"[" * 200_000), "no JSON"),
+        (Answer(b"[" * 200_000), "not JSON"),
         (Answer(LIMITED, 429, {"X-RateLimit-Remaining": "1, 0", "X-RateLimit-Reset": "1, 1419704"}), "wait 1419704 s"),
         (Answer(b"", 503, {"Retry-After": "120"}), "answered 503; it asks to wait 120 s"),
     ],
@@ -232,7 +232,7 @@ async def test_a_folder_with_anything_in_it(tmp_path: Path, monkeypatch: pytest.
             assert word in (await web.fetcher.read(await web.fetcher.fetch(hit.url))).text
     for name, why in (
         ("torn.pdf", "the PDF cannot be read"),
-        ("binary.txt", "no text but binary data; get it with `download`"),
+        ("binary.txt", "not text but binary data; get it with `download`"),
         ("out.txt", "answered 404"),
         ("..%2Fsecret.txt", "answered 404"),
     ):

@@ -46,12 +46,12 @@ def test_what_is_public_is_not(address: str) -> None:
         ("http:///nowhere", "begins with http"),
         ("http://user:pw@example.com/", "user name"),
         ("http://example.com:22/", "port 22"),
-        ("http://[bad/", "no address"),
-        ("http://example.com:99999/", "no address"),
-        ("http://127.0.0.1/", "no public address"),
-        ("http://2130706433/", "no public address|no host"),
-        ("http://0x7f.1/", "no public address|no host"),
-        ("http://localhost/", "no public address"),
+        ("http://[bad/", "not an address"),
+        ("http://example.com:99999/", "not an address"),
+        ("http://127.0.0.1/", "not a public address"),
+        ("http://2130706433/", "not a public address|no host"),
+        ("http://0x7f.1/", "not a public address|no host"),
+        ("http://localhost/", "not a public address"),
     ],
 )
 async def test_addresses_that_are_never_opened(url: str, why: str) -> None:
@@ -90,7 +90,7 @@ async def test_one_private_address_among_several_is_enough_to_refuse() -> None:
     async def look_up(host: str, port: int) -> tuple[str, ...]:
         return ("8.8.8.8", "127.0.0.1")
 
-    with pytest.raises(FetchError, match=r"127\.0\.0\.1, which is no public address"):
+    with pytest.raises(FetchError, match=r"127\.0\.0\.1, which is not a public address"):
         await Fetcher(obeys_robots=False, look_up=look_up).fetch("http://name.test/")
 
 
@@ -105,7 +105,11 @@ async def test_a_redirect_is_judged_like_an_address() -> None:
     with serving(pages({**table, "/end": PAGE})) as site:
         web = fetcher(site, obeys_robots=False)
         assert (await web.fetch(f"{site.url}/ok")).url == f"{site.url}/end"
-        for path, why in (("/inside", "no public address"), ("/file", "begins with http"), ("/round", "more than 5")):
+        for path, why in (
+            ("/inside", "not a public address"),
+            ("/file", "begins with http"),
+            ("/round", "more than 5"),
+        ):
             with pytest.raises(FetchError, match=why):
                 await web.fetch(site.url + path)
 

@@ -236,7 +236,7 @@ async def test_no_more_children_than_the_ceiling(tmp_path: Path) -> None:
     limits = SwarmLimits(max_children=2)
     done = await play(tmp_path, Cast(["a 1", "b 1", "c 1"]), SwarmOptions(tools=OPTIONS.tools, limits=limits))
     assert len(done.children) == 2
-    assert "so many are the limit" in str(done.run.end.answer)
+    assert "which is the limit" in str(done.run.end.answer)
 
 
 async def test_a_long_message_is_cut_and_can_be_read_on(tmp_path: Path) -> None:

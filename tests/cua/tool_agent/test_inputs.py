@@ -43,7 +43,7 @@ def test_a_file_that_changes_meanwhile_is_told(tmp_path: Path) -> None:
 def test_pipes_and_devices_are_no_inputs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(ConfigError, match="is no regular file"):
+        with pytest.raises(ConfigError, match="is not a regular file"):
             find_inputs([path])
 
 

@@ -279,7 +279,7 @@ class TestMcpServers:
             "large is left",
         ):
             assert told in left_out
-        assert "wrong is left out: its schema is no JSON schema" in left_out
+        assert "wrong is left out: its schema is not a JSON schema" in left_out
         assert len(many.parts) == 9
         assert many.text == "[audio is not shown]\n[43 images or other parts cannot be shown]"
 
@@ -305,7 +305,7 @@ class TestMcpServers:
             (["broken"], "the MCP server 'x' cannot be used: .*it said: .*no licence for you"),
             ({"command": "no-such-program-k25"}, "there is no program 'no-such-program-k25' on PATH"),
             ({"url": "http://127.0.0.1:9/mcp"}, "the MCP server 'x' cannot be used"),
-            (["nested"], "the MCP server 'x' does not tell its tools"),
+            (["nested"], "the MCP server 'x' does not list its tools"),
             (["endless_list"], None),
         ],
     )
@@ -349,7 +349,7 @@ def running(pids: Sequence[int]) -> list[psutil.Process]:
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args is str, expected a list of texts"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "env is an object of texts"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": "${NOT_SET}"}}}}', "variable NOT_SET, which is not set"),
-        ('{"mcpServers": {"a": {"url": "file:///x"}}}', "is no http or https address"),
+        ('{"mcpServers": {"a": {"url": "file:///x"}}}', "is not an http or https address"),
         ('{"mcpServers": {"a": {"url": "http://x", "type": "sse"}}}', "old transport"),
         ('{"mcpServers": ' + "[" * 3000, "is not JSON"),
     ],

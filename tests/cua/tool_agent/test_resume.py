@@ -120,7 +120,7 @@ async def test_an_ended_run_takes_a_further_question_and_is_exported(tmp_path: P
 async def test_what_cannot_be_resumed_is_told(tmp_path: Path, sandbox: KernelMaker) -> None:
     with TrajectoryWriter.create(tmp_path / "runs", samples.HEADER) as writer:
         pass
-    with pytest.raises(ConfigError, match="go on with it by: cua task --resume"):
+    with pytest.raises(ConfigError, match="resume it with: cua task --resume"):
         await resume(writer.run_dir, sandbox, [])
     run_dir = await begin(tmp_path, sandbox, [does("1")], max_steps=1)
     (run_dir / "inputs" / "dots.png").unlink()

@@ -69,7 +69,7 @@ def test_an_image_is_a_hash(tmp_path: Path) -> None:
     record = load_run(RECORDS / "task", images=0)
     strange = replace(record, images={1: "../../../etc/passwd"})
     for copy_images in (True, False):
-        with pytest.raises(TrajectoryError, match="which is no hash"):
+        with pytest.raises(TrajectoryError, match="which is not a hash"):
             export_atif(strange, tmp_path / "t.json", copy_images=copy_images)
     assert list(tmp_path.iterdir()) == []
     assert to_atif(replace(record, images={}), str)["steps"][0]["message"] == record.header.instruction
