@@ -114,7 +114,7 @@ def read_document(body: bytes, media_type: str, url: str, charset: str = "") -> 
         return _read_pdf(body, url)
     if not is_text(body, charset):
         what = media_type if media_type and not media_type.startswith("text/") else "binary data"
-        raise ValueError(f"it is no text but {what}; get it with `download`")
+        raise ValueError(f"it is not text but {what}; get it with `download`")
     text = decode(body, charset)
     if media_type in HTML_TYPES or (not media_type and text[:200].lstrip()[:1] == "<"):
         if len(text) <= _MAX_HTML_CHARS:
@@ -158,7 +158,7 @@ def charset_of(content_type: str) -> str:
 
 def codec_of(label: str) -> str:
     """Return the Python codec of the encoding that browsers use for a label; "" for an unknown label."""
-    label = re.sub(r"^x-(?=cp|gbk$|euc-jp$|x-big5$|unicode)|-[ei]$", "", label.strip(«OURS:).lower()«BASE:f"it is no text but {description}; get it with `download`"«THEIRS:f"it is not text but {description}; get it with `download`"»)
+    label = re.sub(r"^x-(?=cp|gbk$|euc-jp$|x-big5$|unicode)|-[ei]$", "", label.strip().lower())
     label = re.sub(r"^(?:cs)?iso8859-?(\d+)[ei]?$", r"iso8859-\1", label)
     try:
         name = codecs.lookup(_LABELS.get(label, label)).name

@@ -270,13 +270,11 @@ class _SwarmSession:
         record = parts.record
         assert record is not None
         if record.header.protocol.get("profile") != "swarm":
-            raise ConfigError(f"{record.run_dir.name} is no run of a swarm; go on with it by: cua ask --resume")
+            raise ConfigError(f"{record.run_dir.name} is not a run of a swarm; resume it with: cua ask --resume")
         end = record.end
         is_over = end is not None and end.status in ("succeeded", "failed", "unverified")
         if end is not None and is_over and not end.num_unfinished and end.cap != "context":
-            raise ConfigError(
-                f"the run {record.run_dir.name} «OURS:ended«BASE:is no run of«THEIRS:is not a run of» as {end.status}; «OURS:there«BASE:go on with it«THEIRS:resume it» «OURS:is«BASE:by:«THEIRS:with:» nothing to resume"
-            )
+            raise ConfigError(f"the run {record.run_dir.name} ended as {end.status}; there is nothing to resume")
         self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         return await self._run(record, self._continue)

@@ -28,7 +28,7 @@ from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
 from envs.supervisor import supervisor_command
 from visual_tools.errors import require
-from visual_tools.sandbox import Limits
+from visual_tools.sandbox import KernelLimits
 
 _VERSION = "2025-11-25"
 """Revision of the protocol with the strictest definition of a tool."""
@@ -524,7 +524,7 @@ class McpTools:
 
 
 async def open_mcp_tools(
-    servers: Sequence[McpServer], stack: AsyncExitStack, *, limits: Limits, redact: Callable[[str], str]
+    servers: Sequence[McpServer], stack: AsyncExitStack, *, limits: KernelLimits, redact: Callable[[str], str]
 ) -> McpTools:
     """Connect to all servers."""
     connections = [McpConnection(server) for server in servers]
