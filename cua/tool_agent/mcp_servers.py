@@ -169,7 +169,17 @@ MAX_TOTAL_BYTES = 512 * 2**20
 CONNECT_S = 60.0
 """Timeout in seconds; the first start may download the server."""
 END_S = 3.0
+MAX_RESTARTS = 5
+"""Starts in a row of a server that ended, with no call that returned in between."""
+FIRST_WAIT_S = 0.5
+"""Wait in seconds before the first restart; it doubles with each one, so the last call waits 15.5 s in all."""
 _TAIL_LINES, _TAIL_CHARS = 5, 300
+
+
+LOST_CALL = (
+    "its process ended or its connection broke during this call. The outcome of the call is unknown: what it did may "
+    "stand. Look before you repeat it. The next call starts the server again."
+)
 
 
 class McpTool:
@@ -189,10 +199,16 @@ class McpTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Call the tool; the size of the result is not limited yet."""
         mcp = require("mcp", "mcp")
+        server = f"The MCP server {self._connection.server.name!r}"
         try:
-            result = await self._connection.client.call_tool(self._own_name, dict(arguments))
+            client = await self._connection.running_client()
+            result = await client.call_tool(self._own_name, dict(arguments))
+        except ConfigError as error:
+            return failed(f"{server} is not available: {error}")
         except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:
-            return failed(f"The MCP server {self._connection.server.name!r} failed: {_one_line(error)}")
+            why = LOST_CALL if self._connection.has_ended else _one_line(error)
+            return failed(f"{server} failed: {why}")
+        self._connection.num_restarts = 0
         return ToolResult(parts=tuple(_parts(result)), is_error=bool(result.is_error))
 
 
@@ -221,23 +237,30 @@ def _parts(result: Any) -> Iterator[Part]:
 
 
 class McpConnection:
-    """Connection to a server, from `open` to `close`.
+    """Connection to a server, from `open` to `close`. A process that ended is started again by the next call.
 
     The client's task groups must be exited in the task that entered them, so a separate task holds the connection.
 
     Args:
         server: Server to connect to.
         connect_s: Timeout in seconds for the connection, and for the list of tools.
+        first_wait_s: Wait in seconds before the first restart.
 
     Attributes:
         server: Server of the connection.
         client: Client of the official SDK.
         notes: Notes for a person: tools that cannot be used.
+        num_restarts: Restarts since the last call that returned.
     """
 
-    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_S) -> None:
+    def __init__(self, server: McpServer, *, connect_s: float = CONNECT_S, first_wait_s: float = FIRST_WAIT_S) -> None:
         self.server = server
+        self.num_restarts = 0
         self._connect_s = connect_s
+        self._first_wait_s = first_wait_s
+        self._num_bytes_left = MAX_TOTAL_BYTES
+        self._has_ended = asyncio.Event()
+        self._restart: asyncio.Task[None] | None = None
         self.client: Any = None
         self.notes: list[str] = []
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -247,15 +270,47 @@ class McpConnection:
     async def open(self) -> None:
         """Start the server or connect to it."""
         require("mcp", "mcp")
+        self.client = None
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
         done, _ = await asyncio.wait({self._task, ready}, timeout=self._connect_s, return_when=asyncio.FIRST_COMPLETED)
         if ready in done:
             return
         why = f"no answer within {self._connect_s:g} s" if not done else _innermost(self._task.exception())
-        await self.close()
+        await self._stop()
         said = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
         raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the process of the server ended, or closed its output."""
+        return self._has_ended.is_set()
+
+    async def running_client(self) -> Any:
+        """Return the client; if the server ended, start it again first, once for all callers.
+
+        Raises:
+            ConfigError: If it does not start, or was started too often.
+        """
+        if self.has_ended and (self._restart is None or (self._restart.done() and not self._restart.exception())):
+            self._restart = asyncio.create_task(self._start_again())
+        if self._restart is not None:
+            await asyncio.shield(self._restart)  # goes on if this call is cancelled; an error of the last one is kept
+        return self.client
+
+    async def _start_again(self) -> None:
+        why = "it ended"
+        while self.num_restarts < MAX_RESTARTS:
+            await asyncio.sleep(self._first_wait_s * 2**self.num_restarts)
+            self.num_restarts += 1
+            await self._stop()
+            self._has_ended.clear()
+            try:
+                return await self.open()
+            except ConfigError as error:
+                self._has_ended.set()
+                why = str(error)
+        raise ConfigError(f"it was started again {MAX_RESTARTS} times in a row, and ended each time ({why})")
 
     async def tools(self, taken: set[str]) -> list[McpTool]:
         """Return the server's tools under unique names."""
@@ -290,10 +345,16 @@ class McpConnection:
 
     async def close(self) -> None:
         """Close the connection and end the server's processes; safe to call twice."""
-        task, self._task = self._task, None
+        if self._restart is not None:
+            self._restart.cancel()
+            await asyncio.gather(self._restart, return_exceptions=True)
+        await self._stop()
+
+    async def _stop(self) -> None:
+        task = self._task
         if task is None:
             return
-        if self.client is None:
+        if self.client is None and not task.cancelling():
             task.cancel()  # the connection was never made
         self._is_wanted.set()
         await asyncio.wait({task}, timeout=2 * END_S)
@@ -301,9 +362,11 @@ class McpConnection:
         await asyncio.wait({task}, timeout=2 * END_S)
         if task.done() and not task.cancelled():
             task.exception()  # errors of a server that is shutting down are ignored
+        self._task = None
 
     async def _hold(self, ready: "asyncio.Future[None]") -> None:
         mcp = require("mcp", "mcp")
+        self._is_wanted.clear()
         async with AsyncExitStack() as stack:
             reached = _reach(self.server) if self.server.url else self._run()
             transport = without_bad_tools(reached, self.notes.append)
@@ -336,7 +399,7 @@ class McpConnection:
         to_us, incoming = anyio.create_memory_object_stream(0)
         outgoing, from_us = anyio.create_memory_object_stream(0)
         pumps = [
-            asyncio.create_task(_read_messages(process.stdout, to_us)),
+            asyncio.create_task(self._read_messages(process.stdout, to_us)),
             asyncio.create_task(_write_messages(from_us, process.stdin, to_us)),
             asyncio.create_task(_read_tail(process.stderr, self._tail)),
         ]
@@ -344,6 +407,22 @@ class McpConnection:
             yield incoming, outgoing
         finally:
             await asyncio.shield(asyncio.ensure_future(_end(process, pumps)))
+
+    async def _read_messages(self, stdout: asyncio.StreamReader, to_us: Any) -> None:
+        """Send messages line by line; a line or a total beyond the limit ends the connection."""
+        shared, anyio = require("mcp.shared.message", "mcp"), require("anyio", "mcp")
+        async with to_us:
+            with suppress(ValueError, ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while (line := await stdout.readline()) and self._num_bytes_left > len(line):
+                    self._num_bytes_left -= len(line)
+                    try:
+                        message = read_message(line)
+                    except ValueError:
+                        if line.lstrip().startswith(b"{"):
+                            break  # end the connection: the request would wait forever
+                        continue  # output that is not a message
+                    await to_us.send(shared.SessionMessage(message))
+            self._has_ended.set()  # before the end of the stream wakes the calls
 
 
 def _innermost(error: BaseException | None) -> str:
@@ -355,22 +434,6 @@ def _innermost(error: BaseException | None) -> str:
 
 def _one_line(error: BaseException) -> str:
     return printable(" ".join(str(error).split()))[:300] or type(error).__name__
-
-
-async def _read_messages(stdout: asyncio.StreamReader, to_us: Any) -> None:
-    """Send messages line by line; a line or a total beyond the limit ends the connection."""
-    shared, anyio = require("mcp.shared.message", "mcp"), require("anyio", "mcp")
-    left = MAX_TOTAL_BYTES
-    async with to_us:
-        with suppress(ValueError, ConnectionError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            while (line := await stdout.readline()) and (left := left - len(line)) > 0:
-                try:
-                    message = read_message(line)
-                except ValueError:
-                    if line.lstrip().startswith(b"{"):
-                        return  # end the connection: the request would wait forever
-                    continue  # output that is not a message
-                await to_us.send(shared.SessionMessage(message))
 
 
 async def _write_messages(from_us: Any, stdin: asyncio.StreamWriter, to_us: Any) -> None:

@@ -45,6 +45,26 @@ def make_plain(**settings: Any) -> Any:
     return server
 
 
+def make_crashing(folder: Path) -> Any:
+    """A server that notes each start, ends in the tool `crash`, and does not start if `folder` holds `broken`."""
+    with (folder / "starts").open("a") as starts:
+        starts.write(f"{os.getpid()}\n")
+    if (folder / "broken").exists():
+        sys.exit("no licence for you")
+    server = make_plain()
+
+    @server.tool()
+    def crash() -> str:
+        os._exit(3)
+
+    @server.tool()
+    def slow() -> str:
+        threading.Event().wait()
+        return ""
+
+    return server
+
+
 def leave_children(folder: str) -> None:
     """Two processes that outlive a careless parent: one of another session that ignores SIGTERM, one daemon."""
     code = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -148,6 +168,8 @@ if __name__ == "__main__":
     if kind == "leaves":
         leave_children(sys.argv[2])
         make_plain().run("stdio")
+    elif kind == "crashes":
+        make_crashing(Path(sys.argv[2])).run("stdio")
     elif kind == "http":
         make_plain().run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
     elif kind == "plain":
