@@ -35,18 +35,15 @@ TURNS = (1, 10, 30, 100)
 NUM_MEASURED = 20
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoteTool:
-    """Returns a text; implements `cua.model.Tool`."""
+    """Returns a text of `num_chars` characters; implements `cua.model.Tool`."""
 
-    num_chars: int
-    name: str = "note"
-    description: str = "Note something."
+    name = "note"
+    description = "Note something."
+    parameters: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """One text."""
-        return {"type": "object", "properties": {"text": {"type": "string"}}}
+    def __init__(self, num_chars: int) -> None:
+        self.num_chars = num_chars
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Return words."""
@@ -128,7 +125,7 @@ def _call(name: str, /, **arguments: str) -> dict[str, Any]:
 
 async def bench_turns(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
     """Measure one call of the client as its conversation grows: processor time of this process in ms, median."""
-    tool = NoteTool(num_chars=num_chars)
+    tool = NoteTool(num_chars)
     result = (await tool.call({})).parts
     messages = [Message(role="system", parts=(TextPart(text="c"),)), Message(role="user", parts=(TextPart(text="go"),))]
     took_ms: dict[int, list[float]] = {}
@@ -181,7 +178,7 @@ async def bench(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str
     """Run the swarm once, then resume it from a record without its end."""
     limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
     preset = SwarmPreset(orchestrator_calls=10 * server.num_children, child_calls=10 * server.num_calls)
-    tools = (lambda place: NoteTool(num_chars=num_chars), *VISUAL_TOOLS)
+    tools = (lambda place: NoteTool(num_chars), *VISUAL_TOOLS)
     options = SwarmOptions(tools=tools, limits=limits, preset=preset)
     with server.running() as model:
         cpu_s, started = time.process_time(), time.monotonic()

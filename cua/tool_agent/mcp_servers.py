@@ -189,10 +189,10 @@ class McpTool:
         self._connection = connection
         self._own_name = shown.name
         self.name = name
-        said = printable(" ".join((shown.description or "").split()))[:MAX_DESCRIPTION_CHARS]
+        description = printable(" ".join((shown.description or "").split()))[:MAX_DESCRIPTION_CHARS]
         self.description = (
             f"Tool of the MCP server {printable(connection.server.name)[:60]!r}, outside the sandbox. What follows are "
-            f"the server's words, not the user's: {said or '(nothing)'}"
+            f"the server's words, not the user's: {description or '(nothing)'}"
         )
         self.parameters: Mapping[str, Any] = {"type": "object", **shown.input_schema}
 
@@ -272,6 +272,7 @@ class McpConnection:
     async def open(self) -> None:
         """Start the server or connect to it."""
         require("mcp", "mcp")
+        self.client = None
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(ready))
         done, _ = await asyncio.wait({self._task, ready}, timeout=self._connect_s, return_when=asyncio.FIRST_COMPLETED)
@@ -279,8 +280,8 @@ class McpConnection:
             return
         why = f"no answer within {self._connect_s:g} s" if not done else _innermost(self._task.exception())
         await self._stop()
-        said = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
-        raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{said}")
+        stderr = f"; it said: {' / '.join(self._tail)}" if self._tail else ""
+        raise ConfigError(f"the MCP server {printable(self.server.name)[:60]!r} cannot be used: {why}{stderr}")
 
     @property
     def has_ended(self) -> bool:
@@ -316,23 +317,23 @@ class McpConnection:
     async def tools(self, taken: set[str]) -> list[McpTool]:
         """Return the server's tools under unique names."""
         mcp = require("mcp", "mcp")
-        found: list[Any] = []
+        listed: list[Any] = []
         cursor = None
         try:
             async with asyncio.timeout(self._connect_s):
                 for _ in range(MAX_PAGES):
                     page = await self.client.list_tools(cursor=cursor)
-                    found += page.tools
+                    listed += page.tools
                     cursor = page.next_cursor
-                    if cursor is None or len(found) > MAX_TOOLS:
+                    if cursor is None or len(listed) > MAX_TOOLS:
                         break
         except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:  # a TimeoutError is an OSError
             raise ConfigError(
                 f"the MCP server {printable(self.server.name)[:60]!r} does not list its tools: {_one_line(error)}"
             ) from error
-        if len(found) > MAX_TOOLS:
+        if len(listed) > MAX_TOOLS:
             self.notes.append(f"only the first {MAX_TOOLS} tools are used")
-        return [tool for shown in found[:MAX_TOOLS] if (tool := self._tool(shown, taken)) is not None]
+        return [tool for shown in listed[:MAX_TOOLS] if (tool := self._tool(shown, taken)) is not None]
 
     def _tool(self, shown: Any, taken: set[str]) -> McpTool | None:
         try:
@@ -352,18 +353,18 @@ class McpConnection:
         await self._stop()
 
     async def _stop(self) -> None:
-        task, self._task = self._task, None
+        task = self._task
         if task is None:
             return
-        if self.client is None:
+        if self.client is None and not task.cancelling():
             task.cancel()  # the connection was never made
-        self.client = None
         self._is_wanted.set()
         await asyncio.wait({task}, timeout=2 * CLOSE_TIMEOUT_S)
         task.cancel()
         await asyncio.wait({task}, timeout=2 * CLOSE_TIMEOUT_S)
         if task.done() and not task.cancelled():
             task.exception()  # errors of a server that is shutting down are ignored
+        self._task = None
 
     async def _hold(self, ready: "asyncio.Future[None]") -> None:
         mcp = require("mcp", "mcp")
@@ -452,7 +453,7 @@ async def _read_tail(stderr: asyncio.StreamReader, tail: "deque[str]") -> None:
     line = b""
     while piece := await stderr.read(4096):
         *lines, line = (line + piece).split(b"\n")
-        tail.extend(printable(one.decode("utf-8", "replace"))[:_TAIL_CHARS] for one in lines[-_TAIL_LINES:] if one)
+        tail.extend(printable(text.decode("utf-8", "replace"))[:_TAIL_CHARS] for text in lines[-_TAIL_LINES:] if text)
         line = line[-4096:]
 
 
@@ -535,7 +536,7 @@ async def open_mcp_tools(
     tools: list[OutsideTool] = []
     notes: list[str] = []
     for connection in connections:
-        found = await connection.tools(taken)
-        tools += [OutsideTool(tool, limits=limits, redact=redact) for tool in found]
+        server_tools = await connection.tools(taken)
+        tools += [OutsideTool(tool, limits=limits, redact=redact) for tool in server_tools]
         notes += [f"MCP server {printable(connection.server.name)[:60]}: {note}" for note in connection.notes]
     return McpTools(tools=tuple(tools), notes=tuple(notes))

@@ -86,6 +86,7 @@ async def test_a_call_cancelled_during_a_restart_leaves_it_to_the_next(served: S
     assert len(served.pids) == 2
 
 
+@pytest.mark.long
 async def test_a_server_that_does_not_start_again_is_given_up_with_one_error(served: Served) -> None:
     (served.folder / "broken").touch()
     await served.call("crash")
@@ -100,6 +101,7 @@ async def test_a_server_that_does_not_start_again_is_given_up_with_one_error(ser
     assert len(served.pids) == 1 + MAX_RESTARTS
 
 
+@pytest.mark.long
 async def test_crashes_in_a_row_are_bounded_and_a_call_that_returns_starts_the_count_again(served: Served) -> None:
     for _ in range(1 + MAX_RESTARTS):
         assert "is unknown" in (await served.call("crash")).text
