@@ -73,11 +73,11 @@ async def test_questions_and_looks(tmp_path: Path) -> None:
         wrong = {
             "is not inside": ("see", {"operation": "ocr", "files": ["../../etc/hostname"]}),
             "the only folder": ("ask", {"question": "?", "files": ["link.png"]}),
-            "no option": ("see", {"operation": "crop", "files": ["dots.png"], "options": {"output": "x.png"}}),
+            "not an option": ("see", {"operation": "crop", "files": ["dots.png"], "options": {"output": "x.png"}}),
             "Did you mean 'count'": ("see", {"operation": "cuont", "files": ["dots.png"]}),
             "are invalid": ("ask", {"question": 5}),
             "unknown tool 'tasks'": ("tasks", {}),
-            "not opened over MCP": ("task", {"instruction": "Look", "url": "file:///etc/hostname"}),
+            "MCP opens no others": ("task", {"instruction": "Look", "url": "file:///etc/hostname"}),
         }
         for told, (name, arguments) in wrong.items():
             result = await client.call_tool(name, arguments)

@@ -36,7 +36,7 @@ RECORD = str(Path(__file__).parents[2] / "cua/trajectory/records/ask")
         (["task", "x", "--model", "scripted:nothing.jsonl"], "cannot be read"),
         (["task", "x", "--env", "desktop", "--url", "http://localhost"], "needs a browser"),
         (["task", "x", "--env", "browser", "--app", "xterm"], "needs a desktop"),
-        (["task", "x", "--resume", "last"], "leave it out"),
+        (["task", "x", "--resume", "last"], "leave out INSTRUCTION"),
         (["task", "--resume", "last"], "there are no runs"),
         (["replay", "nothing"], "there are no runs"),
         (["tsak"], "Did you mean 'task'"),

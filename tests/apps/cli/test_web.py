@@ -67,7 +67,7 @@ def test_bad_inputs_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_edit_needs_a_model_and_a_wish(tmp_path: Path) -> None:
-    assert "needs a model" in _run("edit", str(tmp_path), "make it blue", "--model", "literal")[1]
+    assert "needs a language model" in _run("edit", str(tmp_path), "make it blue", "--model", "literal")[1]
     assert "the change is empty" in _run("edit", str(tmp_path), " ")[1]
 
 
