@@ -29,7 +29,7 @@ from apps.train.labels import WORD_LENGTH, find_token, label_name
 from apps.train.lessons import LessonMaker
 from apps.train.run import INIT, TrainingRun, start_trainer
 from apps.train.screens.screen import DrawnScreen
-from apps.train.screens.widgets import ScreenElement
+from apps.train.screens.widgets import DrawnElement
 from apps.train.skills import ScreenQuestion
 from benchmarks.nano import make_sheets
 from model_runtime.tokenizer.tokenizer import load_tokenizer
@@ -149,7 +149,7 @@ def _find_point(scores: Tensor) -> tuple[float, float]:
     return shares[0], shares[1]
 
 
-def _is_inside(target: ScreenElement, point: tuple[float, float], screen: DrawnScreen) -> bool:
+def _is_inside(target: DrawnElement, point: tuple[float, float], screen: DrawnScreen) -> bool:
     height, width = screen.pixels.shape[:2]
     left, top, right, bottom = target.box
     return bool(left <= point[0] * width < right and top <= point[1] * height < bottom)

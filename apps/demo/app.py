@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from apps.demo.pages import parse_expense, parse_settings, render_edit, render_expenses, render_summary
-from apps.demo.store import SEED, Expense, ExpenseStore, Settings, State
+from apps.demo.store import SEED, Expense, ExpenseStore, State, StoreSettings
 from envs.errors import EnvSetupError, require
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class _Pages:
     async def set_settings(self, request: "Request") -> "Response":
         form = await _form_of(request)
         settings = parse_settings(form)
-        if not isinstance(settings, Settings):
+        if not isinstance(settings, StoreSettings):
             return _show(render_summary(self._store.load(), form=form, errors=settings), status=422)
         self._store.set_settings(settings)
         return _go("/summary", flash="Saved")

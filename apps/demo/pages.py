@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date
 from html import escape
 
-from apps.demo.store import CATEGORIES, CURRENCIES, Expense, Settings, State
+from apps.demo.store import CATEGORIES, CURRENCIES, Expense, State, StoreSettings
 
 _MONEY = re.compile(r"(\d{1,7})(?:[.,](\d{1,2}))?")
 
@@ -54,7 +54,7 @@ def parse_expense(form: Mapping[str, str], expense_id: int = 0) -> Expense | Err
     )
 
 
-def parse_settings(form: Mapping[str, str]) -> Settings | Errors:
+def parse_settings(form: Mapping[str, str]) -> StoreSettings | Errors:
     """Parse settings from posted fields; return errors by field name if they are invalid."""
     errors: Errors = {}
     cents = parse_cents(form.get("budget", ""))
@@ -65,7 +65,7 @@ def parse_settings(form: Mapping[str, str]) -> Settings | Errors:
         errors["currency"] = "Choose a currency"
     if errors or cents is None:
         return errors
-    return Settings(currency=currency, monthly_budget_cents=cents)
+    return StoreSettings(currency=currency, monthly_budget_cents=cents)
 
 
 def _is_date(text: str) -> bool:

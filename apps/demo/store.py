@@ -23,7 +23,7 @@ class Expense:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class StoreSettings:
     """Values of the Settings page; amounts in cents."""
 
     currency: str = "EUR"
@@ -35,7 +35,7 @@ class State:
     """Complete saved state."""
 
     expenses: tuple[Expense, ...] = ()
-    settings: Settings = Settings()
+    settings: StoreSettings = StoreSettings()
     next_id: int = 1
 
     @property
@@ -83,7 +83,7 @@ class ExpenseStore:
         data = json.loads(self._path.read_text(encoding="utf-8"))
         return State(
             expenses=tuple(Expense(**row) for row in data["expenses"]),
-            settings=Settings(**data["settings"]),
+            settings=StoreSettings(**data["settings"]),
             next_id=data["next_id"],
         )
 
@@ -108,7 +108,7 @@ class ExpenseStore:
             state = self.load()
             self._save(replace(state, expenses=tuple(row for row in state.expenses if row.id != expense_id)))
 
-    def set_settings(self, settings: Settings) -> None:
+    def set_settings(self, settings: StoreSettings) -> None:
         """Save the settings."""
         with self._lock:
             self._save(replace(self.load(), settings=settings))

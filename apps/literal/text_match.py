@@ -23,7 +23,7 @@ _MISREAD_CHARS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class TextMatch:
+class LabelMatch:
     """Score from 0 to 1, and the matching characters of the line."""
 
     score: float
@@ -50,16 +50,16 @@ def alphanumeric(text: str) -> str:
     return kept.translate(_CONFUSED)
 
 
-def fit_texts(wanted: str, seen: str) -> list[TextMatch]:
+def fit_texts(wanted: str, seen: str) -> list[LabelMatch]:
     """Return all occurrences of `wanted` in the line `seen`, best first; empty if there are none."""
     whole = _fit_whole(wanted, seen)
     if whole:
-        return [TextMatch(whole, 0, len(seen))]
+        return [LabelMatch(whole, 0, len(seen))]
     contained = _fit_contained(wanted, seen) or _fit_misread(wanted, seen)
     if contained:
         return contained
     fuzzy = _fit_fuzzy(wanted, seen)
-    return [TextMatch(fuzzy, 0, len(seen))] if fuzzy else []
+    return [LabelMatch(fuzzy, 0, len(seen))] if fuzzy else []
 
 
 _SIGNS = {
@@ -85,7 +85,7 @@ def _fit_whole(wanted: str, seen: str) -> float:
     return 0.0
 
 
-def _fit_contained(wanted: str, seen: str) -> list[TextMatch]:
+def _fit_contained(wanted: str, seen: str) -> list[LabelMatch]:
     for pattern, flags, score in (
         (re.escape(wanted), 0, 0.84),
         (re.escape(wanted), re.IGNORECASE, 0.82),
@@ -94,7 +94,7 @@ def _fit_contained(wanted: str, seen: str) -> list[TextMatch]:
         if not pattern:
             continue
         matches = [
-            TextMatch(
+            LabelMatch(
                 score - 0.06 * (1 - (match.end() - match.start()) / max(len(seen), 1)), match.start(), match.end()
             )
             for match in re.finditer(rf"(?<!\w){pattern}(?!\w)", seen, flags)
@@ -129,7 +129,7 @@ _CODE = re.compile(r"(?=\S*[^\W\d_])(?=\S*(?:\d|\w[A-Z]))\w{2,12}")
 """Pattern of a code: one word of letters with digits among them, or with capitals inside."""
 
 
-def _fit_misread(wanted: str, seen: str) -> list[TextMatch]:
+def _fit_misread(wanted: str, seen: str) -> list[LabelMatch]:
     """Return occurrences of a code as a word with some misread characters, possibly right after the ring of its box."""
     if _CODE.fullmatch(wanted) is None:
         return []
@@ -137,7 +137,7 @@ def _fit_misread(wanted: str, seen: str) -> list[TextMatch]:
     classes = ("".join(alike for alike in _ALIKE if is_long and sign in alike) or sign for sign in wanted)
     pattern = "".join(f"[{re.escape(signs)}]" for signs in classes)
     matches = re.finditer(rf"(?<!\w)[O0oD]?({pattern})(?!\w)", seen)
-    return [TextMatch(_MISREAD, match.start(1), match.end(1)) for match in matches]
+    return [LabelMatch(_MISREAD, match.start(1), match.end(1)) for match in matches]
 
 
 def _fit_fuzzy(wanted: str, seen: str) -> float:

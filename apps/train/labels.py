@@ -12,7 +12,7 @@ import torch
 
 from apps.train.screens.canvas import find_cells
 from apps.train.screens.screen import DrawnScreen
-from apps.train.screens.widgets import ScreenElement
+from apps.train.screens.widgets import DrawnElement
 from model_runtime.media import MediaItem
 from model_runtime.training.lessons import IGNORED, PatchAttentionTarget, PatchLetters, WordLabel
 
@@ -46,7 +46,7 @@ class Coordinates:
     y: float
 
     @classmethod
-    def of_target(cls, target: ScreenElement, screen: DrawnScreen) -> "Coordinates":
+    def of_target(cls, target: DrawnElement, screen: DrawnScreen) -> "Coordinates":
         """Return the click position of an element."""
         height, width = screen.pixels.shape[:2]
         x, y = target.aim
@@ -118,9 +118,7 @@ def find_shown(screen: DrawnScreen, image: MediaItem) -> tuple[float, float]:
     return width / padded_width, height / padded_height
 
 
-def _label_words(
-    screen: DrawnScreen, read: dict[int, ScreenElement], stateful: set[int], first: int
-) -> list[WordLabel]:
+def _label_words(screen: DrawnScreen, read: dict[int, DrawnElement], stateful: set[int], first: int) -> list[WordLabel]:
     """Return names at the token on which they are centred, with the click position, and for some the state."""
     height, width = screen.pixels.shape[:2]
     away = _find_away(read, width)
@@ -136,12 +134,12 @@ def _label_words(
     ]
 
 
-def _find_away(read: dict[int, ScreenElement], width_px: int) -> set[int]:
+def _find_away(read: dict[int, DrawnElement], width_px: int) -> set[int]:
     """Return the tokens of names that are not at the click position, such as field labels."""
     return {token for token, target in read.items() if find_token(target.aim, width_px) != token}
 
 
-def _choose_aimed(rng: random.Random, read: dict[int, ScreenElement], image: MediaItem) -> set[int]:
+def _choose_aimed(rng: random.Random, read: dict[int, DrawnElement], image: MediaItem) -> set[int]:
     """Return the tokens of names away from the click position, and as many others, at least one.
 
     Most names are at their click position, and a mean over all of them would give the others almost no weight.
@@ -151,18 +149,18 @@ def _choose_aimed(rng: random.Random, read: dict[int, ScreenElement], image: Med
     return away | set(rng.sample(others, min(max(len(away), 1), len(others))))
 
 
-def _choose_stateful(rng: random.Random, read: dict[int, ScreenElement]) -> set[int]:
+def _choose_stateful(rng: random.Random, read: dict[int, DrawnElement]) -> set[int]:
     """Return the tokens of elements that are on, and as many of elements that are off, which are the majority."""
     on = {token for token, target in read.items() if target.kind in STATEFUL and _is_on(target)}
     off = sorted(token for token, target in read.items() if target.kind in STATEFUL and not _is_on(target))
     return on | set(rng.sample(off, min(len(on), len(off))))
 
 
-def _is_on(target: ScreenElement) -> bool:
+def _is_on(target: DrawnElement) -> bool:
     return bool(target.value) if target.kind == "field" else target.is_on
 
 
-def _label_target_look(target: ScreenElement, image: MediaItem, first: int) -> PatchAttentionTarget:
+def _label_target_look(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch at the click position, looked at from the token on which the name is centred.
 
     The look starts from the token's other row, on the right: in a tower of three blocks, the heads in the name's row
@@ -171,12 +169,12 @@ def _label_target_look(target: ScreenElement, image: MediaItem, first: int) -> P
     return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
 
 
-def _label_state_look(target: ScreenElement, image: MediaItem, first: int) -> PatchAttentionTarget:
+def _label_state_look(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch of the mark that shows if an element is on, looked at from the left of the token's other row."""
     return _label_look(target, _find_state_mark(target), image, first, side=0, head=MARKING_HEAD)
 
 
-def _find_state_mark(target: ScreenElement) -> tuple[float, float]:
+def _find_state_mark(target: DrawnElement) -> tuple[float, float]:
     """Return the position of the mark: the box of a checkbox or radio button, the start of a field's text, else the
     lower edge.
     """
@@ -187,7 +185,7 @@ def _find_state_mark(target: ScreenElement) -> tuple[float, float]:
 
 
 def _label_look(
-    target: ScreenElement, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
+    target: DrawnElement, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
 ) -> PatchAttentionTarget:
     """Return the patch at a point, looked at from the row of the name's token that does not hold the name."""
     columns = image.frames.shape[2] // PATCH_PX
@@ -197,18 +195,18 @@ def _label_look(
     return PatchAttentionTarget(place=first + row * columns + column, at=first + at, head=head)
 
 
-def _find_read(screen: DrawnScreen, image: MediaItem) -> dict[int, ScreenElement]:
+def _find_read(screen: DrawnScreen, image: MediaItem) -> dict[int, DrawnElement]:
     """Return elements by the token on which their name is read, without tokens shared by two. An icon's name is read
     from its shape.
     """
-    at: dict[int, list[ScreenElement]] = {}
+    at: dict[int, list[DrawnElement]] = {}
     for target in screen.targets:
         at.setdefault(find_token(target.read_at, image.frames.shape[2]), []).append(target)
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 
 
 def _label_looks(
-    screen: DrawnScreen, read: dict[int, ScreenElement], image: MediaItem, first: int
+    screen: DrawnScreen, read: dict[int, DrawnElement], image: MediaItem, first: int
 ) -> list[PatchAttentionTarget]:
     """Return the targets of letters: the left and right patch of the token on which a name is centred.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apps.train.screens.screen import DrawnScreen
-from apps.train.screens.widgets import ICONS, Kind, ScreenElement
+from apps.train.screens.widgets import ICONS, DrawnElement, Kind
 from apps.train.screens.words import DrawnTexts, change_letter, is_held_out
 
 ASK: dict[Kind, tuple[str, ...]] = {
@@ -117,8 +117,8 @@ class ScreenQuestion:
 
     kind: str
     instruction: str
-    target: ScreenElement | None
-    subject: ScreenElement | None
+    target: DrawnElement | None
+    subject: DrawnElement | None
     thought: str
     action: str
     code: str
@@ -181,13 +181,13 @@ def draw_parts_of_nothing(rng: random.Random, count: int) -> list[ScreenQuestion
     words, questions = DrawnTexts(rng, held_out=False, near_share=0.0), []
     for number in range(count):
         kind = "field" if number % 2 else rng.choice([kind for kind in ASK if kind != "icon"])
-        target = ScreenElement(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
+        target = DrawnElement(kind=kind, name=words.name(), box=(0, 0, 1, 1), read_at=(0.0, 0.0))
         value = str(rng.randrange(100_000)) if rng.random() < DIGIT_SHARE else words.text()
         questions.append(ask_to_type(rng, target, value) if number % 2 else ask_for(rng, target))
     return questions
 
 
-def _mix_kinds(rng: random.Random, targets: Sequence[ScreenElement]) -> list[ScreenElement]:
+def _mix_kinds(rng: random.Random, targets: Sequence[DrawnElement]) -> list[DrawnElement]:
     """Order targets with one of each kind first, then a second one of each: buttons are the majority."""
     shuffled, count = list(targets), Counter[str]()
     rng.shuffle(shuffled)
@@ -229,7 +229,7 @@ def add_words(rng: random.Random, question: ScreenQuestion) -> ScreenQuestion:
     return replace(question, instruction=f"{before}{around}{after}")
 
 
-def ask_for(rng: random.Random, target: ScreenElement) -> ScreenQuestion:
+def ask_for(rng: random.Random, target: DrawnElement) -> ScreenQuestion:
     """Return a question for a click on an element; one without a name is the only one of its kind."""
     forms = ASK if target.name else ONLY
     return ScreenQuestion(
@@ -244,7 +244,7 @@ def ask_for(rng: random.Random, target: ScreenElement) -> ScreenQuestion:
     )
 
 
-def ask_to_type(rng: random.Random, target: ScreenElement, value: str) -> ScreenQuestion:
+def ask_to_type(rng: random.Random, target: DrawnElement, value: str) -> ScreenQuestion:
     """Return a question for a click into a field and a text to type."""
     return replace(
         ask_for(rng, target),
@@ -256,7 +256,7 @@ def ask_to_type(rng: random.Random, target: ScreenElement, value: str) -> Screen
     )
 
 
-def ask_absent(rng: random.Random, screen: DrawnScreen, like: ScreenElement, near_share: float = 0.5) -> ScreenQuestion:
+def ask_absent(rng: random.Random, screen: DrawnScreen, like: DrawnElement, near_share: float = 0.5) -> ScreenQuestion:
     """Return a question for an element of a given kind with a name that no element has.
 
     Args:
@@ -274,7 +274,7 @@ def ask_absent(rng: random.Random, screen: DrawnScreen, like: ScreenElement, nea
     return replace(question, kind="absent", target=None, thought=ABSENT, action=GIVE_UP, code=FAIL_CODE)
 
 
-def ask_strange(rng: random.Random, like: ScreenElement, forms: Sequence[str] = ()) -> ScreenQuestion:
+def ask_strange(rng: random.Random, like: DrawnElement, forms: Sequence[str] = ()) -> ScreenQuestion:
     """Return a question for something other than a click or a text.
 
     Args:
@@ -312,7 +312,7 @@ def _other_name(rng: random.Random, name: str, taken_names: set[str], near_share
     raise RuntimeError(f"no name is left in addition to {len(taken_names)} others")
 
 
-def ask_finish(instruction: str, subject: ScreenElement | None = None) -> ScreenQuestion:
+def ask_finish(instruction: str, subject: DrawnElement | None = None) -> ScreenQuestion:
     """Return a question for the end of a finished task: on an element that shows it, or on several."""
     return ScreenQuestion(
         kind="done",

@@ -17,7 +17,7 @@ from apps.train.screens.screen import (
     make_screen,
     show_done,
 )
-from apps.train.screens.widgets import Kind, ScreenElement
+from apps.train.screens.widgets import DrawnElement, Kind
 from apps.train.screens.words import DrawnTexts
 from apps.train.skills import ScreenQuestion, ask_absent, ask_for, ask_to_type
 from envs import (
@@ -177,7 +177,7 @@ class DrawnEnv:
             raise ActionError(f"({x_px}, {y_px}) is outside of the screen of {width}x{height} px")
         return x_px, y_px
 
-    def _element_at(self, x_px: int, y_px: int) -> ScreenElement | None:
+    def _element_at(self, x_px: int, y_px: int) -> DrawnElement | None:
         for element in self.screen.targets:
             left, top, right, bottom = element.box
             if left <= x_px < right and top <= y_px < bottom:

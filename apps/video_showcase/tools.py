@@ -41,8 +41,8 @@ from visual_tools.video import contact_sheet
 _SAME_TEXT = 0.8
 _NEAR_S = 2.0
 _MIN_IOU = 0.5
-_PART_OF_PICTURE_S = 20.0
-"""Minimum duration of text present from the start of a file to count as part of the picture: a logo, a board."""
+_PART_OF_FRAME_S = 20.0
+"""Minimum duration of text present from the start of a file to count as part of the frame: a logo, a board."""
 
 MERGED = "events.json"
 DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
@@ -81,7 +81,7 @@ def _merge_file(
         for event in sorted(events_by_span.get(span.number, ()), key=lambda event: event.start_s):
             if event.began_before and not span.is_first:
                 _continue(kept, event)
-            elif not _is_part_of_picture(event, source):
+            elif not _is_part_of_frame(event, source):
                 _add(kept, span.number, event)
     events = sorted((event for _, event in kept), key=lambda event: (event.start_s, event.kind, event.text))
     return [_bounded(event, source) for event in _end_scenes(events, source)]
@@ -130,9 +130,9 @@ def _joined(event: VideoEvent, other: VideoEvent) -> VideoEvent:
     )
 
 
-def _is_part_of_picture(event: VideoEvent, source: VideoSource) -> bool:
+def _is_part_of_frame(event: VideoEvent, source: VideoSource) -> bool:
     is_text = event.kind == "text" and event.source == "text" and event.began_before
-    return is_text and (event.duration_s > _PART_OF_PICTURE_S or event.duration_s > 0.9 * source.duration_s)
+    return is_text and (event.duration_s > _PART_OF_FRAME_S or event.duration_s > 0.9 * source.duration_s)
 
 
 def _end_scenes(events: Sequence[VideoEvent], source: VideoSource) -> list[VideoEvent]:

@@ -50,9 +50,9 @@ def _photo() -> OfficeCase:
             shape = image.width / image.height
         images = list(document.inline_shapes)
         failures.expect(len(images) == 1, f"{len(images)} images, expected 1")
-        for picture in images:
-            failures.expect(abs(picture.width / picture.height / shape - 1) < 0.02, "the photograph is stretched")
-            failures.expect(abs(picture.width.cm - 8) < 0.1, f"it is {picture.width.cm:.1f} cm wide")
+        for placed in images:
+            failures.expect(abs(placed.width / placed.height / shape - 1) < 0.02, "the photograph is stretched")
+            failures.expect(abs(placed.width.cm - 8) < 0.1, f"it is {placed.width.cm:.1f} cm wide")
         captions = [paragraph.text for paragraph in document.paragraphs if paragraph.text.startswith("Figure")]
         failures.expect(len(sequence_fields(document.element.body, "Figure")) == 1, "there is no numbered caption")
         failures.expect(

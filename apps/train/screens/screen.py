@@ -11,8 +11,8 @@ from apps.train.screens.theme import Theme, draw_theme
 from apps.train.screens.widgets import (
     ICONS,
     Draw,
+    DrawnElement,
     Pen,
-    ScreenElement,
     draw_bare_field,
     draw_button,
     draw_checkbox,
@@ -76,7 +76,7 @@ class DrawnScreen:
     """
 
     family: str
-    targets: tuple[ScreenElement, ...]
+    targets: tuple[DrawnElement, ...]
     pen: Pen = field(repr=False)
 
     @property
@@ -105,7 +105,7 @@ class ScreenBuilder:
         self.words = DrawnTexts(rng, held_out=options.held_out_names, near_share=options.near_share)
         theme = self._draw_theme(self._sizes_px)
         self.pen = Pen(canvas=PixelCanvas(width, height, theme.ground), theme=theme, rng=rng)
-        self.targets: list[ScreenElement] = []
+        self.targets: list[DrawnElement] = []
 
     def _draw_theme(self, sizes_px: tuple[int, int]) -> Theme:
         fonts, theme = self.options.held_out_fonts, self.options.held_out_theme
@@ -145,7 +145,7 @@ class ScreenBuilder:
             words.pop()
         return " ".join(words)
 
-    def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> ScreenElement:
+    def add(self, draw: Draw, x: int, y: int, width: int, *, name: str | None = None) -> DrawnElement:
         """Draw an element and record it."""
         target = draw(self.pen, self.find_name(width - 40) if name is None else name, x, y, width)
         if target.kind == "field" and self.rng.random() < 0.3:
@@ -373,7 +373,7 @@ def _page(builder: ScreenBuilder) -> None:
             name = builder.find_name(canvas.width - x)
             read_at = builder.pen.write(x, y + tall // 2, name, ink)
             right = x + builder.pen.width_px(name)
-            builder.targets.append(ScreenElement(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
+            builder.targets.append(DrawnElement(kind="link", name=name, box=(x, y, right, y + tall), read_at=read_at))
             x = right + builder.rng.randint(builder.pen.line_px // 3, builder.pen.line_px)
         y += tall
 
@@ -398,7 +398,7 @@ TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAM
 """Layouts that training and exams have in common."""
 
 
-def show_done(screen: DrawnScreen, target: ScreenElement, typed: str = "") -> DrawnScreen:
+def show_done(screen: DrawnScreen, target: DrawnElement, typed: str = "") -> DrawnScreen:
     """Return the screen after an action on an element: a typed text, a tick, a chosen row.
 
     Args:

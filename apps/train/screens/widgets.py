@@ -17,7 +17,7 @@ ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "ch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenElement:
+class DrawnElement:
     """An element that can be asked for.
 
     Attributes:
@@ -88,11 +88,11 @@ class Pen:
         self.canvas.fill((left + width, top + width, right - width, bottom - width), color)
 
 
-Draw = Callable[[Pen, str, int, int, int], ScreenElement]
+Draw = Callable[[Pen, str, int, int, int], DrawnElement]
 """Function that draws an element with a name, upper left corner x, y and maximum width."""
 
 
-def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a box with its name in the middle."""
     pad, tall = pen.rng.randint(5, 18), pen.line_px + pen.rng.randint(4, 14)
     wide = min(pen.width_px(name) + 2 * pad, width)
@@ -102,18 +102,18 @@ def draw_button(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElemen
     has_edge = not is_main or pen.rng.random() < 0.3
     pen.draw_box(box, ground, pen.theme.radius, pen.theme.faint if has_edge else None)
     read_at = pen.write(x + (wide - pen.width_px(name)) // 2, y + tall // 2, name, ink)
-    return ScreenElement(kind="button", name=name, box=box, read_at=read_at)
+    return DrawnElement(kind="button", name=name, box=box, read_at=read_at)
 
 
-def draw_link(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_link(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a text with a line below it."""
     wide, tall = min(pen.width_px(name), width), pen.line_px
     read_at = pen.write(x, y + tall // 2, name, pen.theme.ink)
     pen.canvas.fill((x, y + tall - 2, x + wide, y + tall - 1), pen.theme.ink)
-    return ScreenElement(kind="link", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
+    return DrawnElement(kind="link", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
 
 
-def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a label, and to its right or below it a box that is filled or empty."""
     tall, label = pen.line_px + pen.rng.randint(4, 12), pen.width_px(name)
     is_beside = label + 60 < width and pen.rng.random() < 0.5
@@ -121,18 +121,18 @@ def draw_field(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement
     read_at = pen.write(x, y + (tall if is_beside else pen.line_px) // 2, name, pen.theme.ink)
     box = (left, top, min(left + pen.rng.randint(60, 260), x + width), top + tall)
     pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
-    return ScreenElement(kind="field", name=name, box=box, read_at=read_at)
+    return DrawnElement(kind="field", name=name, box=box, read_at=read_at)
 
 
-def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a field without a label, the only one of its screen."""
     box = (x, y, min(x + pen.rng.randint(60, 260), x + width), y + pen.line_px + pen.rng.randint(4, 12))
     pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
     read_at = (min(x + FIELD_AIM_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
-    return ScreenElement(kind="field", name=name, box=box, read_at=read_at)
+    return DrawnElement(kind="field", name=name, box=box, read_at=read_at)
 
 
-def fill_field(pen: Pen, target: ScreenElement, text: str) -> ScreenElement:
+def fill_field(pen: Pen, target: DrawnElement, text: str) -> DrawnElement:
     """Draw a text in a field, as much as fits."""
     left, top, right, bottom = target.box
     while text and pen.width_px(text) > right - left - 8:
@@ -141,17 +141,17 @@ def fill_field(pen: Pen, target: ScreenElement, text: str) -> ScreenElement:
     return replace(target, value=text)
 
 
-def draw_checkbox(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_checkbox(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a small box, ticked or not, with its name on the right; both can be clicked."""
     return _draw_choice(pen, name, (x, y, width), kind="checkbox")
 
 
-def draw_radio(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_radio(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a small circle, chosen or not, with its name on the right."""
     return _draw_choice(pen, name, (x, y, width), kind="radio")
 
 
-def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind) -> ScreenElement:
+def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind) -> DrawnElement:
     x, y, width = place
     size, tall, is_on = max(pen.theme.face.size_px - 2, 10), pen.line_px, pen.rng.random() < 0.4
     middle = y + tall // 2
@@ -164,7 +164,7 @@ def _draw_choice(pen: Pen, name: str, place: tuple[int, int, int], *, kind: Kind
         _fill_mark(pen, box, kind)
     read_at = pen.write(x + size + 6, middle, name, pen.theme.ink)
     right = min(x + size + 6 + pen.width_px(name), x + width)
-    return ScreenElement(kind=kind, name=name, box=(x, y, right, y + tall), read_at=read_at, is_on=is_on)
+    return DrawnElement(kind=kind, name=name, box=(x, y, right, y + tall), read_at=read_at, is_on=is_on)
 
 
 def _fill_mark(pen: Pen, box: Box, kind: Kind) -> None:
@@ -172,7 +172,7 @@ def _fill_mark(pen: Pen, box: Box, kind: Kind) -> None:
     pen.canvas.round_box(inside, pen.theme.accent, (box[2] - box[0]) // 2 if kind == "radio" else 0)
 
 
-def tick(pen: Pen, target: ScreenElement) -> ScreenElement:
+def tick(pen: Pen, target: DrawnElement) -> DrawnElement:
     """Draw the mark of a checkbox or radio button that is on."""
     left, top, _, bottom = target.box
     size, middle = max(pen.theme.face.size_px - 2, 10), top + (bottom - top) // 2
@@ -180,14 +180,14 @@ def tick(pen: Pen, target: ScreenElement) -> ScreenElement:
     return replace(target, is_on=True)
 
 
-def mark_chosen(pen: Pen, target: ScreenElement) -> ScreenElement:
+def mark_chosen(pen: Pen, target: DrawnElement) -> DrawnElement:
     """Draw the bar along the lower edge of a chosen list row or tab."""
     left, _, right, bottom = target.box
     pen.canvas.fill((left, bottom - 3, right, bottom), pen.theme.accent)
     return replace(target, is_on=True)
 
 
-def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a row of a list, as wide as the list."""
     tall = pen.line_px + 6
     is_on = pen.rng.random() < 0.15
@@ -196,10 +196,10 @@ def draw_item(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
     pen.canvas.fill(box, ground)
     read_at = pen.write(x + 8, y + tall // 2, name, ink)
     pen.canvas.fill((x, y + tall - 1, x + width, y + tall), pen.theme.faint)
-    return ScreenElement(kind="item", name=name, box=box, read_at=read_at, is_on=is_on)
+    return DrawnElement(kind="item", name=name, box=box, read_at=read_at, is_on=is_on)
 
 
-def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a tab; the open one has a bar below it."""
     tall, wide = pen.line_px + 10, min(pen.width_px(name) + 20, width)
     is_on = pen.rng.random() < 0.3
@@ -207,35 +207,35 @@ def draw_tab(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
     read_at = pen.write(x + 10, y + tall // 2, name, pen.theme.ink)
     if is_on:
         pen.canvas.fill((x, y + tall - 3, x + wide, y + tall), pen.theme.accent)
-    return ScreenElement(kind="tab", name=name, box=(x, y, x + wide, y + tall), read_at=read_at, is_on=is_on)
+    return DrawnElement(kind="tab", name=name, box=(x, y, x + wide, y + tall), read_at=read_at, is_on=is_on)
 
 
-def draw_menu(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_menu(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a name in a menu bar."""
     tall, wide = pen.line_px + 6, min(pen.width_px(name) + 16, width)
     read_at = pen.write(x + 8, y + tall // 2, name, pen.theme.ink)
-    return ScreenElement(kind="menu", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
+    return DrawnElement(kind="menu", name=name, box=(x, y, x + wide, y + tall), read_at=read_at)
 
 
-def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_slider(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw a label, and below it a bar with a knob."""
     read_at = pen.write(x, y + pen.line_px // 2, name, pen.theme.ink)
     wide, middle, value = min(pen.rng.randint(80, 200), width), y + pen.line_px + 8, pen.rng.randrange(101)
     pen.canvas.round_box((x, middle - 2, x + wide, middle + 2), pen.theme.faint, 2)
     pen.canvas.disc(x + round(wide * value / 100), middle, 6, pen.theme.accent)
-    return ScreenElement(
+    return DrawnElement(
         kind="slider", name=name, box=(x, middle - 8, x + wide, middle + 8), read_at=read_at, value=str(value)
     )
 
 
-def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> ScreenElement:
+def draw_icon(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnElement:
     """Draw an icon in place of a name, which must be in `ICONS`."""
     size = min(max(pen.line_px, 16), width)
     if pen.rng.random() < 0.5:
         pen.draw_box((x - 3, y - 3, x + size + 3, y + size + 3), pen.theme.panel, pen.theme.radius)
     pen.canvas.stamp(x, y, make_icon(name, size), pen.theme.ink)
     box = (x - 3, y - 3, x + size + 3, y + size + 3)
-    return ScreenElement(kind="icon", name=name, box=box, read_at=(x + size / 2, y + size / 2))
+    return DrawnElement(kind="icon", name=name, box=box, read_at=(x + size / 2, y + size / 2))
 
 
 def make_icon(name: str, size: int) -> np.ndarray:

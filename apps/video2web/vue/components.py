@@ -261,7 +261,7 @@ def prop_name(base: str) -> str:
 
 
 @dataclass(slots=True)
-class Components:
+class VueComponents:
     """Components of a site, by name; parts with the same template share one component.
 
     Attributes:
@@ -306,7 +306,7 @@ def component_name(plural: str) -> str:
 class _Writer:
     """Writes one template; `used` are the components that it references."""
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: VueComponents) -> None:
         self._components = components
         self._aliases: Counter[str] = Counter()
         self.used: set[str] = set()

@@ -15,7 +15,7 @@ from apps.video2web.build import SiteEvaluator
 from apps.video2web.render import Renderer, SitePages, open_page
 from apps.video2web.rounds import BuildRequest
 from apps.video2web.site_files import Files, read_site, write_site
-from apps.video2web.vue.components import Components, Element, find_repeats
+from apps.video2web.vue.components import Element, VueComponents, find_repeats
 from cua.errors import ConfigError, CuaError
 
 DIST = "dist"
@@ -110,7 +110,7 @@ async def make_project(site: Files, renderer: Renderer) -> dict[str, bytes]:
     """
     names = [name for name in site if name.endswith(".html") and "/" not in name]
     trees = {name: _read_tree(tree) for name, tree in (await _parse(site, names, renderer)).items()}
-    components, project = Components(), dict[str, bytes]()
+    components, project = VueComponents(), dict[str, bytes]()
     for name, page in trees.items():
         scripts: list[Element] = []
         cleared = [_without_scripts(page.part(tag), scripts) for tag in ("head", "body")]

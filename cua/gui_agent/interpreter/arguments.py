@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from cua.gui_agent.interpreter.limits import Refused
-from cua.gui_agent.interpreter.recording import Recording
+from cua.gui_agent.interpreter.recording import ActionRecording
 from cua.gui_agent.interpreter.values import Value, is_number, kind, short
 from envs import Button
 from envs.actions import normalize_key
@@ -34,7 +34,7 @@ class CallArguments:
 
     function: str
     given: dict[str, Value]
-    recording: Recording
+    recording: ActionRecording
 
     def number(self, name: str, default: float) -> float:
         """Return a finite number."""

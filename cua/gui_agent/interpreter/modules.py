@@ -16,7 +16,7 @@ from cua.gui_agent.interpreter.arguments import (
 from cua.gui_agent.interpreter.builtins import MATH, MATH_CONSTANTS, NAMES, call_builtin, call_math
 from cua.gui_agent.interpreter.limits import Refused
 from cua.gui_agent.interpreter.pyautogui_calls import call_pyautogui, check_name
-from cua.gui_agent.interpreter.recording import Recording
+from cua.gui_agent.interpreter.recording import ActionRecording
 from cua.gui_agent.interpreter.values import Function, Module, Tween, Value, is_number, kind, short
 from envs import Terminate
 
@@ -24,7 +24,7 @@ WAIT_S = 20.0
 """Seconds that `computer.wait()` waits. Source: the report's system prompt (Appendix E.7)."""
 
 
-def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> Value:
+def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: ActionRecording) -> Value:
     """Execute `computer.<name>(*args, **kwargs)`; input functions are passed on to pyautogui's."""
     shown = f"computer.{name}"
     if name == "wait":
@@ -125,7 +125,7 @@ def check_setting(module: Module, name: str) -> None:
 
 
 def call_function(
-    function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording
+    function: Function, args: Sequence[Value], kwargs: Mapping[str, Value], recording: ActionRecording
 ) -> Value:
     """Call a function of a module or a built-in function."""
     budget = recording.budget

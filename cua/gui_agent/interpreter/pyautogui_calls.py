@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cua.gui_agent.interpreter.arguments import PYAUTOGUI, PYAUTOGUI_ALIASES, CallArguments, bind, guess
 from cua.gui_agent.interpreter.limits import Refused
-from cua.gui_agent.interpreter.recording import Recording
+from cua.gui_agent.interpreter.recording import ActionRecording
 from cua.gui_agent.interpreter.values import Value, kind, short
 from envs import Button, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import normalize_key
@@ -179,7 +179,12 @@ _NOT_HERE = {
 
 
 def call_pyautogui(
-    name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording, *, shown_as: str | None = None
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    recording: ActionRecording,
+    *,
+    shown_as: str | None = None,
 ) -> Value:
     """Record `pyautogui.<name>(*args, **kwargs)` and return its result."""
     target = check_name(name)
@@ -198,7 +203,7 @@ def check_name(name: str) -> str:
     raise Refused(f"pyautogui has no function {name!r}{guess(name, known)}")
 
 
-def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: Recording) -> list[str]:
+def hold_keys(args: Sequence[Value], kwargs: Mapping[str, Value], recording: ActionRecording) -> list[str]:
     """Return the checked keys of `with pyautogui.hold(keys):`."""
     bound = bind("pyautogui.hold", PYAUTOGUI["hold"], args, kwargs)
     return CallArguments("pyautogui.hold", bound, recording).keys("keys")

@@ -10,7 +10,7 @@ from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey
 
 
 @dataclass(slots=True, kw_only=True)
-class Recording:
+class ActionRecording:
     """Actions in the order of execution.
 
     Attributes:

@@ -17,7 +17,7 @@ from cua.gui_agent.interpreter.builtins import call_method, items_of
 from cua.gui_agent.interpreter.coordinates import Mode, ModelFrame
 from cua.gui_agent.interpreter.limits import CodeBudget, CodeLimits, Refused
 from cua.gui_agent.interpreter.pyautogui_calls import hold_keys
-from cua.gui_agent.interpreter.recording import Recording
+from cua.gui_agent.interpreter.recording import ActionRecording
 from cua.gui_agent.interpreter.values import Function, Module, Point, Size, Value, binary, compare, convert, kind, unary
 from envs import Action, KeyDown, KeyUp, ScreenGeometry
 
@@ -26,7 +26,7 @@ from envs import Action, KeyDown, KeyUp, ScreenGeometry
 class Scope:
     """Variables that the code has assigned, and its recorded actions."""
 
-    recording: Recording
+    recording: ActionRecording
     variables: dict[str, Value] = field(default_factory=dict)
 
     @property
@@ -475,7 +475,7 @@ def run(
     limits = limits or CodeLimits()
     tree = parse_code(code, limits.max_code_chars)
     frame = ModelFrame(geometry=geometry, mode=mode)
-    recording = Recording(frame=frame, budget=CodeBudget(limits=limits), pointer_px=pointer_px, marks=marks)
+    recording = ActionRecording(frame=frame, budget=CodeBudget(limits=limits), pointer_px=pointer_px, marks=marks)
     try:
         flow = execute_block(tree.body, Scope(recording))
     except RecursionError:

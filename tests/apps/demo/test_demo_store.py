@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from apps.demo.pages import parse_cents, parse_expense, parse_settings, render_cents
-from apps.demo.store import SEED, Expense, ExpenseStore, Settings
+from apps.demo.store import SEED, Expense, ExpenseStore, StoreSettings
 
 
 def test_store_keeps_everything_over_a_restart(tmp_path: Path) -> None:
@@ -14,12 +14,12 @@ def test_store_keeps_everything_over_a_restart(tmp_path: Path) -> None:
         Expense(description="Crème & 日本", amount_cents=101, category="Food", date="2026-03-04", is_reimbursable=True)
     )
     store.delete(1)
-    store.set_settings(Settings(currency="CHF", monthly_budget_cents=5))
+    store.set_settings(StoreSettings(currency="CHF", monthly_budget_cents=5))
 
     state = ExpenseStore(path).load()
     assert state.expenses == (*SEED.expenses[1:], added)
     assert added.id == 4
-    assert state.settings == Settings(currency="CHF", monthly_budget_cents=5)
+    assert state.settings == StoreSettings(currency="CHF", monthly_budget_cents=5)
     assert [name.name for name in tmp_path.iterdir()] == ["expenses.json"]
     assert json.loads(path.read_text("utf-8"))["expenses"][-1]["description"] == "Crème & 日本"
 
@@ -64,7 +64,9 @@ def test_parse_expense() -> None:
 
 
 def test_parse_settings() -> None:
-    assert parse_settings({"currency": "USD", "budget": "12"}) == Settings(currency="USD", monthly_budget_cents=1200)
+    assert parse_settings({"currency": "USD", "budget": "12"}) == StoreSettings(
+        currency="USD", monthly_budget_cents=1200
+    )
     assert parse_settings({"currency": "XXX", "budget": "?"}) == {
         "budget": "Enter an amount, such as 500",
         "currency": "Choose a currency",

@@ -20,7 +20,7 @@ from apps.train.screens.screen import (
     show_done,
 )
 from apps.train.screens.theme import MIN_CONTRAST, contrast, draw_theme
-from apps.train.screens.widgets import ICONS, ScreenElement, make_icon
+from apps.train.screens.widgets import ICONS, DrawnElement, make_icon
 from apps.train.screens.words import DrawnTexts, change_letter
 from apps.train.screens.words import is_held_out as is_held_out_name
 
@@ -246,7 +246,7 @@ def test_what_was_done_shows_and_the_screen_before_stays() -> None:
     assert {kind for kind, shows in seen if not shows} >= {"button", "link", "menu", "icon"}
 
 
-def changed_state(target: ScreenElement) -> bool:
+def changed_state(target: DrawnElement) -> bool:
     return target.kind in ("checkbox", "radio", "item", "tab")
 
 

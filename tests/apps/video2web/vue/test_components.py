@@ -1,6 +1,6 @@
 """What repeats on a page becomes components and data; text and attributes of a page never become code."""
 
-from apps.video2web.vue.components import Components, Element, Loop, find_repeats, prop_name
+from apps.video2web.vue.components import Element, Loop, VueComponents, find_repeats, prop_name
 
 
 def tag(name: str, *children: Element | str, **attributes: str) -> Element:
@@ -8,7 +8,7 @@ def tag(name: str, *children: Element | str, **attributes: str) -> Element:
 
 
 def written(*children: Element | str) -> tuple[str, dict[str, str]]:
-    components = Components()
+    components = VueComponents()
     page = components.write_page(*find_repeats(tag("body", *children)))
     return page, components.files
 
@@ -62,7 +62,7 @@ def test_prose_and_lines_stay_as_they_are() -> None:
 
 
 def test_one_template_is_one_component_on_all_pages() -> None:
-    components = Components()
+    components = VueComponents()
     for words in (("Fern", "Moss"), ("Reed", "Sedge", "Rush")):
         components.write_page(*find_repeats(tag("body", *map(card, words))))
     assert list(components.files) == ["Part"]
