@@ -40,37 +40,30 @@ _DECLARED = re.compile(
     rb"<meta\b[^<>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml\b[^<>]*?\bencoding\s*=\s*[\"']?([\w.:-]+)", re.I
 )
 _LABELS = {
-    **dict.fromkeys(("unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8"), "utf-8"),
-    **dict.fromkeys(("unicode", "ucs-2", "iso-10646-ucs-2", "csunicode", "unicodefeff"), "utf-16-le"),
-    **dict.fromkeys(("logical", "visual"), "iso8859-8"),
-    **dict.fromkeys(("windows-874", "dos-874"), "cp874"),
-    **dict.fromkeys(("x-sjis", "ms932", "windows-31j"), "cp932"),
-    **dict.fromkeys(
-        ("windows-949", "cseuckr", "iso-ir-149", "ksc5601", "ksc_5601", "csksc56011987", "ks_c_5601-1989"), "cp949"
-    ),
-    **dict.fromkeys(("x-big5", "cn-big5"), "big5"),
-    **dict.fromkeys(("koi", "koi8"), "koi8-r"),
-    **dict.fromkeys(("csgb2312", "gb_2312", "gb_2312-80"), "gb18030"),
-    "koi8-ru": "koi8-u",
-    "csisolatin9": "iso8859-15",
-    "sun_eu_greek": "iso8859-7",
-    "cseucpkdfmtjapanese": "euc-jp",
-    "unicodefffe": "utf-16-be",
-    **dict.fromkeys(("x-mac-cyrillic", "x-mac-ukrainian"), "mac-cyrillic"),
-    **dict.fromkeys(("mac", "x-mac-roman", "csmacintosh"), "mac-roman"),
-    "x-user-defined": "cp1252",
+    label: codec
+    for codec, labels in {
+        "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8",
+        "utf-16-le": "unicode ucs-2 iso-10646-ucs-2 csunicode unicodefeff utf-16",
+        "utf-16-be": "unicodefffe",
+        "iso8859-7": "sun_eu_greek",
+        "iso8859-8": "logical visual",
+        "iso8859-15": "csisolatin9",
+        "cp1252": "ascii iso8859-1 x-user-defined",
+        "cp1254": "iso8859-9",
+        "cp874": "windows-874 dos-874 iso8859-11 tis-620",
+        "cp932": "x-sjis ms932 windows-31j shift_jis",
+        "cp949": "windows-949 cseuckr iso-ir-149 ksc5601 ksc_5601 csksc56011987 ks_c_5601-1989 euc_kr",
+        "big5hkscs": "x-big5 cn-big5 big5",
+        "gb18030": "csgb2312 gb_2312 gb_2312-80 gb2312 gbk",
+        "euc_jp": "cseucpkdfmtjapanese",
+        "koi8-r": "koi koi8",
+        "koi8-u": "koi8-ru",
+        "mac-roman": "mac x-mac-roman csmacintosh",
+        "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    }.items()
+    for label in labels.split()
 }
-"""Labels of web pages that Python does not know, or knows as another codec."""
-_AS_IN_BROWSERS = {
-    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
-    "iso8859-9": "cp1254",
-    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
-    "shift_jis": "cp932",
-    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    "euc_kr": "cp949",
-    "big5": "big5hkscs",
-    "utf-16": "utf-16-le",
-}
+"""Codecs of labels that Python does not know, and of Python's codecs for which browsers use another encoding."""
 _CODECS = re.compile(
     r"utf-(?:8|16-[lb]e)|cp(?:125\d|866|874|932|949)|iso8859-\d+|koi8-[ru]|mac-(?:roman|cyrillic)|gb18030|big5hkscs|"
     r"euc_jp|iso2022_jp"
@@ -164,7 +157,7 @@ def codec_of(label: str) -> str:
         name = codecs.lookup(_LABELS.get(label, label)).name
     except (LookupError, ValueError):
         return ""
-    name = _AS_IN_BROWSERS.get(name, name)
+    name = _LABELS.get(name, name)
     return name if _CODECS.fullmatch(name) else ""
 
 
