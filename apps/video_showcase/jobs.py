@@ -117,7 +117,7 @@ class Watchers:
         if _is_done(job_file, result_file, job):
             self._done(span)
             return _read(result_file)
-        async with reported_wait():
+        async with reported_wait("a free decoder"):
             await self._places.acquire()
         try:
             self.progress.begin()

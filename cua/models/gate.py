@@ -88,17 +88,29 @@ USUAL_RETRIES = 5
 MAX_SAME_REQUESTS = 1
 """Identical requests after an unusable reply: many servers give the same reply to the same request."""
 
-OnWait = Callable[[str | None], Awaitable[None]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Wait of an agent.
+
+    Attributes:
+        reason: What it waits for, or the error of an endpoint that is away.
+        is_outage: True if it waits for an endpoint that is away or overloaded.
+    """
+
+    reason: str
+    is_outage: bool = False
+
+
+OnWait = Callable[[Wait | None], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
-"""Called when the agent of this context waits for a slot ("") or for an endpoint that is away (the reason), and with
-None when the wait is over."""
+"""Called when the agent of this context waits, and with None when the wait is over."""
 
 REPORT_AFTER_S = 0.2
 """Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager
-async def reported_wait(reason: str = "") -> AsyncIterator[None]:
+async def reported_wait(reason: str, *, is_outage: bool = False) -> AsyncIterator[None]:
     """Report waits inside this context to `ON_WAIT` if they take longer than `REPORT_AFTER_S`."""
     on_wait = ON_WAIT.get()
     if on_wait is None:
@@ -110,7 +122,7 @@ async def reported_wait(reason: str = "") -> AsyncIterator[None]:
         nonlocal is_told
         await asyncio.sleep(REPORT_AFTER_S)
         is_told = True
-        await on_wait(reason)
+        await on_wait(Wait(reason=reason, is_outage=is_outage))
 
     telling = asyncio.create_task(tell())
     try:
@@ -169,8 +181,8 @@ async def retry(
                 raise (UnavailableError(text) if is_away else ModelError(text, retryable=True)) from error
             if on_retry is not None:
                 on_retry(Retry(error=error, number=number, wait_s=wait_s))
-            reason = str(error) if is_away else ""
-        async with reported_wait(reason):
+            reason = str(error)
+        async with reported_wait(reason, is_outage=is_away):
             await clock.sleep(wait_s)
     raise AssertionError("the last round returns or raises")
 
@@ -258,7 +270,8 @@ class EndpointGate:
             GivenUpError: If the endpoint has been away for longer than `max_away_s`.
         """
         async with AsyncExitStack() as stack:
-            async with reported_wait(self._away_reason) if self._must_wait() else nullcontext():
+            reason, is_away = self._away_reason or "the model's endpoint is busy", self._away_since is not None
+            async with reported_wait(reason, is_outage=is_away) if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
                 self._check_away(max_away_s)
                 await self._wait_while_held()

@@ -21,7 +21,7 @@ from cua.run.scope import RunScope
 from cua.secrets import Secrets
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, AttemptResult
 from cua.swarm.custom_agent import ChildTask, CustomAgent
-from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
+from cua.swarm.sandboxes import AgentWorkspace, LendingTool, SandboxPool
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.conversation import RunSnapshot
 from cua.tool_agent.profile import ContextOptions, Profile
@@ -117,7 +117,8 @@ class LocalAgentPool:
         workspace = AgentWorkspace(self._sandboxes, folder, self._shared.cell_timeout_s, item.id)
         try:
             inside, outside = self._make_tools(workspace)
-            toolset = Toolset([*more_tools, *inside], outside=outside)
+            lending = [LendingTool(tool, workspace) for tool in more_tools]
+            toolset = Toolset([*lending, *inside], outside=outside)
             if kind == TOOLS:
                 return await self._work_with_tools(item, scope, model, toolset)
             return await self._work_by_custom_agent(agents[kind], item, scope, model, folder, toolset)
@@ -177,7 +178,7 @@ class LocalAgentPool:
         options = {"url": assignment.url} if assignment.config.kind == "browser" else {"app": assignment.app}
         spec = EnvSpec(name=assignment.config.kind, options={name: value for name, value in options.items() if value})
         async with AsyncExitStack() as stack:
-            async with reported_wait() if self._env_slots.locked() else nullcontext():
+            async with reported_wait("a free browser or desktop") if self._env_slots.locked() else nullcontext():
                 await stack.enter_async_context(self._env_slots)
             env = await self._envs.take(spec)
             try:

@@ -1,12 +1,14 @@
 """Sandboxes of a swarm's agents: opened by the first cell, a limited number at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from cua.config import Settings
+from cua.messages import ToolResult
+from cua.model import Tool
 from cua.models.gate import reported_wait
 from cua.tool_agent.assemble import start_sandbox
 from cua.tool_agent.profile import ToolContext
@@ -34,7 +36,7 @@ class SandboxPool:
 
     async def acquire_slot(self) -> None:
         """Wait for a slot for one more agent with kernels."""
-        async with reported_wait() if self._slots.locked() else nullcontext():
+        async with reported_wait("a free sandbox") if self._slots.locked() else nullcontext():
             await self._slots.acquire()
 
     def release_slot(self) -> None:
@@ -78,8 +80,48 @@ class LazyKernel:
             await kernel.close()
 
 
+class _SlotKernel:
+    """Kernel whose cells run while its agent has a slot; implements `Kernel`."""
+
+    def __init__(self, kernel: Kernel, workspace: "AgentWorkspace") -> None:
+        self.inside_dir, self.folder, self.backend = kernel.inside_dir, kernel.folder, kernel.backend
+        self._kernel, self._workspace = kernel, workspace
+
+    async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
+        """Run a cell when there is a slot."""
+        async with self._workspace.slot():
+            return await self._kernel.run(code, timeout_s=timeout_s, store_history=store_history)
+
+    async def interrupt(self) -> None:
+        """Interrupt the running cell."""
+        await self._kernel.interrupt()
+
+    async def close(self) -> None:
+        """Stop the kernel."""
+        await self._kernel.close()
+
+
+class LendingTool:
+    """Tool that waits for an agent's own sub-agents, to which the agent's slot is lent meanwhile; implements `Tool`."""
+
+    def __init__(self, tool: Tool, workspace: "AgentWorkspace") -> None:
+        self._tool, self._workspace = tool, workspace
+        self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
+        self.checked_parameters = getattr(tool, "checked_parameters", tool.parameters)
+        self.is_repeatable = getattr(tool, "is_repeatable", False)
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call the tool."""
+        async with self._workspace.lent():
+            return await self._tool.call(arguments)
+
+
 class AgentWorkspace:
-    """Folder and kernels of one agent."""
+    """Folder and kernels of one agent.
+
+    The agent takes one of the pool's slots with its first cell and keeps it until it is closed; while it waits for its
+    own sub-agents, they may use the slot, and its kernels stay open.
+    """
 
     def __init__(self, sandboxes: SandboxPool, folder: Path, cell_s: float, agent_id: str = MAIN) -> None:
         if not folder.is_dir():  # checked first: creating it blocks the event loop ten times as long
@@ -87,6 +129,7 @@ class AgentWorkspace:
         self.folder = folder
         self._sandboxes = sandboxes
         self._has_slot = False
+        self._num_cells = self._num_loans = 0
         self._lock = asyncio.Lock()
         self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
         self._service = Service(self._open)
@@ -94,12 +137,38 @@ class AgentWorkspace:
             kernel=self._kernel, service=self._service, limits=KernelLimits(wall_s=cell_s), agent_id=agent_id
         )
 
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot while a cell runs or a kernel starts."""
+        self._num_cells += 1
+        try:
+            async with self._lock:
+                if not self._has_slot:
+                    await self._sandboxes.acquire_slot()
+                    self._has_slot = True
+            yield
+        finally:
+            self._num_cells -= 1
+            self._release_if_lent()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Lend the slot while no cell runs."""
+        self._num_loans += 1
+        self._release_if_lent()
+        try:
+            yield
+        finally:
+            self._num_loans -= 1
+
+    def _release_if_lent(self) -> None:
+        if self._num_loans and not self._num_cells and self._has_slot:
+            self._has_slot = False
+            self._sandboxes.release_slot()
+
     async def _open(self) -> Kernel:
-        async with self._lock:
-            if not self._has_slot:
-                await self._sandboxes.acquire_slot()
-                self._has_slot = True
-        return await self._sandboxes.open(self.folder)
+        async with self.slot():
+            return _SlotKernel(await self._sandboxes.open(self.folder), self)
 
     async def close(self) -> None:
         """Stop the kernels and release the agent's slot."""

@@ -28,7 +28,7 @@ from cua.swarm.executor import ExecutorKind, check_ray, make_ray_pool
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.swarm.plan import FinalStep, PlannedAgent
 from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
-from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
+from cua.swarm.sandboxes import AgentWorkspace, LendingTool, SandboxPool
 from cua.swarm.swarm import NEWS_PATTERN, Swarm, SwarmLimits
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
@@ -385,6 +385,7 @@ class _SwarmSession:
             self._sandboxes, self._writer.run_dir / FILES, parts.settings.cell_timeout
         )
         inside, outside = self._core_tools(self._main_workspace)
+        lending = [LendingTool(tool, self._main_workspace) for tool in self._swarm_tools(swarm, MAIN)]
         context, _ = self._contexts()
         own_scope = scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
         own_scope.listen(swarm.on_orchestrator_event)
@@ -399,7 +400,7 @@ class _SwarmSession:
         start = load_snapshot(record) if record is not None else None
         agent = self._make_agent(
             model=parts.model,
-            toolset=Toolset([*self._swarm_tools(swarm, MAIN), *inside], outside=outside),
+            toolset=Toolset([*lending, *inside], outside=outside),
             profile=profile,
             task=self._config.task,
             is_isolated=self._sandboxes.backend != "none",

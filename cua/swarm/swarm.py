@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelError, describe_defect, name_choices
 from cua.messages import TextPart, ToolResult
-from cua.models.gate import ON_WAIT, REPORT_AFTER_S
+from cua.models.gate import ON_WAIT, REPORT_AFTER_S, Wait
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import Cap, End, ErrorSource, RunResult
@@ -348,7 +348,7 @@ class Swarm:
             self._release_slot(child)
 
     async def _try(self, child: Child) -> None:
-        ON_WAIT.set(lambda reason: self._on_wait(child, reason))
+        ON_WAIT.set(lambda wait: self._on_wait(child, wait))
         final_attempt = await self._child_runner.ended_before(child)
         while final_attempt is None:
             start = self._child_runner.load_snapshot(child)
@@ -405,14 +405,14 @@ class Swarm:
         self._budgets.pop(child.id, None)
         self._scopes.pop(child.id, None)
 
-    async def _on_wait(self, child: Child, reason: str | None) -> None:
+    async def _on_wait(self, child: Child, wait: Wait | None) -> None:
         """Record that the child starts or stops (None) waiting for its model's endpoint or for a slot.
 
         Its clock stands still meanwhile, so that waiting does not use up its time limit.
         """
         now = time.monotonic()
         clock = self._scopes[child.id].control.clock if child.id in self._scopes else None
-        if reason is not None:
+        if wait is not None:
             if not child.waits_since and clock is not None:
                 clock.pause()
             child.waits_since = child.waits_since or now - REPORT_AFTER_S
@@ -420,9 +420,9 @@ class Swarm:
             child.waited_s, child.waits_since = child.waited_s + now - child.waits_since, 0.0
             if clock is not None:
                 clock.resume()
-        state: State = "running" if reason is None else "suspended" if reason else "waiting"
+        state: State = "running" if wait is None else "suspended" if wait.is_outage else "waiting"
         if state in NEXT[child.state] and state != child.state:
-            await self._enter(child, state, reason or "")
+            await self._enter(child, state, wait.reason if wait is not None else "")
 
     def _scope_of(self, child: Child) -> RunScope:
         caps = Caps(max_steps=None, max_calls=self.limits.child_calls, max_time_s=self.limits.child_time_s)
