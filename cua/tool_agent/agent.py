@@ -28,6 +28,7 @@ from cua.tool_agent.conversation import (
     ROOM_AGAIN,
     SUMMARY_REQUEST,
     UNANSWERED,
+    StepMessages,
     ToolStart,
     compact,
     count_tokens,
@@ -101,6 +102,7 @@ class ToolAgent:
         self._turn = self.scope.make_turn(self._turn_caps)
         self._start = start or ToolStart()
         self.conversation = self._start.conversation.resumed()
+        self._rendered = StepMessages()
         self._result: RunResult | None = None
 
     @property
@@ -358,7 +360,7 @@ class ToolAgent:
         return self.profile.prompt_with(self.answer_schema.text_note if self.answer_schema else "")
 
     def _messages(self) -> list[Message]:
-        return to_messages(self.system_prompt, self.conversation)
+        return to_messages(self.system_prompt, self.conversation, self._rendered)
 
     async def _sum_up(self) -> str:
         """Return the model's own summary of the conversation."""
