@@ -88,6 +88,7 @@ USUAL_RETRIES = 5
 MAX_SAME_REQUESTS = 1
 """Identical requests after an unusable reply: many servers give the same reply to the same request."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Wait of an agent.

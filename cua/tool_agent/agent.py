@@ -29,6 +29,7 @@ from cua.tool_agent.conversation import (
     SUMMARY_REQUEST,
     UNANSWERED,
     RunSnapshot,
+    StepMessages,,
     compact,
     count_tokens,
     remark_on,
@@ -103,6 +104,7 @@ class ToolAgent:
         self._turn = self.scope.make_turn(self._turn_caps)
         self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
+        self._rendered = StepMessages()
         self._result: RunResult | None = None
         self._final_end = final_end
 
@@ -372,7 +374,7 @@ class ToolAgent:
         return self.profile.prompt_with(self.answer_schema.text_note if self.answer_schema else "")
 
     def _messages(self) -> list[Message]:
-        return to_messages(self.system_prompt, self.conversation)
+        return to_messages(self.system_prompt, self.conversation, self._rendered)
 
     async def _summarize(self) -> str:
         """Return the model's own summary of the conversation."""

@@ -143,8 +143,24 @@ class RunSnapshot:
     end: End | None = None
 
 
-def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]:
+class StepMessages:
+    """Messages of finished steps, each rendered once for all requests of a run."""
+
+    def __init__(self) -> None:
+        self._rendered: dict[tuple[int, bool], tuple[ToolStep, list[Message]]] = {}
+
+    def of(self, step: ToolStep, *, is_hidden: bool) -> list[Message]:
+        """Return the messages of a step, with its results blanked if `is_hidden`."""
+        known, messages = self._rendered.get((step.index, is_hidden), (None, []))
+        if known is not step:
+            messages = _of_step(step, is_hidden=is_hidden)
+            self._rendered[step.index, is_hidden] = step, messages
+        return messages
+
+
+def to_messages(system_prompt: str, conversation: Conversation, rendered: StepMessages | None = None) -> list[Message]:
     """Render a conversation as messages. Questions and earlier answers stay when their steps are removed."""
+    rendered = rendered or StepMessages()
     steps, compaction = conversation.steps, conversation.compaction
     messages = [Message(role="system", parts=(TextPart(text=system_prompt),))]
     by_position: dict[int, list[UserMessage]] = {}
@@ -161,7 +177,7 @@ def to_messages(system_prompt: str, conversation: Conversation) -> list[Message]
             is_answer = position + 1 in by_position and not steps[position].outcomes and not steps[position].remark
             messages += [_answer(steps[position].reply)] if is_answer else []
         else:
-            messages += _step_messages(steps[position], is_hidden=position < compaction.num_hidden)
+            messages += rendered.of(steps[position], is_hidden=position < compaction.num_hidden)
     return messages
 
 

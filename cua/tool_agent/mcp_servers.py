@@ -176,7 +176,7 @@ FIRST_WAIT_S = 0.5
 _TAIL_LINES, _TAIL_CHARS = 5, 300
 
 
-LOST_CALL = (
+UNKNOWN_OUTCOME = (
     "its process ended or its connection broke during this call. The outcome of the call is unknown: what it did may "
     "stand. Look before you repeat it. The next call starts the server again."
 )
@@ -206,7 +206,7 @@ class McpTool:
         except ConfigError as error:
             return failed(f"{server} is not available: {error}")
         except (mcp.MCPError, ValueError, RuntimeError, OSError) as error:
-            why = LOST_CALL if self._connection.has_ended else _one_line(error)
+            why = UNKNOWN_OUTCOME if self._connection.has_ended else _one_line(error)
             return failed(f"{server} failed: {why}")
         self._connection.num_restarts = 0
         return ToolResult(parts=tuple(_parts(result)), is_error=bool(result.is_error))
