@@ -29,7 +29,7 @@ from cua.tool_agent.conversation import (
     SUMMARY_REQUEST,
     UNANSWERED,
     RunSnapshot,
-    StepMessages,,
+    StepMessages,
     compact,
     count_tokens,
     remark_on,

@@ -153,7 +153,7 @@ class StepMessages:
         """Return the messages of a step, with its results blanked if `is_hidden`."""
         known, messages = self._rendered.get((step.index, is_hidden), (None, []))
         if known is not step:
-            messages = _of_step(step, is_hidden=is_hidden)
+            messages = _step_messages(step, is_hidden=is_hidden)
             self._rendered[step.index, is_hidden] = step, messages
         return messages
 
