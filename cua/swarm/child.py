@@ -10,7 +10,7 @@ from cua.errors import TrajectoryError
 from cua.messages import TextPart, ToolResult, Usage
 from cua.run.end import Cap, RunResult
 from cua.step import Step, ToolStep
-from cua.tool_agent.conversation import RunSnapshot
+from cua.tool_agent.conversation import RunSnapshot, cut_middle
 from cua.trajectory.run_record import MAIN, RunRecord
 
 State = Literal["created", "queued", "running", "waiting", "suspended", "finished", "capped", "failed", "stopped"]
@@ -36,9 +36,9 @@ finished or failed child never runs again."""
 
 FINAL: frozenset[State] = frozenset(("finished", "capped", "failed"))
 STATE_NOTE, CONFIG_NOTE = "child", "subagent"
-MESSAGE_CHARS = 14_000
-"""Limit of a child's message in characters, about 4,000 tokens; the whole text stays in the record."""
-_HEAD_SHARE = 0.7
+MESSAGE_CHARS, MIN_MESSAGE_CHARS = 14_000, 400
+"""Limit of a child's message in characters, about 4,000 tokens, and the least that is shown of it when the context of
+the orchestrator is nearly full; the whole text stays in the record."""
 _MARK = re.compile(r"\[\^(\d+(?:\.\d+)?)\^\]")
 
 
@@ -220,32 +220,31 @@ def state_of(result: RunResult) -> State:
             return "stopped"
         case "error" if result.end.retryable:
             return "suspended"
+        case "failed" if result.end.cap == "context":
+            return "capped"
         case "error" | "failed":
             return "failed"
         case _:
             return "finished"
 
 
-def make_message(child: Child, state: State, reason: str, answer: str, returned: Sequence[str]) -> str:
+def make_message(
+    child: Child,
+    state: State,
+    reason: str,
+    answer: str,
+    returned: Sequence[str],
+    max_chars: int = MESSAGE_CHARS,
+) -> str:
     """Return the message for the orchestrator: any failure first, then the answer, cut if it is too long."""
-    shown = cut_text(_MARK.sub(rf"[^{child.id}.\1^]", answer), child.id)
+    mark = f'[cut: {{num_left_out}} more characters; read_result(task="{child.id}", offset={{head}}) reads on]'
+    shown = cut_middle(_MARK.sub(rf"[^{child.id}.\1^]", answer), max_chars, mark)
     pieces = [shown] if shown else []
     if state != "finished":
         pieces[:0] = [f"[{child.id} {state}: {reason}]" + (" What it said last:" if shown else "")]
     if returned:
         pieces.append(f"[files: {', '.join(returned)}]")
     return "\n".join(pieces) or f"[{child.id} finished without a message]"
-
-
-def cut_text(text: str, task: str) -> str:
-    """Return head and tail of a long text, with a reference to the whole."""
-    if len(text) <= MESSAGE_CHARS:
-        return text
-    head = int(MESSAGE_CHARS * _HEAD_SHARE)
-    tail = MESSAGE_CHARS - head
-    left_out = len(text) - MESSAGE_CHARS
-    pointer = f'[cut: {left_out} of {len(text)} characters; read_result(task="{task}", offset={head}) reads on]'
-    return f"{text[:head]}\n{pointer}\n{text[-tail:]}"
 
 
 def config_data(config: SubagentConfig) -> dict[str, Any]:

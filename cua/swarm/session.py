@@ -444,7 +444,7 @@ class _SwarmSession:
             max_cost_usd=settings.max_cost or limits.run.max_cost_usd,
             max_time_s=settings.max_time or limits.run.max_time_s,
         )
-        return replace(limits, run=run)
+        return replace(limits, run=run, context_tokens=settings.max_context or limits.context_tokens)
 
     def _core_tools(self, workspace: AgentWorkspace) -> tuple[Sequence[Tool], Sequence[Tool]]:
         """Return the tools inside an agent's sandbox and those outside it; all agents share the MCP connections."""

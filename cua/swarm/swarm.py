@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelError, describe_defect, name_choices
-from cua.messages import TextPart, ToolResult
+from cua.messages import Reply, TextPart, ToolResult
 from cua.models.gate import ON_WAIT, REPORT_AFTER_S, Wait
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
@@ -22,6 +22,8 @@ from cua.swarm.budget import ChildBudget, share_of
 from cua.swarm.child import (
     CONFIG_NOTE,
     FINAL,
+    MESSAGE_CHARS,
+    MIN_MESSAGE_CHARS,
     NEXT,
     STATE_NOTE,
     TOOLS,
@@ -38,15 +40,17 @@ from cua.swarm.child import (
     state_of,
 )
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
-from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
+from cua.swarm.protocol import ASSIGN_TASK, MAX_CALLS, MAX_CHILDREN
 from cua.tool_agent.calls import NO_MORE_CALLS
-from cua.tool_agent.conversation import RunSnapshot
+from cua.tool_agent.conversation import CHARS_PER_TOKEN, RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
+MESSAGES_SHARE = 0.75
+"""Share of an agent's free context that the messages of the sub-agents of one reply may take."""
 WARN_SHARE = 0.8
 """Share of a limit from which the person and the orchestrator are warned about usage."""
 
@@ -64,6 +68,7 @@ class SwarmLimits:
         child_time_s: Time limit of each child in seconds.
         num_retries: Maximum number of retries of a child after a transient error.
         max_message_chars: Maximum length of a child's prompt in characters.
+        context_tokens: Context of the models in tokens; the messages of a reply's children share what is left of it.
         run: Limits of the orchestrator and its children together.
     """
 
@@ -74,7 +79,29 @@ class SwarmLimits:
     child_time_s: float | None = 7200.0
     num_retries: int = 2
     max_message_chars: int = 100_000
+    context_tokens: int = 262_144
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """Reply of an agent that assigned tasks.
+
+    Attributes:
+        num_assigned: Number of assigned tasks.
+        num_tokens: Tokens of the conversation with this reply, as the server counts them; 0 if it does not.
+        at: Unix time in seconds.
+    """
+
+    num_assigned: int = 1
+    num_tokens: int = 0
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, reply: Reply) -> "_Round":
+        """Return the round of a reply."""
+        num_assigned = sum(call.name == ASSIGN_TASK["name"] for call in reply.tool_calls)
+        return cls(num_assigned=num_assigned, num_tokens=reply.usage.total_tokens, at=time.time())
 
 
 class ChildRunner(Protocol):
@@ -122,6 +149,7 @@ class Swarm:
         self._budgets: dict[str, ChildBudget] = {}
         self._scopes: dict[str, RunScope] = {}
         self._suspended: ModelError | None = None
+        self._rounds: dict[str, _Round] = {}
         self._warned: set[str] = set()
         self._warnings: list[str] = []
 
@@ -157,13 +185,33 @@ class Swarm:
             why = self._refusal(config, agent, prompt, parent)
             if config is None or why:
                 return failed(why, is_unusable=config is None)
-            child = await self._make(call, Assignment(config=config, prompt=prompt, **fields), parent)
+            assignment = Assignment(config=config, prompt=prompt, **fields)
+            known = self._finished_before(assignment, parent)
+            if known is not None:
+                note = f"[{known.id} did this task before; this is its message.]\n"
+                return replace(known.result(), parts=(TextPart(text=note + known.message),))
+            child = await self._make(call, assignment, parent)
         if child.state not in FINAL or child.is_continued:
             async with self._lent_slot(parent):
                 await asyncio.shield(self._start(child))
         if self._suspended is not None:
             raise self._suspended
         return child.result()
+
+    def _finished_before(self, assignment: Assignment, parent: str) -> Child | None:
+        """Return a child that finished the same task in an earlier round: its parent no longer sees the message."""
+        began = self._rounds[parent].at if parent in self._rounds else 0.0
+        return next(
+            (
+                child
+                for child in self.children
+                if child.parent == parent
+                and child.assignment == assignment
+                and child.state == "finished"
+                and child.ended_at < began
+            ),
+            None,
+        )
 
     async def restore(self, configs: Configs, children: Sequence[Child]) -> None:
         """Restore the recorded state of an earlier process; children start when their call is repeated."""
@@ -192,6 +240,7 @@ class Swarm:
         news = [child for child in own if child in continued or child.state != returned[child.id]]
         if not news:
             return None
+        self._rounds[MAIN] = _Round(num_tokens=self._rounds.get(MAIN, _Round()).num_tokens, num_assigned=len(news))
         head = NEWS.format(states=", ".join(f"{child.id} {child.state}" for child in news))
         return "\n\n".join([head, *(f"{child.id}: {child.message}" for child in news)])
 
@@ -242,6 +291,8 @@ class Swarm:
 
     def on_orchestrator_event(self, event: Event) -> None:
         """Process an event of the orchestrator itself."""
+        if isinstance(event, CallsStarted):
+            self._rounds[MAIN] = _Round.of(event.reply)
         if isinstance(event, ToolStepDone):
             self.steps = (*self.steps, event.step)
             self._check_budget_warnings()
@@ -398,12 +449,21 @@ class Swarm:
             state, reason = "suspended", str(self._suspended)
         child.ended_at, child.is_continued = time.time(), False
         child.limits = self._limits_of(child.cap) if state == "capped" else ()
-        message = make_message(child, state, reason, answer, returned) + self._warning()
+        chars = self._message_chars(child.parent, answer)
+        message = make_message(child, state, reason, answer, returned, chars) + self._warning()
         child.answer, child.message = answer, message
         fields: dict[str, Any] = {"cap": child.cap, "limits": child.limits} if state == "capped" else {}
         await self._enter(child, state, reason, answer=answer, message=message, **fields)
         self._budgets.pop(child.id, None)
         self._scopes.pop(child.id, None)
+
+    def _message_chars(self, parent: str, text: str) -> int:
+        """Return the length of a child's message: an equal share of the context that its parent has left."""
+        waiting = [child for child in self.children if child.parent == parent and child.state not in FINAL]
+        now = self._rounds.get(parent) or _Round(num_assigned=len(waiting))  # of a step that was resumed
+        num_bytes = MESSAGES_SHARE * (self.limits.context_tokens - now.num_tokens) * CHARS_PER_TOKEN
+        num_chars = num_bytes / max(1, now.num_assigned) * len(text) / max(1, len(text.encode("utf-8", "replace")))
+        return int(min(MESSAGE_CHARS, max(MIN_MESSAGE_CHARS, num_chars)))
 
     async def _on_wait(self, child: Child, wait: Wait | None) -> None:
         """Record that the child starts or stops (None) waiting for its model's endpoint or for a slot.
@@ -436,6 +496,7 @@ class Swarm:
         """Count a child's actions; raise before an action that would exceed a limit."""
         match event:
             case CallsStarted(reply=reply):
+                self._rounds[child.id] = _Round.of(reply)
                 call = reply.tool_calls[0]
                 child.last_action = f"{call.name} {call.arguments}"[:120]
             case Decided(turn=turn):

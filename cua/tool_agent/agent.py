@@ -12,7 +12,7 @@ from cua.answer import AnswerSchema, describe_evidence, read_answer
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
 from cua.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart
-from cua.model import Model, Tool
+from cua.model import Model
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
@@ -28,11 +28,13 @@ from cua.tool_agent.conversation import (
     REDIRECT,
     SUMMARY_REQUEST,
     UNANSWERED,
+    Conversation,
     RunSnapshot,
     StepMessages,
     compact,
     count_tokens,
     remark_on,
+    shrink,
     text_of,
     to_messages,
 )
@@ -245,6 +247,11 @@ class ToolAgent:
             if not self.profile.last_request or cap.cap == "loop":
                 raise
             return End(status="capped", cap=cap.cap, reason=str(cap), answer=await self._last_answer(str(cap)))
+        except ContextOverflowError as error:
+            if not self.profile.last_request:
+                raise
+            answer = await self._last_answer("the context is full")
+            return End(status="capped", cap="context", reason=f"context overflow: {error}", answer=answer)
 
     async def _last_answer(self, why: str) -> str | None:
         """Return the last reply, without tools, that the model gives after a limit is reached."""
@@ -253,14 +260,25 @@ class ToolAgent:
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
         with suppress(ModelError, TimeoutError):
             async with asyncio.timeout(LAST_CALL_S):
-                asking = self.model.generate(self._messages(), (), self.profile.sampling)
-                reply = replace(await asking, tool_calls=())
+                reply = replace(await self._generate_shrinking(), tool_calls=())
             self._turn.budget.add(reply.usage)
             await self.scope.record.replied(index, reply)
             timings = {"model": time.monotonic() - started}
             await self._finish(ToolStep(index=index, reply=reply, started_at=started_at, timings=timings))
             return reply.content.strip() or None
         return None
+
+    async def _generate_shrinking(self) -> Reply:
+        """Return the model's reply without tools to as much of the conversation as it accepts."""
+        while True:
+            try:
+                return await self.model.generate(self._messages(), (), self.profile.sampling)
+            except ContextOverflowError as error:
+                smaller = shrink(self.conversation)
+                if smaller is None:
+                    raise
+                self.conversation = smaller
+                self.scope.note("context", f"{error}: shortened", **asdict(smaller.compaction))
 
     async def _until_answered(self) -> End:
         while True:
@@ -328,15 +346,14 @@ class ToolAgent:
         return reply, remark
 
     async def _generate_within_context(self) -> Reply:
-        """Return the reply; if the server finds the conversation too long, shorten it and retry once."""
-        try:
-            return await self._generate(self.toolset.tools)
-        except ContextOverflowError as error:
-            await self._compact(str(error))
-            return await self._generate(self.toolset.tools)
-
-    async def _generate(self, tools: Sequence[Tool], *extra_messages: Message) -> Reply:
-        return await self._turn.generate(self.model, [*self._messages(), *extra_messages], tools, self.profile.sampling)
+        """Return the reply; while the server finds the conversation too long, shorten it and retry."""
+        while True:
+            try:
+                return await self._turn.generate(
+                    self.model, self._messages(), self.toolset.tools, self.profile.sampling
+                )
+            except ContextOverflowError as error:
+                await self._compact(str(error))
 
     async def _finish(self, step: ToolStep) -> None:
         self.conversation = self.conversation.with_step(step)
@@ -377,9 +394,16 @@ class ToolAgent:
         return to_messages(self.system_prompt, self.conversation, self._rendered)
 
     async def _summarize(self) -> str:
-        """Return the model's own summary of the conversation."""
+        """Return the model's own summary of as much of the conversation as it accepts."""
         request = Message(role="user", parts=(TextPart(text=SUMMARY_REQUEST),))
-        return (await self._generate((), request)).content
+        conversation: Conversation | None = self.conversation
+        while conversation is not None:
+            messages = [*to_messages(self.system_prompt, conversation), request]
+            try:
+                return (await self._turn.generate(self.model, messages, (), self.profile.sampling)).content
+            except ContextOverflowError as error:
+                conversation, refusal = shrink(conversation), error
+        raise refusal
 
     def _on_outcome(self, outcome: CallOutcome) -> None:
         self.scope.emit(CallReturned(index=len(self.steps) + 1, outcome=outcome))

@@ -39,11 +39,13 @@ class Compaction:
         num_discarded: Number of first steps that are not shown at all.
         num_hidden: Number of first steps whose tool results are blanked.
         summary: Text that replaces the discarded steps.
+        max_result_chars: Length to which the text of each tool result is cut; None for whole results.
     """
 
     num_discarded: int = 0
     num_hidden: int = 0
     summary: str | None = None
+    max_result_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +149,15 @@ class StepMessages:
     """Messages of finished steps, each rendered once for all requests of a run."""
 
     def __init__(self) -> None:
-        self._rendered: dict[tuple[int, bool], tuple[ToolStep, list[Message]]] = {}
+        self._rendered: dict[tuple[int, bool, int | None], tuple[ToolStep, list[Message]]] = {}
 
-    def of(self, step: ToolStep, *, is_hidden: bool) -> list[Message]:
-        """Return the messages of a step, with its results blanked if `is_hidden`."""
-        known, messages = self._rendered.get((step.index, is_hidden), (None, []))
+    def of(self, step: ToolStep, *, is_hidden: bool, max_result_chars: int | None = None) -> list[Message]:
+        """Return the messages of a step, with its results blanked or cut."""
+        key = step.index, is_hidden, max_result_chars
+        known, messages = self._rendered.get(key, (None, []))
         if known is not step:
-            messages = _step_messages(step, is_hidden=is_hidden)
-            self._rendered[step.index, is_hidden] = step, messages
+            messages = _step_messages(step, is_hidden=is_hidden, max_result_chars=max_result_chars)
+            self._rendered[key] = step, messages
         return messages
 
 
@@ -177,7 +180,8 @@ def to_messages(system_prompt: str, conversation: Conversation, rendered: StepMe
             is_answer = position + 1 in by_position and not steps[position].outcomes and not steps[position].remark
             messages += [_answer(steps[position].reply)] if is_answer else []
         else:
-            messages += rendered.of(steps[position], is_hidden=position < compaction.num_hidden)
+            is_hidden = position < compaction.num_hidden
+            messages += rendered.of(steps[position], is_hidden=is_hidden, max_result_chars=compaction.max_result_chars)
     return messages
 
 
@@ -193,9 +197,9 @@ def _answer(reply: Reply) -> Message:
     return Message(role="assistant", parts=(TextPart(text=reply.content),))
 
 
-def _step_messages(step: ToolStep, *, is_hidden: bool) -> list[Message]:
+def _step_messages(step: ToolStep, *, is_hidden: bool, max_result_chars: int | None) -> list[Message]:
     messages = [assistant_message(step.reply)]
-    messages += [_outcome_message(outcome, is_hidden=is_hidden) for outcome in step.outcomes]
+    messages += [_outcome_message(outcome, max_result_chars, is_hidden=is_hidden) for outcome in step.outcomes]
     if step.remark:
         messages.append(Message(role="user", parts=(TextPart(text=step.remark),)))
     return messages
@@ -209,8 +213,10 @@ def assistant_message(reply: Reply) -> Message:
     return Message(role="assistant", parts=tuple(parts), tool_calls=reply.tool_calls)
 
 
-def _outcome_message(outcome: CallOutcome, *, is_hidden: bool) -> Message:
+def _outcome_message(outcome: CallOutcome, max_chars: int | None, *, is_hidden: bool) -> Message:
     parts: tuple[Part, ...] = (TextPart(text=HIDDEN),) if is_hidden else numbered_parts(outcome)
+    if max_chars is not None and len(text_of(parts)) > max_chars:
+        parts = (TextPart(text=cut_middle(text_of(parts), max_chars)),)  # images go, too
     return Message(role="tool", parts=parts, tool_call_id=outcome.call.id)
 
 
@@ -236,6 +242,16 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
         else:
             joined.append(part)
     return tuple(joined)
+
+
+def cut_middle(text: str, max_chars: int, mark: str = "[{num_left_out} characters left out]") -> str:
+    """Return head and tail of a long text with a mark between them, which may name `{num_left_out}` and `{head}`."""
+    if len(text) <= max_chars:
+        return text
+    head = int(0.7 * max_chars)
+    tail = max_chars - head
+    shown = mark.format(num_left_out=len(text) - max_chars, head=head)
+    return f"{text[:head]}\n{shown}\n{text[-tail:] if tail else ''}"
 
 
 def text_of(parts: Sequence[Part]) -> str:
@@ -294,7 +310,7 @@ async def compact(
         The shorter conversation, and a note about it for the record.
 
     Raises:
-        ContextOverflowError: If the strategy is `none`, or has nothing left to remove.
+        ContextOverflowError: If the strategy is `none`, or nothing is left to remove or cut.
     """
     old, num_steps = conversation.compaction, len(conversation.steps)
     match strategy:
@@ -306,7 +322,41 @@ async def compact(
         case "summary" if num_steps > old.num_discarded:
             new = Compaction(num_discarded=num_steps, summary=await summarize())
             change = f"{num_steps} steps summed up in {len(new.summary or '')} characters"
+        case "none":
+            raise ContextOverflowError(f"{why}, and no context management is on")
         case _:
-            reason = "no context management is on" if strategy == "none" else f"{strategy} can give nothing more up"
-            raise ContextOverflowError(f"{why}, and {reason}")
+            cut = _with_cut_results(conversation)
+            if cut is None:
+                raise ContextOverflowError(f"{why}, and {strategy} can give nothing more up")
+            new, change = cut.compaction, f"results cut to {cut.compaction.max_result_chars} characters"
     return replace(conversation, compaction=new), f"{why}: {change}"
+
+
+MIN_RESULT_CHARS = 400
+"""Length below which results are not cut further."""
+
+
+def shrink(conversation: Conversation) -> Conversation | None:
+    """Cut all results to half their length or, once they are short, discard the older half of the steps.
+
+    Returns:
+        The shorter conversation; None if there is nothing left to remove.
+    """
+    cut = _with_cut_results(conversation)
+    old = conversation.compaction
+    num_shown = len(conversation.steps) - old.num_discarded
+    if cut is not None or not num_shown:
+        return cut
+    new = replace(old, num_discarded=old.num_discarded + (num_shown + 1) // 2)
+    return replace(conversation, compaction=new)
+
+
+def _with_cut_results(conversation: Conversation) -> Conversation | None:
+    """Cut the results that are still shown to half their length; None if they are short."""
+    old = conversation.compaction
+    shown = conversation.steps[max(old.num_discarded, old.num_hidden) :]
+    longest = max((len(outcome.result.text) for step in shown for outcome in step.outcomes), default=0)
+    now = min(longest, old.max_result_chars or longest)
+    if now <= MIN_RESULT_CHARS:
+        return None
+    return replace(conversation, compaction=replace(old, max_result_chars=max(MIN_RESULT_CHARS, now // 2)))

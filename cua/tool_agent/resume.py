@@ -65,6 +65,7 @@ def _last_compaction(record: RunRecord) -> Compaction:
         num_discarded=int(data.get("num_discarded", 0)),
         num_hidden=int(data.get("num_hidden", 0)),
         summary=summary if isinstance(summary, str) else None,
+        max_result_chars=data.get("max_result_chars"),
     )
 
 
