@@ -134,8 +134,8 @@ def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
     score, measures = table.score(result.run.end.answer), result.metrics
     terminal.echo(
         f"demo: {100 * score.item_f1:.0f} % of the cells of {len(table.table.rows)} rows are right (item-F1); "
-        f"{measures.critical_steps} critical steps in place of {measures.total_steps} one after the other: "
-        f"speed-up {measures.step_speedup:.1f}",
+        f"{measures.critical_steps} of {measures.total_steps} steps are critical, "
+        f"{measures.step_speedup:.1f} times fewer",
         err=True,
     )
 
@@ -279,9 +279,9 @@ def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
         more["fingerprint"] = fingerprint_of(run)
     if form == "text":
         terminal.echo(
-            f"{len(result.children)} sub-agents, {measures.total_steps} steps, {measures.critical_steps} critical: "
-            f"{measures.step_speedup:.2f} times faster in steps, {measures.wall_speedup:.2f} times by the clock; "
-            f"{measures.num_calls} calls, {100 * measures.efficiency:.0f} % busy",
+            f"{len(result.children)} sub-agents, {measures.critical_steps} of {measures.total_steps} steps are critical "
+            f"({measures.step_speedup:.2f} times fewer), {measures.wall_s:.1f} s, {measures.num_calls} calls, "
+            f"{100 * measures.efficiency:.0f} % busy",
             err=True,
         )
     else:

@@ -10,6 +10,7 @@ from cua.errors import TrajectoryError
 from cua.messages import TextPart, ToolResult, Usage
 from cua.run.end import Cap, RunResult
 from cua.step import Step, ToolStep
+from cua.tool_agent.calls import NO_MORE_CALLS, NOT_MADE
 from cua.tool_agent.conversation import RunSnapshot, cut_middle
 from cua.trajectory.run_record import MAIN, RunRecord
 
@@ -319,7 +320,7 @@ def _sum_attempts(child: Child, tries: Sequence[RunRecord], latest: RunRecord | 
     if child.state in FINAL or child.earlier is None:
         return
     child.num_steps = sum(len(attempt.tool_steps) + len(attempt.steps) for attempt in tries)
-    child.num_calls = sum(len(step.outcomes) for attempt in tries for step in attempt.tool_steps)
+    child.num_calls = sum(made_calls(step) for attempt in tries for step in attempt.tool_steps)
     child.num_calls += sum(len(attempt.steps) for attempt in tries)
     child.usage = sum((attempt.usage for attempt in tries), Usage())
     child.busy_s = sum(own_seconds(step) for attempt in tries for step in attempt.tool_steps)
@@ -331,7 +332,8 @@ def _sum_attempts(child: Child, tries: Sequence[RunRecord], latest: RunRecord | 
 def num_calls(record: RunRecord) -> int:
     """Return the number of calls and steps of a record, including calls without a result yet."""
     pending = len(record.pending_calls[1].tool_calls) if record.pending_calls else 0
-    return sum(len(step.outcomes) for step in record.tool_steps) + pending + len(record.steps)
+    granted = sum(outcome.result.text != NO_MORE_CALLS for step in record.tool_steps for outcome in step.outcomes)
+    return granted + pending + len(record.steps)
 
 
 def _apply(child: Child, data: Mapping[str, Any]) -> None:
@@ -344,6 +346,11 @@ def _apply(child: Child, data: Mapping[str, Any]) -> None:
     child.answer, child.message = data.get("answer", child.answer), data.get("message", child.message)
     child.agent_id = data.get("agent_id", child.id)
     child.cap, child.limits = data.get("cap"), data.get("limits", ())
+
+
+def made_calls(step: ToolStep) -> int:
+    """Return the number of calls of a step that were carried out."""
+    return sum(not outcome.result.text.startswith(NOT_MADE) for outcome in step.outcomes)
 
 
 def own_seconds(step: Step | ToolStep) -> float:

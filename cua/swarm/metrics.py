@@ -6,7 +6,7 @@ from typing import Any
 
 from cua.messages import Usage
 from cua.step import ToolStep
-from cua.swarm.child import Child, own_seconds
+from cua.swarm.child import Child, made_calls, own_seconds
 from cua.trajectory.run_record import MAIN
 
 
@@ -42,9 +42,8 @@ class SwarmMetrics:
         step_speedup: Total steps over critical steps.
         num_calls: Tool calls of all agents.
         critical_s: Seconds along the longest branches: a lower bound for any number of parallel children.
-        busy_s: Seconds of model and tools, summed over all agents: an estimate of the time of one agent alone.
-        wall_s: Seconds from begin to end.
-        wall_speedup: Busy seconds over wall seconds.
+        busy_s: Seconds of model and tools, summed over all agents, waits for each other's processor included.
+        wall_s: Seconds of work of all processes of the run.
         efficiency: Busy seconds of children over the seconds for which they were held, waiting in the queue included.
         idle_s: Remaining seconds of those: queue, rate limit, waits for a sandbox.
         longest: The longest branch, stage by stage.
@@ -59,7 +58,6 @@ class SwarmMetrics:
     critical_s: float
     busy_s: float
     wall_s: float
-    wall_speedup: float
     efficiency: float
     idle_s: float
     longest: tuple[str, ...]
@@ -97,11 +95,10 @@ def compute_metrics(steps: Sequence[ToolStep], children: Sequence[Child], *, wal
         critical_steps=critical,
         total_steps=total,
         step_speedup=total / critical if critical else 1.0,
-        num_calls=sum(len(step.outcomes) for step in steps) + sum(child.num_calls for child in children),
+        num_calls=sum(map(made_calls, steps)) + sum(child.num_calls for child in children),
         critical_s=sum(stage.seconds for stage in stages),
         busy_s=busy_s,
         wall_s=wall_s,
-        wall_speedup=busy_s / wall_s if wall_s else 1.0,
         efficiency=child_s / held_s if held_s else 1.0,
         idle_s=held_s - child_s,
         longest=tuple(stage.longest for stage in stages if stage.longest),

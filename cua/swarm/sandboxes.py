@@ -84,21 +84,15 @@ class _SlotKernel:
     """Kernel whose cells run while its agent has a slot; implements `Kernel`."""
 
     def __init__(self, kernel: Kernel, workspace: "AgentWorkspace") -> None:
-        self.inside_dir, self.folder, self.backend = kernel.inside_dir, kernel.folder, kernel.backend
         self._kernel, self._workspace = kernel, workspace
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
 
     async def run(self, code: str, *, timeout_s: float | None = None, store_history: bool = True) -> CellResult:
         """Run a cell when there is a slot."""
         async with self._workspace.slot():
             return await self._kernel.run(code, timeout_s=timeout_s, store_history=store_history)
-
-    async def interrupt(self) -> None:
-        """Interrupt the running cell."""
-        await self._kernel.interrupt()
-
-    async def close(self) -> None:
-        """Stop the kernel."""
-        await self._kernel.close()
 
 
 class LendingTool:

@@ -35,13 +35,13 @@ from cua.swarm.child import (
     SubagentConfig,
     assignment_data,
     config_data,
+    made_calls,
     make_message,
     own_seconds,
     state_of,
 )
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.swarm.protocol import ASSIGN_TASK, MAX_CALLS, MAX_CHILDREN
-from cua.tool_agent.calls import NO_MORE_CALLS
 from cua.tool_agent.conversation import CHARS_PER_TOKEN, RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
@@ -49,6 +49,8 @@ from envs import EnvError
 
 NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
+WATCHDOG_S = 60.0
+"""Seconds without any event of any child after which the record says who waits for whom."""
 MESSAGES_SHARE = 0.75
 """Share of an agent's free context that the messages of the sub-agents of one reply may take."""
 WARN_SHARE = 0.8
@@ -150,6 +152,8 @@ class Swarm:
         self._scopes: dict[str, RunScope] = {}
         self._suspended: ModelError | None = None
         self._rounds: dict[str, _Round] = {}
+        self._moved_at = time.monotonic()
+        self._watchdog: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
         self._warnings: list[str] = []
 
@@ -261,7 +265,25 @@ class Swarm:
         is_resumable = any(child.state != "capped" for child in unfinished)
         return replace(end, reason=reason, num_unfinished=len(unfinished), retryable=is_resumable)
 
+    async def _watch(self) -> None:
+        """Note who waits for whom if nothing moves while no child has anything to do but wait."""
+        while True:
+            await asyncio.sleep(WATCHDOG_S / 4)
+            live = [child for child in self.children if child.task is not None and not child.task.done()]
+            is_idle = bool(live) and all(child.num_awaited or child.state in ("queued", "waiting") for child in live)
+            silent_s = time.monotonic() - self._moved_at
+            if is_idle and silent_s >= WATCHDOG_S:
+                waits = "; ".join(f"{child.id} waits for {self._awaited(child, live)}" for child in live[:20])
+                self.scope.note("child", f"no sub-agent has moved for {silent_s:.0f} s: {waits}")
+                self._moved_at = time.monotonic()
+
+    def _awaited(self, child: Child, live: Sequence[Child]) -> str:
+        below = [other.id for other in live if other.parent == child.id]
+        return ", ".join(below) or child.reason or "a slot among the sub-agents at work"
+
     def _start(self, child: Child) -> "asyncio.Task[None]":
+        if self._watchdog is None:
+            self._watchdog = asyncio.create_task(self._watch())
         if child.task is None:
             child.task = asyncio.create_task(self._work(child), name=child.id)
         return child.task
@@ -281,6 +303,8 @@ class Swarm:
     async def close(self) -> None:
         """Stop running children and wait for their end; safe to call twice."""
         self.pool.control.stop("the run is over")
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         tasks = [child.task for child in self.children if child.task is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
         self.pool.control.clock.end()
@@ -370,6 +394,7 @@ class Swarm:
         self, child: Child, state: State, reason: str = "", *, has_follower: bool = False, **fields: Any
     ) -> None:
         """Write a state; skip the wait for the disk if a later line is awaited before any effect (`has_follower`)."""
+        self._moved_at = time.monotonic()
         data = {**child.to_json(), "state": state, "reason": reason, "agent_id": child.agent_id, **fields}
         scope = self.pool.record.for_agent(child.agent_id)
         text = f"{child.id} {state}" + (f": {reason}" if reason else "")
@@ -494,6 +519,7 @@ class Swarm:
 
     def _on_event(self, child: Child, event: Event) -> None:
         """Count a child's actions; raise before an action that would exceed a limit."""
+        self._moved_at = time.monotonic()
         match event:
             case CallsStarted(reply=reply):
                 self._rounds[child.id] = _Round.of(reply)
@@ -506,8 +532,7 @@ class Swarm:
             case ToolStepDone(step=step) | StepDone(step=step):
                 child.count_step(child.steps_before + step.index, own_seconds(step))
                 child.usage += step.reply.usage
-                outcomes = step.outcomes if isinstance(step, ToolStep) else ()
-                child.num_calls += sum(outcome.result.text != NO_MORE_CALLS for outcome in outcomes)
+                child.num_calls += made_calls(step) if isinstance(step, ToolStep) else 0
                 self._check_budget_warnings()
             case _:
                 pass

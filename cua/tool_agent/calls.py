@@ -25,6 +25,9 @@ CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
 """Number of the current tool call."""
 
 NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."
+_REFUSED = "This call was refused: "
+NOT_MADE = (NO_MORE_CALLS, _REFUSED)
+"""Beginnings of the results of calls that were not carried out."""
 
 
 UNTRUSTED_MARK = (
@@ -79,7 +82,7 @@ class CallRunner:
     async def _refusal(self, call: ToolCall) -> str | None:
         is_outside = call.name in self.toolset.outside
         verdict = await check_call(self.guard, call, is_isolated=self.is_isolated, is_outside=is_outside)
-        return None if verdict.decision == "allow" else f"This call was refused: {verdict.reason}"
+        return None if verdict.decision == "allow" else _REFUSED + verdict.reason
 
     async def _run_call(self, call: ToolCall, number: int, refusal: str | None) -> CallOutcome:
         CALL_NUMBER.set(number)
