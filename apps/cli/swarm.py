@@ -279,7 +279,7 @@ def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
         more["fingerprint"] = fingerprint_of(run)
     if form == "text":
         terminal.echo(
-            f"{len(result.children)} sub-agents, {measures.critical_steps} of {measures.total_steps} steps are critical "
+            f"{len(result.children)} sub-agents, {measures.critical_steps} of {measures.total_steps} steps critical "
             f"({measures.step_speedup:.2f} times fewer), {measures.wall_s:.1f} s, {measures.num_calls} calls, "
             f"{100 * measures.efficiency:.0f} % busy",
             err=True,

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cua.answer import AnswerSchema
 from cua.errors import ConfigError, name_choices
 from cua.guard import Guard
 from cua.gui_agent.agent import Agent, AgentOptions
@@ -138,6 +139,7 @@ class LocalAgentPool:
             model=model,
             toolset=toolset,
             profile=profile,
+            answer_schema=AnswerSchema(item.assignment.schema) if item.assignment.schema is not None else None,
             is_isolated=self._is_isolated,
             guard=self._shared.guard,
             scope=scope,

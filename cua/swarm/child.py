@@ -71,6 +71,7 @@ class Assignment:
         returns: Files to copy back when it has ended, to `NAME-OF-THE-TASK/FILE`.
         url: Start page of a browser.
         app: Application that a desktop starts.
+        schema: JSON schema of the answer, an object or a list of objects: the rows of a table; None for free text.
     """
 
     config: SubagentConfig
@@ -79,6 +80,7 @@ class Assignment:
     returns: tuple[str, ...] = ()
     url: str = ""
     app: str = ""
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +91,16 @@ class AttemptResult:
         result: Result of its agent; usage and steps include the tries that it continued.
         last_text: Last text of its model, for a child without an answer.
         returned: Files that it returned, by their names in the parent's folder.
+        summary: Text for the orchestrator in place of the answer; "" for the answer.
+        is_lost: True if the machine that ran it was lost.
         snapshot: State from which another try continues.
     """
 
     result: RunResult
     last_text: str = ""
     returned: tuple[str, ...] = ()
+    summary: str = ""
+    is_lost: bool = False
     snapshot: RunSnapshot | None = None
 
 
@@ -120,6 +126,7 @@ class Child:
         waited_s: Seconds of waits in the current step.
         waits_since: Start of its current wait, on the monotonic clock; 0 if it does not wait.
         num_tries: Number of tries.
+        num_losses: Number of tries that ended with the loss of their machine.
         agent_id: Its name in the journal: the id; `t001.2` for a second try from the beginning.
         parent: Agent that assigned it: `main`, or the id of another child.
         depth: 1 for the orchestrator's children, 2 for theirs.
@@ -152,6 +159,7 @@ class Child:
     waited_s: float = 0.0
     waits_since: float = 0.0
     num_tries: int = 0
+    num_losses: int = 0
     agent_id: str = ""
     parent: str = MAIN
     depth: int = 1
@@ -261,6 +269,7 @@ def assignment_data(assignment: Assignment) -> dict[str, Any]:
         "returns": list(assignment.returns),
         "url": assignment.url,
         "app": assignment.app,
+        **({"schema": assignment.schema} if assignment.schema is not None else {}),
     }
 
 
@@ -308,6 +317,7 @@ def _created(data: Mapping[str, Any], configs: Mapping[tuple[str, str], Subagent
         returns=tuple(fields["returns"]),
         url=fields["url"],
         app=fields.get("app", ""),
+        schema=fields.get("schema"),
     )
     child = Child(id=data["task"], call=data["call"], assignment=assignment, parent=parent)
     child.depth, child.stage = data.get("depth", 1), data.get("stage", 0)

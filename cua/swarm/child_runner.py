@@ -15,12 +15,14 @@ from cua.model import Model, Tool
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
 from cua.swarm.agents import WorkItem
+from cua.swarm.answer_table import SOURCE, make_table, table_name
 from cua.swarm.budget import ChildModel
 from cua.swarm.child import TOOLS, AttemptResult, Child
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.conversation import RunSnapshot
 from cua.tool_agent.resume import load_snapshot
 from cua.trajectory.chain import FILES
+from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import copy_inside
 
 CHILDREN = "children"
@@ -68,6 +70,8 @@ class SwarmChildRunner:
         self._models = {"": model, **models}
         self._swarm_tools, self._stack, self._run_dir = swarm_tools, stack, run_dir
         self._snapshots: dict[str, RunSnapshot] = {}
+        self._answers: dict[Path, dict[str, str]] = {}
+        self._table_lock = asyncio.Lock()
 
     async def ended_before(self, child: Child) -> AttemptResult | None:
         """Return an earlier result, as in `Player.ended_before`."""
@@ -75,7 +79,8 @@ class SwarmChildRunner:
         if result is None or child.is_continued or result.end.status in ("error", "stopped"):
             return None
         folder = self._run_dir / CHILDREN / child.id / FILES
-        return AttemptResult(result=result, returned=await self._handed_back(child, folder))
+        attempt = AttemptResult(result=result, returned=await self._handed_back(child, folder))
+        return replace(attempt, summary=await self._merged_rows(child, attempt))
 
     def load_snapshot(self, child: Child) -> RunSnapshot | None:
         """Return the state of the child's last try, in this process or an earlier one; None for GUI children."""
@@ -100,7 +105,26 @@ class SwarmChildRunner:
         attempt = await self._agent_pool.work(item, scope, model, folder, extra_tools)
         if attempt.snapshot is not None:
             self._snapshots[child.id] = attempt.snapshot
-        return replace(attempt, returned=await self._handed_back(child, folder))
+        summary = await self._merged_rows(child, attempt, swarm.children)
+        return replace(attempt, returned=await self._handed_back(child, folder), summary=summary)
+
+    async def _merged_rows(self, child: Child, attempt: AttemptResult, children: Sequence[Child] = ()) -> str:
+        """Add a child's rows to the table of its agent; return what its parent is shown of it, "" without a table."""
+        end = attempt.result.end
+        if child.assignment.schema is None or end.status not in ("unverified", "succeeded") or end.answer is None:
+            return ""
+        name = table_name(child.assignment.config.name)
+        path = self._folder_of(child.parent) / name
+        async with self._table_lock:
+            answers = self._answers.setdefault(path, {})
+            for other in children:  # of earlier processes
+                is_alike = other.parent == child.parent and table_name(other.assignment.config.name) == name
+                if is_alike and other.assignment.schema is not None and other.state == "finished":
+                    answers.setdefault(other.id, other.answer)
+            answers[child.id] = end.answer
+            text, num_rows = make_table(answers)
+            await asyncio.to_thread(_write_table, path, text)
+        return f"{num_rows[child.id]} rows are in {name} of your folder, in the column `{SOURCE}` marked {child.id}."
 
     def _model(self, name: str) -> Model:
         if name not in self._models:
@@ -140,6 +164,11 @@ class SwarmChildRunner:
     def _folder_of(self, parent: str) -> Path:
         inside = self._run_dir / CHILDREN / parent
         return inside / FILES if inside.is_dir() else self._run_dir / FILES
+
+
+def _write_table(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode("utf-8", "replace"))
 
 
 def _failed(reason: str) -> RunResult:

@@ -259,7 +259,7 @@ class RayAgentPool:
             coordinator = CoordinatorStub(
                 host, item, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
             )
-            return await coordinator.play()
+            return replace(await coordinator.play(), is_lost=host.is_lost)
         finally:
             host.num_children -= 1
 

@@ -75,6 +75,11 @@ ASSIGN_MORE: Mapping[str, Any] = {
     },
     "url": {"type": "string", "description": "For a browser: the page to start at"},
     "app": {"type": "string", "description": "For a desktop: the program to start"},
+    "schema": {
+        "type": "object",
+        "description": "JSON Schema of the answer: an object, or an array of objects, whose members are columns. The "
+        "rows of all tasks of this agent are collected in a table in your working folder, and you get their number",
+    },
 }
 """Unpublished optional arguments of `assign_task`: always accepted, shown to the model on request."""
 

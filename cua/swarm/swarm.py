@@ -18,6 +18,7 @@ from cua.run.end import Cap, End, ErrorSource, RunResult
 from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
 from cua.step import ToolStep
+from cua.swarm.answer_table import schema_problem
 from cua.swarm.budget import ChildBudget, share_of
 from cua.swarm.child import (
     CONFIG_NOTE,
@@ -51,6 +52,8 @@ NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messag
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
 WATCHDOG_S = 60.0
 """Seconds without any event of any child after which the record says who waits for whom."""
+MAX_LOSSES = 10
+"""Losses of its machine that do not use up a child's tries."""
 MESSAGES_SHARE = 0.75
 """Share of an agent's free context that the messages of the sub-agents of one reply may take."""
 WARN_SHARE = 0.8
@@ -186,7 +189,7 @@ class Swarm:
         child = next((child for child in self.children if (child.parent, child.call) == (parent, call)), None)
         if child is None:
             config = self.configs.get((parent, agent))
-            why = self._refusal(config, agent, prompt, parent)
+            why = self._refusal(config, agent, prompt, parent, fields.get("schema"))
             if config is None or why:
                 return failed(why, is_unusable=config is None)
             assignment = Assignment(config=config, prompt=prompt, **fields)
@@ -328,7 +331,9 @@ class Swarm:
         self._suspended = self._suspended or error
         self.pool.control.stop(str(error))
 
-    def _refusal(self, config: SubagentConfig | None, agent: str, prompt: str, parent: str) -> str:
+    def _refusal(
+        self, config: SubagentConfig | None, agent: str, prompt: str, parent: str, schema: Mapping[str, Any] | None
+    ) -> str:
         if config is None:
             known = [name for whose, name in self.configs if whose == parent]
             return f"There is no sub-agent {agent!r}; make it with create_subagent.{name_choices(agent, known)}"
@@ -336,6 +341,8 @@ class Swarm:
             return "The prompt is empty: say what is to be done."
         if len(prompt) > self.limits.max_message_chars:
             return f"The prompt has {len(prompt)} characters; at most {self.limits.max_message_chars}: use a file."
+        if schema is not None and (problem := schema_problem(schema)):
+            return f"The schema cannot be used: {problem}"
         if len(self.children) >= self.limits.max_children:
             return f"This run has had {len(self.children)} sub-agents, which is the limit. Go on without."
         return ""
@@ -440,15 +447,17 @@ class Swarm:
             child.num_steps = child.steps_before + attempt.result.num_steps
             end = attempt.result.end
             may_pass = end.status == "error" and end.retryable and self._suspended is None
-            if may_pass and child.num_tries <= self.limits.num_retries and not self.pool.control.is_stopped:
+            child.num_losses += attempt.is_lost
+            num_own = child.num_tries - min(child.num_losses, MAX_LOSSES)
+            if may_pass and num_own <= self.limits.num_retries and not self.pool.control.is_stopped:
                 await self._enter(child, "queued", f"again after: {end.reason}")
             else:
                 final_attempt = attempt
         await self._stop_descendants(child)
         result = final_attempt.result
         answer = result.end.answer or final_attempt.last_text
-        child.cap = end.cap
-        await self._finish(child, state_of(result), result.end.reason, answer, final_attempt.returned)
+        child.cap = result.end.cap
+        await self._finish(child, state_of(result), result.end.reason, answer, final_attempt)
 
     async def _stop_descendants(self, child: Child) -> None:
         """Stop the children of a child that has ended."""
@@ -469,13 +478,16 @@ class Swarm:
             num_steps, usage = child.num_steps - child.steps_before, scope.budget.usage
             return AttemptResult(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
 
-    async def _finish(self, child: Child, state: State, reason: str, answer: str, returned: Sequence[str] = ()) -> None:
+    async def _finish(
+        self, child: Child, state: State, reason: str, answer: str = "", attempt: AttemptResult | None = None
+    ) -> None:
         if self._suspended is not None and (state == "stopped" or reason == str(self._suspended)):
             state, reason = "suspended", str(self._suspended)
         child.ended_at, child.is_continued = time.time(), False
         child.limits = self._limits_of(child.cap) if state == "capped" else ()
         chars = self._message_chars(child.parent, answer)
-        message = make_message(child, state, reason, answer, returned, chars) + self._warning()
+        text, returned = (attempt.summary or answer, attempt.returned) if attempt is not None else (answer, ())
+        message = make_message(child, state, reason, text, returned, chars) + self._warning()
         child.answer, child.message = answer, message
         fields: dict[str, Any] = {"cap": child.cap, "limits": child.limits} if state == "capped" else {}
         await self._enter(child, state, reason, answer=answer, message=message, **fields)

@@ -68,7 +68,7 @@ class AssignTaskTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run the assignment."""
         more = {name: tuple(arguments[name]) for name in ("files", "returns") if name in arguments}
-        more |= {name: arguments[name] for name in ("url", "app") if name in arguments}
+        more |= {name: arguments[name] for name in ("url", "app", "schema") if name in arguments}
         agent, prompt = arguments["agent"], arguments["prompt"]
         return await self._swarm.assign(CALL_NUMBER.get(), agent, prompt, parent=self._parent, **more)
 
