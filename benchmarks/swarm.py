@@ -1,24 +1,29 @@
 """Cost of a swarm of 100 besides the model: wall time over the critical path, processor, memory, resume.
 
-    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--chars 500] [--sandboxes | --turns]
+    python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--chars 500]
+                               [--sandboxes | --turns | --faults [--outage 180]]
 
 The model is a server on loopback in a process of its own, reached by the client that every run uses. It answers after
 a fixed time, so the shortest possible run is known: critical steps times that time. The tool that is called returns a
 text of `--chars` characters, each agent has the core tools in addition, and no sandbox is opened; with `--sandboxes`
 each child runs a cell for each call, and the memory of all processes is read ten times a second. `--turns` measures
-one call of the client with 1 to 100 turns of conversation.
+one call of the client with 1 to 100 turns of conversation. `--faults` runs the swarm through an outage of the server, a
+key that is refused from then on, and `kill -9`, and resumes it after the last two.
 """
 
 import argparse
 import asyncio
+import collections
 import contextlib
+import functools
 import json
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -58,38 +63,54 @@ class TimedServer:
     num_calls: int
     latency_s: float
     has_cells: bool = False
+    port: int = 0
+    key: str = ""
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[OpenAICompatModel]:
-        """Serve in a process of its own, and yield a client."""
+    def process(self) -> Iterator[tuple[int, Connection]]:
+        """Serve in a process of its own; yield the port, and a connection that gets the question of each reply."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=self.serve, args=(theirs,), daemon=True)
         process.start()
         try:
-            options = OpenAICompatOptions(model="timed", base_url=f"http://127.0.0.1:{ours.recv()}/v1")
-            yield OpenAICompatModel(options)
+            yield int(ours.recv()), ours
         finally:
             process.terminate()
             process.join()
 
-    def serve(self, told: Connection) -> None:
-        """Serve until the process is ended; the port is sent over `told`."""
+    @contextlib.contextmanager
+    def running(self) -> Iterator[OpenAICompatModel]:
+        """Serve in a process of its own, and yield a client."""
+        with self.process() as (port, _):
+            yield OpenAICompatModel(OpenAICompatOptions(model="timed", base_url=f"http://127.0.0.1:{port}/v1"))
+
+    def serve(self, connection: Connection) -> None:
+        """Serve until the process is ended; the port is sent over `connection`, then the question of each reply."""
 
         async def work() -> None:
-            server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1000)
-            told.send(server.sockets[0].getsockname()[1])
+            handle = functools.partial(self._connected, connection)
+            server = await asyncio.start_server(handle, "127.0.0.1", self.port, backlog=1000)
+            connection.send(server.sockets[0].getsockname()[1])
             await server.serve_forever()
 
         asyncio.run(work())
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connected(
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 size = int(head.partition(b"content-length:")[2].split(maxsplit=1)[0])
                 messages = json.loads(await reader.readexactly(size))["messages"]
+                if self.key and f"bearer {self.key}".encode() not in head:
+                    writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+                    await writer.drain()
+                    continue
                 await asyncio.sleep(self.latency_s)
+                if self.key:
+                    connection.send(messages[1]["content"])
                 content, calls = self._answer(messages)
                 delta = {"content": content, "tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]}
                 events = [
@@ -141,6 +162,69 @@ async def bench_turns(server: TimedServer, num_chars: int, runs_dir: Path) -> di
                 took_ms.setdefault(at, []).append(1000 * (time.process_time() - started))
         await model.close()
     return {f"cpu_ms_at_{turn}_turns": round(median(took), 2) for turn, took in took_ms.items()}
+
+
+def run_part(server: TimedServer, num_chars: int, runs_dir: Path, key: str) -> None:
+    """Run the swarm, or resume it, in a process of its own."""
+    tools = (lambda place: NoteTool(num_chars),)
+    limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
+    settings: dict[str, Any] = {"model": "timed", "base_url": f"http://127.0.0.1:{server.port}/v1", "api_key": key}
+    settings["options"] = SwarmOptions(tools=tools, limits=limits)
+    run_dir = next(runs_dir.iterdir(), None)
+    run = run_swarm("all", runs_dir=runs_dir, **settings) if run_dir is None else resume_swarm(run_dir, **settings)
+    print(asyncio.run(run).run.end.reason, file=sys.stderr, flush=True)
+
+
+async def bench_faults(server: TimedServer, num_chars: int, runs_dir: Path, outage_s: float) -> dict[str, Any]:
+    """Run the swarm through an outage, a change of the key and `kill -9`."""
+    return await asyncio.to_thread(play_faults, server, num_chars, runs_dir, outage_s)
+
+
+def play_faults(server: TimedServer, num_chars: int, runs_dir: Path, outage_s: float) -> dict[str, Any]:
+    """Run the swarm in processes of its own, and change what they meet."""
+    context, replies = multiprocessing.get_context("spawn"), collections.Counter[str]()
+    whole = server.num_children * (server.num_calls + 1) + 3
+
+    def start(key: str) -> Any:
+        part = context.Process(target=run_part, args=(server, num_chars, runs_dir, key))
+        part.start()
+        return part
+
+    def wait(questions: Connection, share: float, part: Any) -> None:
+        while replies.total() < share * whole and part.is_alive():
+            if questions.poll(0.1):
+                replies[questions.recv()] += 1
+
+    started = time.monotonic()
+    with replace(server, key="first").process() as (port, questions):
+        server = replace(server, port=port)
+        part = start("first")
+        wait(questions, 0.3, part)
+    time.sleep(outage_s)
+    with replace(server, key="first").process() as (_, questions):
+        wait(questions, 0.55, part)
+    with replace(server, key="second").process() as (_, questions):
+        part.join()
+        codes = [part.exitcode]
+        part = start("second")
+        wait(questions, 0.8, part)
+        part.kill()
+        part.join()
+        codes.append(part.exitcode)
+        part = start("second")
+        wait(questions, 2.0, part)
+        part.join()
+    (run_dir,) = runs_dir.iterdir()
+    done = json.loads((run_dir / "swarm.json").read_text("utf-8"))
+    return {
+        "children": done["measures"]["by_state"],
+        "calls": done["measures"]["num_calls"],
+        "replies_of_the_server": replies.total(),
+        "replies_needed": whole,
+        "exit_codes": [*codes, part.exitcode],
+        "wall_s": round(time.monotonic() - started, 1),
+        "outage_s": outage_s,
+    }
 
 
 async def watch_memory(peak: list[float]) -> None:
@@ -221,7 +305,11 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--sandboxes", dest="work", action="store_const", const=bench_sandboxes, default=bench)
     kind.add_argument("--turns", dest="work", action="store_const", const=bench_turns)
+    kind.add_argument("--faults", dest="work", action="store_const", const=bench_faults)
+    parser.add_argument("--outage", type=float, default=180.0, help="seconds, for --faults")
     given = parser.parse_args()
+    if given.work is bench_faults:
+        given.work = functools.partial(bench_faults, outage_s=given.outage)
     server = TimedServer(
         num_children=given.children,
         num_calls=given.calls,
