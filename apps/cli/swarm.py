@@ -1,6 +1,8 @@
 """`cua swarm`: an orchestrator with sub-agents, displayed as a grid on a terminal and as lines in a pipe."""
 
+import collections
 import sys
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +26,17 @@ _REFRESH_S = 0.2
 DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
 """Settings of the demo: the embedded model on a small fictional web, without key or network."""
 _MARKS = {
-    "created": "+",
-    "queued": ".",
+    "failed": "x",
+    "capped": "^",
+    "suspended": "!",
     "running": ">",
     "waiting": "~",
-    "finished": "=",
-    "capped": "^",
-    "failed": "x",
+    "queued": ".",
+    "created": "+",
     "stopped": "-",
+    "finished": "=",
 }
+"""Marks of the states, in the order of the grid."""
 
 
 def swarm(
@@ -249,20 +253,31 @@ class _View:
         from rich.table import Table
         from rich.text import Text
 
-        from cua.trajectory.describe import printable
+        from cua.trajectory.describe import describe_duration, printable
 
         table = Table.grid(padding=(0, 2))
-        for _ in range(6):
+        for _ in range(7):
             table.add_column(no_wrap=True, overflow="ellipsis")
         children = list(self._swarm.children) if self._swarm else []
-        at_work = [child for child in children if child.state in ("running", "waiting", "queued", "created")]
-        ended = [child for child in children if child not in at_work]
-        for child in [*at_work, *ended[::-1]][: self._num_rows]:
+        order = list(_MARKS)
+        children.sort(key=lambda child: (order.index(child.state), child.started_at or time.time()))  # slow ones first
+        for child in children[: self._num_rows]:
             cost = f"{child.usage.cost_usd:.4f} USD" if child.usage.cost_usd else f"{child.usage.total_tokens} tokens"
             name = child.assignment.config.name
-            cells = (f"{_MARKS[child.state]} {child.id}", name[:20], child.state, f"{child.num_calls} calls", cost)
-            table.add_row(*(Text(printable(cell)) for cell in (*cells, child.last_action[:60])))
-        left_out = f"... and {len(children) - self._num_rows} more" if len(children) > self._num_rows else ""
+            worked = describe_duration((child.ended_at or time.time()) - child.started_at) if child.started_at else ""
+            cells = (
+                f"{_MARKS[child.state]} {child.id}",
+                name[:20],
+                child.state,
+                worked,
+                f"{child.num_calls} calls",
+                cost,
+            )
+            doing = child.reason if child.state in ("failed", "capped", "suspended") else child.last_action
+            table.add_row(*(Text(printable(cell)) for cell in (*cells, doing[:60])))
+        rest = collections.Counter(child.state for child in children[self._num_rows :])
+        counted = ", ".join(f"{count} {state}" for state, count in rest.items())
+        left_out = f"... and {rest.total()} more: {counted}" if rest else ""
         return Group(table, Text(left_out), Text(self._totals()))
 
 

@@ -5,11 +5,14 @@ The page links to the page of each child and to each cited result.
 
 import html
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+
 from cua.errors import TrajectoryError
-from cua.swarm.child import Child, load_children
+from cua.swarm.child import Child, load_children, made_calls
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
@@ -35,10 +38,12 @@ h1 { font-size: 1.4rem; white-space: pre-wrap } h2 { font-size: 1.1rem; margin-t
 table { border-collapse: collapse; width: 100%; font-size: .85rem; overflow-wrap: normal } th, td { text-align: left;
   padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.answer { border-left: 3px solid var(--line); padding-left: 1rem } .answer table { width: auto }
 pre { white-space: pre-wrap; background: var(--sunk); padding: 1rem; overflow-wrap: anywhere }
 td.claim { min-width: 8rem } td small { color: var(--soft); overflow-wrap: anywhere } .lost { color: var(--critical) }
 svg { width: 100%; min-width: 44rem; height: auto; display: block } svg text { font: 10px system-ui, sans-serif;
   fill: var(--ink) } .grid { stroke: var(--line) } .main { fill: var(--critical) } .bar { fill: var(--other) }
+.bar.suspended, .bar.stopped { fill: var(--other) }
 .bar.finished { fill: var(--finished) } .bar.capped { fill: var(--capped) } .bar.failed { fill: var(--failed) }
 .bar.longest { stroke: var(--critical); stroke-width: 2 }
 .path { fill: none; stroke: var(--critical); stroke-width: 1.5; stroke-linejoin: round; pointer-events: none }
@@ -93,23 +98,24 @@ def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:
     """
     if not is_swarm(record):
         raise TrajectoryError(f"{record.run_dir.name} is not a run of a swarm")
-    wall_s = max(0.0, record.last_at - record.header.started_at)
-    figures = compute_metrics(record.tool_steps, children, wall_s=wall_s)
+    figures = compute_metrics(record.tool_steps, children, wall_s=record.active_s)
     end, cited = record.end, _Citations(record, children)
-    title = _escape(record.header.instruction[:200])
+    question = record.header.instruction
+    title = _escape(textwrap.shorten(question, 200, placeholder=" ..."))
+    whole = f"<details><summary>Whole question</summary><pre>{_escape(question)}</pre></details>"
     answer = end.answer or "(none)" if end else "(none)"
     body = [
-        f"<h1>{title}</h1>",
+        f"<h1>{title}</h1>{whole if len(question) > 200 else ''}",
         f"<p>{_escape(f'{end.status}: {end.reason}' if end else 'not ended')} "
         f'<a href="{REPORT}">the orchestrator\'s own page</a></p>',
         _facts(figures, len(children)),
-        f"<h2>Answer</h2><pre>{cited.linked(answer)}</pre>",
+        f"<h2>Answer</h2><div class='answer'>{cited.rendered(answer)}</div>",
         cited.table(answer),
         "<h2>Who worked when</h2><p>Bars: time at work by end state. The line is the critical path: the orchestrator's "
         "replies, and of each stage its longest branch (outlined, marked *).</p>"
         f'<div class="scroll">{_Gantt(record, children, figures).svg()}</div>',
         f"<h2>Tree</h2>{_tree(record, children, cited)}",
-        f"<h2>Steps, calls, cost</h2>{_table(children, figures)}",
+        f"<h2>Steps, calls, cost</h2>{_table(record, children, figures)}",
     ]
     policy = inline_policy(_STYLE, "")
     return (
@@ -164,6 +170,12 @@ class _Citations:
             pieces += [_escape(text[start : match.start()]), self._link(match, own)]
             start = match.end()
         return "".join((*pieces, _escape(text[start:])))
+
+    def rendered(self, text: str) -> str:
+        """Render Markdown as HTML without images and markup of its own, with its citations as links to the calls."""
+        plain = "\n".join(printable(line) for line in text.split("\n"))
+        page: str = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(plain)
+        return _CITED.sub(self._link, page)
 
     def table(self, answer: str) -> str:
         """Render the lines of the answer with the results that they cite and the agents that produced them."""
@@ -292,6 +304,8 @@ def _tree(record: RunRecord, children: Sequence[Child], cited: _Citations) -> st
         started = [by_call[outcome.number] for outcome in step.outcomes if outcome.number in by_call]
         names = [outcome.call.name for outcome in step.outcomes]
         counted = ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "answer"
+        refused = len(step.outcomes) - made_calls(step)
+        counted += f" ({refused} refused)" if refused else ""
         stages.append(f"<li>step {step.index}: {_escape(counted)}{_branches(started, children, cited)}</li>")
     return f"<ol>{''.join(stages)}</ol>"
 
@@ -307,7 +321,13 @@ def _branches(started: Sequence[Child], children: Sequence[Child], cited: _Citat
     return f"<ul>{items}</ul>" if items else ""
 
 
-def _table(children: Sequence[Child], figures: SwarmMetrics) -> str:
+def _calls(child: Child, record: RunRecord | None) -> str:
+    steps = record.tool_steps if record is not None else ()
+    refused = sum(len(step.outcomes) - made_calls(step) for step in steps)
+    return f"{child.num_calls} + {refused} refused" if refused else str(child.num_calls)
+
+
+def _table(record: RunRecord, children: Sequence[Child], figures: SwarmMetrics) -> str:
     heads = '<tr><th>task</th><th>agent</th><th>state</th><th class="n">steps</th><th class="n">calls</th>'
     heads += '<th class="n">tokens</th><th class="n">cost</th><th class="n">busy</th><th class="n">held</th></tr>'
     rows = "".join(
@@ -317,7 +337,7 @@ def _table(children: Sequence[Child], figures: SwarmMetrics) -> str:
             f'<td class="n">{_escape(text)}</td>'
             for text in (
                 str(child.num_steps),
-                str(child.num_calls),
+                _calls(child, record.agents.get(child.agent_id)),
                 describe_tokens(child.usage.total_tokens),
                 describe_cost(child.usage.cost_usd) or "-",
                 describe_duration(child.busy_s),

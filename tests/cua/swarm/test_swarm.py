@@ -338,3 +338,41 @@ async def test_a_mark_that_no_sub_agent_brought_is_named_at_the_end(tmp_path: Pa
     ]
     done = await play(tmp_path, model)
     assert done.run.end.reason == "the model's answer; it cites [^t001.0^], and the run has no such result"
+
+
+async def test_the_answer_of_the_page_is_rendered_and_harmless(tmp_path: Path) -> None:
+    from cua.swarm.report import write_swarm_report
+
+    table = "| river | km |\n|---|---|\n| <b>Rhine</b> | 1233 [^t001.0^] |\n\n![x](http://evil/x.png) [go](javascript:alert(1))"
+    model = Cast(["a 3"], faults={"all": []})
+    model.faults["all"] = [
+        calls(call("create_subagent", name="worker", system_prompt="You work.")),
+        calls(call("assign_task", agent="worker", prompt="a 3"), call("assign_task", agent="nobody", prompt="b")),
+        Reply(content=table),
+    ]
+    question = "Which river? " * 40
+    done = await run_swarm(question, model=Asked(model, question), options=OPTIONS, runs_dir=tmp_path)
+    text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
+    assert "<td>&lt;b&gt;Rhine&lt;/b&gt;</td>" in text
+    assert 'href="children/t001/report.html#call-0"' in text
+    assert "<img" not in text
+    assert 'href="javascript' not in text
+    assert "Which river? ...</h1><details>" in text
+    assert question.strip() in text
+
+
+class Asked:
+    """Passes the question of a test on as `all`."""
+
+    name = "asked"
+
+    def __init__(self, inner: Cast, question: str) -> None:
+        self._inner, self._question = inner, question
+
+    async def generate(self, messages: Sequence[Message], tools: Any = (), sampling: Any = None) -> Reply:
+        if messages[1].text.strip() == self._question.strip():
+            messages = [messages[0], Message(role="user", parts=(TextPart(text="all"),)), *messages[2:]]
+        return await self._inner.generate(messages, tools, sampling)
+
+    async def close(self) -> None:
+        pass
