@@ -90,7 +90,7 @@ MAX_SAME_REQUESTS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class AgentWait:
     """Wait of an agent.
 
     Attributes:
@@ -102,7 +102,7 @@ class Wait:
     is_outage: bool = False
 
 
-OnWait = Callable[[Wait | None], Awaitable[None]]
+OnWait = Callable[[AgentWait | None], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
 """Called when the agent of this context waits, and with None when the wait is over."""
 
@@ -123,7 +123,7 @@ async def reported_wait(reason: str, *, is_outage: bool = False) -> AsyncIterato
         nonlocal is_told
         await asyncio.sleep(REPORT_AFTER_S)
         is_told = True
-        await on_wait(Wait(reason=reason, is_outage=is_outage))
+        await on_wait(AgentWait(reason=reason, is_outage=is_outage))
 
     telling = asyncio.create_task(tell())
     try:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelError, describe_defect, name_choices
 from cua.messages import Reply, TextPart, ToolResult
-from cua.models.gate import ON_WAIT, REPORT_AFTER_S, Wait
+from cua.models.gate import ON_WAIT, REPORT_AFTER_S, AgentWait
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import Cap, End, ErrorSource, RunResult
@@ -502,7 +502,7 @@ class Swarm:
         num_chars = num_bytes / max(1, now.num_assigned) * len(text) / max(1, len(text.encode("utf-8", "replace")))
         return int(min(MESSAGE_CHARS, max(MIN_MESSAGE_CHARS, num_chars)))
 
-    async def _on_wait(self, child: Child, wait: Wait | None) -> None:
+    async def _on_wait(self, child: Child, wait: AgentWait | None) -> None:
         """Record that the child starts or stops (None) waiting for its model's endpoint or for a slot.
 
         Its clock stands still meanwhile, so that waiting does not use up its time limit.

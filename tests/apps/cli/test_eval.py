@@ -262,8 +262,8 @@ def test_two_evaluations_are_compared_by_episode(tmp_path: Path, script: str) ->
     [
         (["nothing"], "there is no suite 'nothing'"),
         (["nothing.py"], "there is no file 'nothing.py'"),
-        (["--model", "literal"], "a suite is needed"),
-        ([SUITE, "--tasks", "drag-*"], "no task of 'canvas' fits 'drag-*'"),
+        (["--model", "literal"], "no suite is given; expected for example: cua eval examples"),
+        ([SUITE, "--tasks", "drag-*"], "no task of 'canvas' matches 'drag-*'"),
         ([SUITE, "--baseline", "nul"], "did you mean 'null'"),
         ([SUITE, "--baseline", "null", "-m", "literal"], "leave out --model"),
         ([SUITE, "--executor", "rya"], "did you mean 'ray'"),

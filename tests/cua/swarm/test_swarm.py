@@ -343,7 +343,8 @@ async def test_a_mark_that_no_sub_agent_brought_is_named_at_the_end(tmp_path: Pa
 async def test_the_answer_of_the_page_is_rendered_and_harmless(tmp_path: Path) -> None:
     from cua.swarm.report import write_swarm_report
 
-    table = "| river | km |\n|---|---|\n| <b>Rhine</b> | 1233 [^t001.0^] |\n\n![x](http://evil/x.png) [go](javascript:alert(1))"
+    rows = "| river | km |\n|---|---|\n| <b>Rhine</b> | 1233 [^t001.0^] |"
+    table = f"{rows}\n\n![x](http://evil/x.png) [go](javascript:alert(1))"
     model = Cast(["a 3"], faults={"all": []})
     model.faults["all"] = [
         calls(call("create_subagent", name="worker", system_prompt="You work.")),
