@@ -34,7 +34,7 @@ from apps.train.skills import ScreenQuestion
 from benchmarks.nano import make_sheets
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.attention import AttentionInputs, find_scores
-from model_runtime.training.batch import TrainingBatch, make_batch, run
+from model_runtime.training.batch import TrainingBatch, forward, make_batch
 from model_runtime.training.lessons import IGNORED, Targets, make_targets
 from model_runtime.training.places import PLACE_BINS
 
@@ -87,7 +87,7 @@ class Tracer:
         if not len(ends):
             return None
 
-        seen = run(self.model, batch)
+        seen = forward(self.model, batch)
         image, width_px = torch.cat(list(seen.images)), lesson.example.images[0].frames.shape[2]
         names = sorted({find_token(each.read_at, width_px) for each in screen.targets if each.name})
         right = find_token(target.read_at, width_px)
@@ -121,17 +121,17 @@ class Tracer:
     def _looks_at(self, batch: TrainingBatch, targets: Targets) -> bool:
         row, head = targets.number_rows[:1], self.losses.supervised.heads[0]
         scores = find_scores(self.model.layers[self.layer].attention, self._inputs.of_layer[self.layer], batch, row)
-        place = targets.look_at[targets.look_rows == row] + batch.prefix.stop
+        place = targets.attention_targets[targets.attention_rows == row] + batch.prefix.stop
         return bool(scores[0, head].argmax() == place)
 
 
 def _find_ends(targets: Targets, letters: Tensor) -> Tensor:
     """Rows at which the request has said the whole name."""
-    if targets.names.shape[1] < len(letters):
+    if targets.name_words.shape[1] < len(letters):
         return targets.name_rows[:0]
-    wanted = torch.full((targets.names.shape[1],), IGNORED)
+    wanted = torch.full((targets.name_words.shape[1],), IGNORED)
     wanted[: len(letters)] = letters
-    return targets.name_rows[(targets.names == wanted).all(1)]
+    return targets.name_rows[(targets.name_words == wanted).all(1)]
 
 
 def _find_point(scores: Tensor) -> tuple[float, float]:

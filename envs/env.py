@@ -310,7 +310,7 @@ class Task:
     Attributes:
         instruction: Text for the agent, read after `setup`; never blank, even before `setup`.
         spec: Identity of the task.
-        why_once: Why it cannot be tried again from the same state, for people; "" if it can.
+        no_retry_reason: Why it cannot be tried again from the same state, for people; "" if it can.
         approve: Answers questions of the guard in place of a user; None: the task has no simulated user.
         warnings: Problems that are not errors, in order; recorded, even if `setup` or `evaluate` raises.
         files: Contents for the record of the run, by plain file name; recorded, even if `evaluate` raises.
@@ -318,7 +318,7 @@ class Task:
 
     instruction: str
     spec: TaskSpec = TaskSpec()
-    why_once: str = ""
+    no_retry_reason: str = ""
     approve: ApprovalCallback | None = None
     warnings: Sequence[str] = ()
     files: Mapping[str, bytes] = MappingProxyType({})

@@ -92,15 +92,15 @@ class EnvKind:
         options: Names of the accepted options; None: any, `make` validates them.
         shown: Options that the header of a run's record shows.
         masks_secrets: True if the env blacks `masked_texts` out of its screenshots itself.
-        why_once: Called with the options; returns why `reset` does not undo the effects of an episode, in one clause,
-            so that no episode is repeated there; "" if it does.
+        no_retry_reason: Called with the options; returns why `reset` does not undo the effects of an episode, in one
+            clause, so that no episode is repeated there; "" if it does.
     """
 
     make: MakeEnv
     options: frozenset[str] | None = None
     shown: tuple[str, ...] = ()
     masks_secrets: bool = False
-    why_once: Callable[[Mapping[str, Any]], str] = lambda options: ""
+    no_retry_reason: Callable[[Mapping[str, Any]], str] = lambda options: ""
 
     def takes(self, option: str) -> bool:
         """Return True if it has an option of that name."""
@@ -178,10 +178,10 @@ def make_env(
     return env
 
 
-def why_once(spec: EnvSpec) -> str:
+def no_retry_reason(spec: EnvSpec) -> str:
     """Return why an episode in this environment cannot be played again from the same state; "" if it can."""
     try:
-        return find_env(spec.name).why_once(spec.options)
+        return find_env(spec.name).no_retry_reason(spec.options)
     except EnvSetupError:  # the suite makes the env itself, or reset raises the same error
         return ""
 

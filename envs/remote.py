@@ -95,7 +95,7 @@ class RemoteTask(Task):
 
     def __init__(self, task: Task) -> None:
         check_task(task)
-        self.spec, self.instruction, self.why_once = task.spec, task.instruction, task.why_once
+        self.spec, self.instruction, self.no_retry_reason = task.spec, task.instruction, task.no_retry_reason
 
     async def evaluate(self, env: Any) -> TaskVerdict:
         """Evaluate the task on the server, and fetch its files."""

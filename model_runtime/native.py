@@ -19,7 +19,7 @@ from model_runtime.tokenizer import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from model_runtime.engine.ranks import RankSpec
-    from model_runtime.engine.runner import ModelExecutor
+    from model_runtime.engine.runner import ModelRunner
     from model_runtime.engine.thread import EngineThread
     from model_runtime.server.options import ServerOptions
 
@@ -106,7 +106,7 @@ def make_engine(options: NativeOptions) -> "EngineThread":
         for listener in listeners:
             listener(text)
 
-    executor, sizes = load_executor(make_spec(options, sizes), emit)
+    runner, sizes = load_runner(make_spec(options, sizes), emit)
     capacity = sizes.num_blocks * sizes.block_size
     card = ModelCard(
         name=options.served_name or options.model_dir.resolve().name,
@@ -114,7 +114,7 @@ def make_engine(options: NativeOptions) -> "EngineThread":
         vocab_size=tokenizer.vocab_size,
         stop_token_ids=(tokenizer.special.im_end, tokenizer.special.eos),
     )
-    thread = EngineThread(Engine(executor, tokenizer, card, sizes), tokenizer)
+    thread = EngineThread(Engine(runner, tokenizer, card, sizes), tokenizer)
     listeners.append(thread.die)
     return thread
 
@@ -155,14 +155,14 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
     )
 
 
-def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[ModelExecutor, EngineOptions]":
+def load_runner(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[ModelRunner, EngineOptions]":
     """Load every rank and set the number of cache blocks to one that fits on all; `on_death` is called with a text if a
     rank exits.
 
     Raises:
         RuntimeFault: If a rank cannot load its part.
     """
-    from model_runtime.engine.ranks import RankedExecutor, RankProcesses, load_rank
+    from model_runtime.engine.ranks import RankedRunner, RankProcesses, load_rank
     from model_runtime.engine.runner import Runner
 
     workers = RankProcesses(spec, on_death) if spec.size > 1 else None
@@ -173,7 +173,7 @@ def load_executor(spec: "RankSpec", on_death: Callable[[str], None]) -> "tuple[M
             return Runner(model, sizes), sizes
         sizes = replace(spec.options, num_blocks=min(capacity, *workers.wait_loaded()))
         workers.send(sizes.num_blocks)
-        return RankedExecutor(Runner(model, sizes), workers), sizes
+        return RankedRunner(Runner(model, sizes), workers), sizes
     except BaseException:
         if workers is not None:
             workers.close()

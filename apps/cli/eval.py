@@ -505,7 +505,7 @@ def _event_listener(evaluation: "Evaluation") -> "Listener":
 
 def _line_listener() -> "Listener":
     """Return a listener that prints a line for each finished try, and the progress from time to time."""
-    from apps.evals.text import describe_try
+    from apps.evals.text import describe_attempt
 
     printed_at = time.monotonic()
 
@@ -513,7 +513,7 @@ def _line_listener() -> "Listener":
         nonlocal printed_at
         if result is None:
             return
-        terminal.echo(f"[{len(progress.results)}/{progress.plan.num_episodes}] {describe_try(result)}", err=True)
+        terminal.echo(f"[{len(progress.results)}/{progress.plan.num_episodes}] {describe_attempt(result)}", err=True)
         if time.monotonic() - printed_at > _PRINT_S:
             terminal.echo(progress.describe(), err=True)
             printed_at = time.monotonic()

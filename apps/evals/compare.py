@@ -231,7 +231,7 @@ def _flips(comparison: Comparison, before: Evaluation, after: Evaluation) -> Ite
 
 def _named(evaluation: Evaluation) -> str:
     score = describe_share(evaluation.figures.all.mean_full)
-    return f"{evaluation.plan.suite_name} with {evaluation.plan.player}, {score} ({evaluation.folder})"
+    return f"{evaluation.plan.suite_name} with {evaluation.plan.model_label}, {score} ({evaluation.folder})"
 
 
 def _difference(label: str, difference: float | None, interval: Interval | None) -> str:
@@ -344,7 +344,7 @@ def _side(letter: str, evaluation: Evaluation) -> ComparedEvaluation:
     facts = f"{whole.num_episodes} episodes, {errors} errors, {tokens} tokens, {describe_cost(whole.cost_usd)}"
     return ComparedEvaluation(
         letter=letter,
-        name=f"{evaluation.plan.suite_name} with {evaluation.plan.player}",
+        name=f"{evaluation.plan.suite_name} with {evaluation.plan.model_label}",
         folder=evaluation.folder.name,
         score=describe_share(whole.mean_full),
         interval=describe_interval(whole.mean_full_interval),

@@ -69,8 +69,8 @@ def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
     return tuple(results[key] for key in sorted(results, key=order.__getitem__))
 
 
-def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
-    """Load the failed or interrupted tries after which the episode was played again, in order of time.
+def load_failed_attempts(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
+    """Load the failed or interrupted attempts after which the episode was played again, in order of time.
 
     Raises:
         TrajectoryError: If the journal cannot be read.
@@ -85,7 +85,7 @@ def load_failed_tries(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]
 
 
 def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
-    """Return the episodes that have a try without an end, in the order of the plan.
+    """Return the episodes that have an attempt without an end, in the order of the plan.
 
     Raises:
         TrajectoryError: If the journal cannot be read.

@@ -197,7 +197,7 @@ def page_view(evaluation: Evaluation) -> EvaluationView:
     methods = {interval.method for interval in (whole.mean_full_interval, whole.success_full_interval) if interval}
     return EvaluationView(
         suite=plan.suite_name,
-        model=plan.player,
+        model=plan.model_label,
         status=evaluation.status,
         badge=badges[evaluation.status],
         folder=evaluation.folder.name,
@@ -216,10 +216,10 @@ def page_view(evaluation: Evaluation) -> EvaluationView:
         num_scored=whole.num_scored,
         mean_scored=describe_share(whole.mean_scored),
         scored_interval=describe_interval(whole.mean_scored_interval),
-        tries=tuple(_tries(evaluation)),
+        tries=tuple(_pass_rates(evaluation)),
         charts=tuple(_charts(evaluation.results)),
         errors=tuple(groups[:_MAX_GROUPS]),
-        failed_tries=tuple(_failed_tries(evaluation)),
+        failed_tries=tuple(_failed_attempts(evaluation)),
         endings=tuple(_endings(evaluation)),
         num_more_errors=max(0, len(groups) - _MAX_GROUPS),
         tasks=tuple(_task_rows(evaluation, cells, errors)),
@@ -304,11 +304,12 @@ def _family(name: str, summary: EpisodeSummary, kinds: Sequence[str], *, is_all:
     )
 
 
-def _tries(evaluation: Evaluation) -> Iterator[str]:
-    for tries in evaluation.figures.tries:
-        if tries.k > 1:
-            at_least_one, every = describe_share(tries.at_least_one), describe_share(tries.all_of_them)
-            yield f"{tries.k} {evaluation.figures.tries_over}: pass@{tries.k} {at_least_one}, pass^{tries.k} {every}"
+def _pass_rates(evaluation: Evaluation) -> Iterator[str]:
+    for samples in evaluation.figures.tries:
+        if samples.k > 1:
+            at_least_one, every = describe_share(samples.at_least_one), describe_share(samples.all_of_them)
+            over = evaluation.figures.tries_over
+            yield f"{samples.k} {over}: pass@{samples.k} {at_least_one}, pass^{samples.k} {every}"
 
 
 def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
@@ -317,9 +318,9 @@ def _endings(evaluation: Evaluation) -> Iterator[tuple[str, str, int]]:
     yield from ((name, words, counts[name]) for name, words in ENDINGS.items() if counts[name])
 
 
-def _failed_tries(evaluation: Evaluation) -> list[ErrorGroup]:
-    """Return the tries after which the episode was played again, by kind and reason."""
-    return _error_groups([(attempt, make_cell(evaluation, attempt)) for attempt in evaluation.failed_tries])[
+def _failed_attempts(evaluation: Evaluation) -> list[ErrorGroup]:
+    """Return the attempts after which the episode was played again, by kind and reason."""
+    return _error_groups([(attempt, make_cell(evaluation, attempt)) for attempt in evaluation.failed_attempts])[
         :_MAX_GROUPS
     ]
 

@@ -48,7 +48,7 @@ class EvalPlan:
         agent: Kind of agent: with mouse and keyboard, with tools, a swarm of these, or an author of sites.
         unavailable: Selected tasks that are left out because this machine cannot evaluate them, with the reason.
         seeds: Seeds of each task; null if tasks have no randomness.
-        repeats: Number of tries of each task and seed.
+        repeats: Number of repeats of each task and seed, which are the samples of pass@k.
         model: Name of the model.
         settings: All other settings of the agent, without secrets.
         max_steps: Step limit of an episode.
@@ -78,7 +78,7 @@ class EvalPlan:
         return len(self.task_ids) * len(self.seeds) * self.repeats
 
     @property
-    def player(self) -> str:
+    def model_label(self) -> str:
         """Name of the model, and of the kind of agent unless it is the usual one."""
         about = recorded_player(self.agent).about
         return f"{self.model}, {about}" if about else self.model
@@ -107,7 +107,7 @@ class Selection:
         sample: Number of tasks to sample.
         sample_seed: Seed of the sample.
         num_seeds: Number of seeds of each task; None for the suite's seeds.
-        repeats: Number of tries of each task and seed.
+        repeats: Number of repeats of each task and seed, which are the samples of pass@k.
     """
 
     patterns: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ def make_plan(
     settings: Mapping[str, Any],
     max_steps: int,
     max_time_s: float | None,
-    agent: str = "gui",
+    player_name: str = "gui",
 ) -> EvalPlan:
     """Make the plan of an evaluation.
 
@@ -181,7 +181,7 @@ def make_plan(
         settings: All other settings of the agent as JSON values, without secrets.
         max_steps: Step limit of an episode.
         max_time_s: Time limit of an episode in seconds.
-        agent: Kind of agent.
+        player_name: Kind of agent, a name of `player_names`.
 
     Raises:
         ConfigError: If the selection does not match the suite.
@@ -209,7 +209,7 @@ def make_plan(
         max_time_s=max_time_s,
         labels=labels,
         cluster_by=_clipped(suite.cluster_by),
-        agent=agent,
+        agent=player_name,
     )
 
 

@@ -33,7 +33,7 @@ class PlayerKind:
         make: Called with the folder of the runs and the settings of every run by name, including its limits `max_steps`
             and `max_time`; returns the `Player`, an async context manager.
         about: Text after the name of the model in reports; "" for the usual kind.
-        uses_envs: True if an episode takes an environment from the executor.
+        uses_envs: True if an episode takes an environment from the `EnvProvider`.
         makes_models: True if `make` takes the name of the model as the setting `model`; otherwise the evaluation
             makes the model of each episode.
         page: Name of the file that `write_page` writes into the folder of a run.

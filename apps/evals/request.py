@@ -208,7 +208,7 @@ def _plan(
         settings=redacted(json.loads(json.dumps(shown)), make_secrets(settings).redact),
         max_steps=steps if sources["max_steps"] == "default" else settings.max_steps,
         max_time_s=settings.max_time if settings.max_time is not None else time_s,
-        agent=_agent(suite, request.agent or (kept.plan.agent if kept is not None else suite.agents[0])),
+        player_name=_player_name(suite, request.agent or (kept.plan.agent if kept is not None else suite.agents[0])),
     )
     plan = replace(plan, suite=named)
     if kept is None or request.selection is not None:
@@ -221,7 +221,7 @@ def _plan(
     return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
 
 
-def _agent(suite: Suite, named: str) -> str:
+def _player_name(suite: Suite, named: str) -> str:
     if named in suite.agents:
         find_player(named)
         return named

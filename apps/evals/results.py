@@ -1,7 +1,7 @@
 """Folder of an evaluation; one that is loaded may come from an untrusted source.
 
     results.json     plan, versions, status and figures of the evaluation; its schema: docs/results.schema.json
-    episodes.jsonl   journal of the batch: each try, and the end of each episode
+    episodes.jsonl   journal of the batch: each attempt, and the end of each episode
     runs/            a folder for each run: its record and report.html
     index.html       the page
 
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from apps.evals.episodes import check_count, first_error, load_episodes, load_failed_tries
+from apps.evals.episodes import check_count, first_error, load_episodes, load_failed_attempts
 from apps.evals.osworld_rule import SUITE as OSWORLD
 from apps.evals.osworld_rule import upstream_scores
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
@@ -26,14 +26,14 @@ from apps.evals.players import recorded_player
 from apps.evals.statistics import (
     EpisodeSummary,
     Key,
-    TryStatistics,
-    count_tries,
+    PassStatistics,
     rescored,
     summarize,
     summarize_by,
+    summarize_samples,
     summarize_tasks,
 )
-from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedTry, TaskFigures, describe_failed_try, figures_of
+from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedAttempt, TaskFigures, describe_failed_attempt, figures_of
 from cua.batch import EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
 from cua.errors import ConfigError, TrajectoryError
@@ -79,8 +79,8 @@ class EvaluationFigures:
         by_group: Figures of the suite's groups of families; groups without an episode are left out.
         by_label: Figures by further groupings of the tasks, by name of the grouping and of the group.
         by_rule: Figures of all finished episodes, with scores of other rules: `upstream`, `default`.
-        tries: pass@k and pass^k; empty if nothing was tried twice.
-        tries_over: Unit that counts as a try: `repeats` of a task and seed, or `seeds` of a task.
+        tries: pass@k and pass^k; empty if everything has one sample.
+        tries_over: Unit that counts as a sample: `repeats` of a task and seed, or `seeds` of a task.
     """
 
     all: EpisodeSummary
@@ -88,7 +88,7 @@ class EvaluationFigures:
     by_group: dict[Line, EpisodeSummary] = field(default_factory=dict)
     by_label: dict[Line, dict[Line, EpisodeSummary]] = field(default_factory=dict)
     by_rule: dict[Line, EpisodeSummary] = field(default_factory=dict)
-    tries: tuple[TryStatistics, ...] = ()
+    tries: tuple[PassStatistics, ...] = ()
     tries_over: Literal["repeats", "seeds"] = "repeats"
 
 
@@ -110,7 +110,7 @@ class ResultsFile:
         groups: Groups of families that are summarized together, by name of the group.
         figures: Statistics of the finished episodes.
         tasks: Figures of each task.
-        failed_tries: Failed or interrupted tries after which the episode was played again.
+        failed_tries: Failed or interrupted attempts after which the episode was played again.
         change_order: By site, the tasks that changed it, in chronological order; empty for other suites.
     """
 
@@ -128,7 +128,7 @@ class ResultsFile:
     groups: dict[Line, tuple[Line, ...]] = field(default_factory=dict)
     change_order: dict[Line, tuple[TaskId, ...]] = field(default_factory=dict)
     tasks: tuple[TaskFigures, ...] = ()
-    failed_tries: tuple[FailedTry, ...] = ()
+    failed_tries: tuple[FailedAttempt, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,21 +139,21 @@ class Evaluation:
         folder: Folder of the evaluation.
         plan: Plan of the evaluation.
         results: Finished episodes, in the order of the plan.
-        failed_tries: As in `ResultsFile`.
-        status: As in `ResultsFile`.
-        why_stopped: As in `ResultsFile`.
-        started_at: As in `ResultsFile`.
-        ended_at: As in `ResultsFile`.
-        versions: As in `ResultsFile`.
-        checkout: As in `ResultsFile`.
-        baselines: As in `ResultsFile`.
-        groups: As in `ResultsFile`.
+        failed_attempts: Failed or interrupted attempts after which the episode was played again.
+        status: `running` until the process that runs it ends; then `unfinished` if episodes are missing.
+        why_stopped: Reason why episodes are missing.
+        started_at: Start of the evaluation, Unix time in seconds.
+        ended_at: Time of the last write, Unix time in seconds.
+        versions: Versions of Python, the system, this program and the packages that matter.
+        checkout: Commit of the source; None if it is not a git checkout.
+        baselines: Results of agents without skill, by name: `null`, `fail`, `random`.
+        groups: Groups of families that are summarized together, by name of the group.
     """
 
     folder: Path
     plan: EvalPlan
     results: tuple[EpisodeResult, ...] = ()
-    failed_tries: tuple[EpisodeResult, ...] = ()
+    failed_attempts: tuple[EpisodeResult, ...] = ()
     status: Status = "running"
     why_stopped: str = ""
     started_at: float = 0.0
@@ -180,7 +180,7 @@ class Evaluation:
                 name: summarize_tasks(self.results, groups, clusters) for name, groups in self.plan.labels.items()
             },
             by_rule=self._by_rule(),
-            tries=count_tries(self.results),
+            tries=summarize_samples(self.results),
             tries_over="repeats" if self.plan.repeats > 1 else "seeds",
         )
 
@@ -316,7 +316,7 @@ def results_object(evaluation: Evaluation) -> dict[str, Any]:
         figures=evaluation.figures,
         change_order=evaluation.change_order,
         tasks=evaluation.tasks,
-        failed_tries=tuple(map(describe_failed_try, evaluation.failed_tries)),
+        failed_tries=tuple(map(describe_failed_attempt, evaluation.failed_attempts)),
         **{name: getattr(evaluation, name) for name in _KEPT}
         | {"why_stopped": evaluation.why_stopped[:MAX_REASON_CHARS]},
     )
@@ -333,7 +333,7 @@ def load_evaluation(folder: Path) -> Evaluation:
     return Evaluation(
         folder=folder.absolute(),
         results=load_episodes(folder, content.plan),
-        failed_tries=load_failed_tries(folder, content.plan),
+        failed_attempts=load_failed_attempts(folder, content.plan),
         **{name: getattr(content, name) for name in _KEPT},
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from apps.evals.episodes import load_episodes, load_failed_tries
+from apps.evals.episodes import load_episodes, load_failed_attempts
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
 from apps.evals.players import find_player, recorded_player
@@ -19,13 +19,13 @@ from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, 
 from cua.batch import (
     BatchOptions,
     BatchSummary,
+    EnvProvider,
     Episode,
-    EpisodeExecutor,
     EpisodeJournal,
     EpisodeResult,
     Player,
+    make_env_provider,
     make_episodes,
-    make_executor,
     run_batch,
 )
 from cua.batch.executor import ExecutorKind
@@ -55,7 +55,7 @@ class EvalOptions:
         executor: Place where the environments run.
         ray_address: Address of the cluster, for `ray`; None starts one on this machine.
         caps: Limits of all episodes together.
-        max_tries: Maximum tries of an episode whose environment or model fails.
+        max_attempts: Maximum attempts of an episode whose environment or model fails.
         with_reports: True to write the page of each run.
     """
 
@@ -63,7 +63,7 @@ class EvalOptions:
     executor: ExecutorKind = "local"
     ray_address: str | None = None
     caps: Caps = field(default_factory=lambda: Caps(max_steps=None))
-    max_tries: int = 3
+    max_attempts: int = 3
     with_reports: bool = True
 
 
@@ -76,7 +76,7 @@ class EvaluationProgress:
         results: Finished episodes, beginning with earlier processes.
         num_earlier: Number of episodes that were finished before this process began.
         num_running: Number of running episodes.
-        num_failed_tries: Number of failed or interrupted tries that are repeated.
+        num_failed_attempts: Number of failed or interrupted attempts that are repeated.
         started: Start of this process, monotonic seconds.
     """
 
@@ -84,7 +84,7 @@ class EvaluationProgress:
     results: list[EpisodeResult]
     num_earlier: int
     num_running: int = 0
-    num_failed_tries: int = 0
+    num_failed_attempts: int = 0
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -98,14 +98,14 @@ class EvaluationProgress:
     def describe(self) -> str:
         """Return `2 running, 1 error, score 58.3 % (41.0 to 74.1 %), about 3 min 05 s left`."""
         errors = sum(result.score is None for result in self.results)
-        again = f", {self.num_failed_tries} tried again" if self.num_failed_tries else ""
+        again = f", {self.num_failed_attempts} tried again" if self.num_failed_attempts else ""
         left = f", about {describe_duration(self.eta_s)} left" if self.eta_s else ""
         counts = f"{self.num_running} running, {errors} error{'' if errors == 1 else 's'}{again}"
         return f"{counts}, {describe_score_so_far(self.results)}{left}"
 
 
 Listener = Callable[[EvaluationProgress, EpisodeResult | None], None]
-"""Called with the progress when an episode begins (result None) or a try ends."""
+"""Called with the progress when an episode begins (result None) or an attempt ends."""
 
 
 async def run_evaluation(
@@ -136,18 +136,18 @@ async def run_evaluation(
         kind = find_player(plan.agent)
         make_model = await stack.enter_async_context(_no_models() if kind.makes_models else _models(known))
         secrets = make_secrets(known)
-        executor = make_executor(
+        env_provider = make_env_provider(
             options.executor if kind.uses_envs else "local",
             suite,
             max_idle=options.num_parallel,
             ray_address=options.ray_address,
             secrets=EnvSecrets(masked_texts=secrets.values, http_logins=secrets.logins),
         )
-        stack.push_async_callback(_close_in_time, executor)
+        stack.push_async_callback(_close_in_time, env_provider)
         episodes = make_episodes(
             plan_keys(plan),
-            make_task=executor.make_task,
-            take_env=executor.take_env,
+            make_task=env_provider.make_task,
+            take_env=env_provider.take_env,
             make_model=make_model,
             env=env_spec(known),
         )
@@ -156,8 +156,8 @@ async def run_evaluation(
         chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
         settings_used = {**chosen, **limits} | ({"model": plan.model} if kind.makes_models else {})
-        agent = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, settings_used))
-        return await _RunningEvaluation(evaluation, agent, journal, options, listener).play(episodes, on_control)
+        player = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, settings_used))
+        return await _RunningEvaluation(evaluation, player, journal, options, listener).play(episodes, on_control)
 
 
 class _RunningEvaluation:
@@ -166,7 +166,7 @@ class _RunningEvaluation:
     def __init__(
         self,
         evaluation: Evaluation,
-        agent: Player,
+        player: Player,
         journal: EpisodeJournal,
         options: EvalOptions,
         listener: Listener,
@@ -174,23 +174,23 @@ class _RunningEvaluation:
         self._evaluation = replace(
             evaluation, status="running", versions=versions_of((*PACKAGES, "ray")), checkout=find_checkout(SOURCE)
         )
-        self._agent = agent
+        self._player = player
         self._journal = journal
         self._options = options
         self._listener = listener
         plan = evaluation.plan
         kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
-        self._standing = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
+        self._progress = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
         self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_page)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """Play all episodes, or until it is stopped."""
         plan, scope = self._evaluation.plan, RunScope(caps=self._options.caps)
-        save_results(replace(self._evaluation, results=tuple(self._standing.results)))
+        save_results(replace(self._evaluation, results=tuple(self._progress.results)))
         on_control(scope.control)
         options = BatchOptions(
             num_parallel=self._options.num_parallel,
-            max_tries=self._options.max_tries,
+            max_attempts=self._options.max_attempts,
             timeout_s=plan.max_time_s + MARGIN_S if plan.max_time_s else None,
             caps=Caps(max_steps=None),
         )
@@ -209,21 +209,21 @@ class _RunningEvaluation:
         return self._evaluation
 
     async def _play(self, episode: Episode, scope: RunScope) -> RunResult:
-        self._standing.num_running += 1
-        self._listener(self._standing, None)
+        self._progress.num_running += 1
+        self._listener(self._progress, None)
         try:
-            return await self._agent(episode, scope)
+            return await self._player(episode, scope)
         finally:
-            self._standing.num_running -= 1
+            self._progress.num_running -= 1
 
     def _notify(self, result: EpisodeResult) -> None:
         if result.key in self._journal.ended:
-            self._standing.results.append(result)
+            self._progress.results.append(result)
         else:
-            self._standing.num_failed_tries += 1
+            self._progress.num_failed_attempts += 1
         if self._options.with_reports and result.run_dir is not None:
             self._reports.add(result.run_dir)
-        self._listener(self._standing, result)
+        self._listener(self._progress, result)
 
 
 def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
@@ -241,7 +241,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
     ended = replace(
         evaluation,
         results=results,
-        failed_tries=load_failed_tries(evaluation.folder, evaluation.plan),
+        failed_attempts=load_failed_attempts(evaluation.folder, evaluation.plan),
         status="finished" if is_whole else "unfinished",
         why_stopped="" if is_whole else why_stopped,
         ended_at=time.time(),
@@ -254,7 +254,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 def write_missing_reports(evaluation: Evaluation) -> int:
     """Write the missing reports of runs and return their number; skip records that cannot be read."""
     count, write_page = 0, recorded_player(evaluation.plan.agent).write_page
-    for result in (*evaluation.results, *evaluation.failed_tries):
+    for result in (*evaluation.results, *evaluation.failed_attempts):
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:
             with contextlib.suppress(TrajectoryError):
@@ -331,6 +331,6 @@ async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Contro
             await asyncio.wait({task}, timeout=_CANCEL_S)
 
 
-async def _close_in_time(executor: EpisodeExecutor) -> None:
-    """Close the executor with a timeout; parts that are still open then are abandoned."""
-    await asyncio.wait({asyncio.ensure_future(executor.close())}, timeout=_CLOSE_S)
+async def _close_in_time(env_provider: EnvProvider) -> None:
+    """Close the provider with a timeout; parts that are still open then are abandoned."""
+    await asyncio.wait({asyncio.ensure_future(env_provider.close())}, timeout=_CLOSE_S)

@@ -22,7 +22,7 @@ _PRIOR_GROUPS, _PRIOR_SHARE, _PRIOR_SHARE_OF_DIFFERENCES = 3.0, 0.25, 0.1
 """Number of prior groups, and their variance as a share of the largest possible one. Set by the coverage that
 `benchmarks/coverage.py` measures; without them a few groups with equal values give an interval of zero width."""
 _NEAR_END = 20.0
-_TRIES = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)
+_SAMPLE_SIZES = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)
 
 Key = tuple[str, int | None, int]
 T = TypeVar("T")
@@ -44,14 +44,14 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TryStatistics:
-    """Success of k tries of the same thing, averaged over everything that was tried at least k times.
+class PassStatistics:
+    """Success of k samples of the same thing, averaged over everything with at least k samples.
 
     Attributes:
-        k: Number of tries.
-        at_least_one: pass@k: probability that at least one of k tries succeeds.
+        k: Number of samples.
+        at_least_one: pass@k: probability that at least one of k samples succeeds.
         all_of_them: pass^k: probability that all k succeed.
-        num_groups: Number of things that were tried at least k times.
+        num_groups: Number of things with at least k samples.
     """
 
     k: int
@@ -138,7 +138,7 @@ def difference_interval(groups: Sequence[Sequence[float]], *, level: float = LEV
     """Return the interval of a mean difference of scores; None without any.
 
     Computed as in `mean_interval`, for `(1 + difference) / 2`. If nothing differs, the ends equal Wilson's interval
-    for a share of 0 with one try per group.
+    for a share of 0 with one sample per group.
 
     Args:
         groups: Differences in [-1, 1] by task; empty groups are ignored.
@@ -205,22 +205,22 @@ def student_quantile(p: float, freedom: float) -> float:
     return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
-def pass_at_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Return an unbiased estimate of the probability that at least one of k tries succeeds; None for fewer tries.
+def pass_at_k(num_samples: int, num_succeeded: int, k: int) -> float | None:
+    """Return an unbiased estimate of the probability that at least one of k samples succeeds; None for fewer samples.
 
     Source: M. Chen et al., Evaluating large language models trained on code (2021), equation 1.
     """
-    if not 1 <= k <= num_tries:
+    if not 1 <= k <= num_samples:
         return None
-    return 1.0 - math.comb(num_tries - num_succeeded, k) / math.comb(num_tries, k)
+    return 1.0 - math.comb(num_samples - num_succeeded, k) / math.comb(num_samples, k)
 
 
-def pass_hat_k(num_tries: int, num_succeeded: int, k: int) -> float | None:
-    """Return an unbiased estimate of the probability that all of k tries succeed; None for fewer tries.
+def pass_hat_k(num_samples: int, num_succeeded: int, k: int) -> float | None:
+    """Return an unbiased estimate of the probability that all of k samples succeed; None for fewer samples.
 
     Source: S. Yao et al., tau-bench (2024), section 3.
     """
-    return math.comb(num_succeeded, k) / math.comb(num_tries, k) if 1 <= k <= num_tries else None
+    return math.comb(num_succeeded, k) / math.comb(num_samples, k) if 1 <= k <= num_samples else None
 
 
 def summarize(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> EpisodeSummary:
@@ -281,19 +281,19 @@ def rescored(results: Iterable[EpisodeResult], scores: Mapping[Key, float | None
     return tuple(replace(result, score=scores.get(result.key)) for result in results)
 
 
-def count_tries(results: Iterable[EpisodeResult]) -> tuple[TryStatistics, ...]:
+def summarize_samples(results: Iterable[EpisodeResult]) -> tuple[PassStatistics, ...]:
     """Return pass@k and pass^k over the repeats of each task and seed; without repeats, over the seeds of each task.
 
-    An episode without a score counts as failed. Empty if everything was tried once.
+    An episode without a score counts as failed. Empty if everything has one sample.
     """
     results = list(results)
     repeated = len({result.key[:2] for result in results}) < len(results)
     groups = _grouped(results, lambda result: result.key[:2] if repeated else (result.task_id, None))
     counts = [(len(group), sum(is_success(result.score) for result in group)) for group in groups]
-    most = max((num_tries for num_tries, _ in counts), default=0)
+    most = max((num_samples for num_samples, _ in counts), default=0)
     if most < 2:
         return ()
-    return tuple(_tries_of(counts, k) for k in sorted({*(k for k in _TRIES if k <= most), most}))
+    return tuple(_pass_statistics(counts, k) for k in sorted({*(k for k in _SAMPLE_SIZES if k <= most), most}))
 
 
 def by_task(results: Iterable[EpisodeResult], clusters: Mapping[str, str] | None = None) -> list[list[float]]:
@@ -319,10 +319,10 @@ def mean_of(groups: Sequence[Sequence[float]]) -> float:
     return math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
 
 
-def _tries_of(counts: Sequence[tuple[int, int]], k: int) -> TryStatistics:
-    at_least_one = [p for num_tries, succeeded in counts if (p := pass_at_k(num_tries, succeeded, k)) is not None]
-    every = [p for num_tries, succeeded in counts if (p := pass_hat_k(num_tries, succeeded, k)) is not None]
-    return TryStatistics(
+def _pass_statistics(counts: Sequence[tuple[int, int]], k: int) -> PassStatistics:
+    at_least_one = [p for num_samples, succeeded in counts if (p := pass_at_k(num_samples, succeeded, k)) is not None]
+    every = [p for num_samples, succeeded in counts if (p := pass_hat_k(num_samples, succeeded, k)) is not None]
+    return PassStatistics(
         k=k,
         at_least_one=math.fsum(at_least_one) / len(at_least_one),
         all_of_them=math.fsum(every) / len(every),

@@ -65,19 +65,19 @@ class TaskFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedTry:
-    """Try after which its episode was played again.
+class FailedAttempt:
+    """Attempt after which its episode was played again.
 
     Attributes:
         task_id: As in `EpisodeResult`.
         seed: As in `EpisodeResult`.
         repeat: As in `EpisodeResult`.
-        number: 1-based number of the try.
+        number: 1-based number of the attempt.
         kind: Kind of failure.
         reason: Reason as one line for a person.
-        input_tokens: Input tokens of this try; not included in the figures.
-        output_tokens: Output tokens of this try; not included in the figures.
-        cost_usd: Cost of this try in US dollars, not included in the figures; null if a price is unknown.
+        input_tokens: Input tokens of this attempt; not included in the figures.
+        output_tokens: Output tokens of this attempt; not included in the figures.
+        cost_usd: Cost of this attempt in US dollars, not included in the figures; null if a price is unknown.
         run_dir: Folder of its record.
     """
 
@@ -93,9 +93,9 @@ class FailedTry:
     run_dir: Line | None
 
 
-def describe_failed_try(result: EpisodeResult) -> FailedTry:
-    """Return a failed try as an entry of `results.json`."""
-    return FailedTry(
+def describe_failed_attempt(result: EpisodeResult) -> FailedAttempt:
+    """Return a failed attempt as an entry of `results.json`."""
+    return FailedAttempt(
         task_id=result.task_id,
         seed=result.seed,
         repeat=result.repeat,

@@ -70,8 +70,8 @@ def describe_score_so_far(results: Sequence[EpisodeResult]) -> str:
     return f"score {describe_share(mean_of(groups))} ({describe_interval(mean_interval(groups))})"
 
 
-def describe_try(result: EpisodeResult) -> str:
-    """Return one try of an episode as one line."""
+def describe_attempt(result: EpisodeResult) -> str:
+    """Return one attempt of an episode as one line."""
     if result.score is None:
         return describe_error(result)
     took = f"{result.num_steps} step{'' if result.num_steps == 1 else 's'}, {describe_duration(result.duration_s)}"
@@ -86,7 +86,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
     again = f", {plan.repeats} repeats" if plan.repeats > 1 else ""
     tasks = _count(len(plan.task_ids), "task")
     yield f"{plan.suite_name} {plan.revision}".strip() + f": {tasks}{drawn}{again}"
-    yield f"model: {plan.player}"
+    yield f"model: {plan.model_label}"
     if plan.unavailable:
         yield describe_left_out(plan)
         yield from (f"  {line}" for line in describe_unavailable(plan.unavailable))
@@ -104,7 +104,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
         score, interval = describe_share(other.mean_full), describe_interval(other.mean_full_interval)
         yield f"{name:<8} {score:>8}  ({interval}), the {describe_rule(name)}"
     yield from _baselines(evaluation)
-    yield from _tries(evaluation)
+    yield from _pass_rates(evaluation)
     yield ""
     yield from _families(figures.by_family, whole)
     for name, groups in figures.by_label.items():
@@ -141,7 +141,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def describe_error(result: EpisodeResult) -> str:
-    """Return the error of an episode, or a try of it, without a score."""
+    """Return the error of an episode, or an attempt of it, without a score."""
     return f"{describe_key(result.key)}: {ERRORS.get(result.kind, result.kind)}: {result.reason}"
 
 
@@ -172,13 +172,13 @@ def _baselines(evaluation: Evaluation) -> Iterator[str]:
         yield f"baselines: not recorded for this suite; --baseline {'|'.join(baselines)} measures them"
 
 
-def _tries(evaluation: Evaluation) -> Iterator[str]:
+def _pass_rates(evaluation: Evaluation) -> Iterator[str]:
     over = evaluation.figures.tries_over
-    for tries in evaluation.figures.tries:
-        if tries.k > 1:
+    for samples in evaluation.figures.tries:
+        if samples.k > 1:
             yield (
-                f"{tries.k} {over}: at least one succeeds (pass@{tries.k}) {describe_share(tries.at_least_one)}, "
-                f"all succeed (pass^{tries.k}) {describe_share(tries.all_of_them)}"
+                f"{samples.k} {over}: at least one succeeds (pass@{samples.k}) {describe_share(samples.at_least_one)}, "
+                f"all succeed (pass^{samples.k}) {describe_share(samples.all_of_them)}"
             )
 
 

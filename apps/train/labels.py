@@ -93,21 +93,23 @@ def label_images(
         places: Index of each image's first token in the trunk.
     """
     starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
-    letters, words, looks, reaches, marks = [], [], [], [], []
+    letters, words, letter_targets, click_targets, state_targets = [], [], [], [], []
     for screen, image, place, start in zip(screens, images, places, starts, strict=True):
         letters.append(_label_patches(rng, screen, image))
         read = _find_read(screen, image)
         aimed = _choose_aimed(rng, read, image)
         words += _label_words(screen, read, _choose_stateful(rng, read), place)
-        looks += _label_looks(screen, read, image, start)
-        reaches += [_label_target_look(read[token], image, start) for token in sorted(aimed)]
-        marks += [_label_state_look(target, image, start) for target in read.values() if target.kind in STATEFUL]
+        letter_targets += _label_letter_targets(screen, read, image, start)
+        click_targets += [_label_click_target(read[token], image, start) for token in sorted(aimed)]
+        state_targets += [
+            _label_state_target(target, image, start) for target in read.values() if target.kind in STATEFUL
+        ]
     return {
         "letters": PatchLetters.join(letters),
         "words": tuple(words),
-        "patch_looks": tuple(looks),
-        "reaches": tuple(reaches),
-        "marks": tuple(marks),
+        "letter_targets": tuple(letter_targets),
+        "click_targets": tuple(click_targets),
+        "state_targets": tuple(state_targets),
         "shown": tuple(map(find_shown, screens, images)),
     }
 
@@ -124,7 +126,7 @@ def _label_words(screen: DrawnScreen, read: dict[int, DrawnElement], stateful: s
     away = _find_away(read, width)
     return [
         WordLabel(
-            place=first + token,
+            token_index=first + token,
             letters=label_name(target.name),
             aim=(target.aim[0] / width, target.aim[1] / height),
             is_away=token in away,
@@ -160,18 +162,18 @@ def _is_on(target: DrawnElement) -> bool:
     return bool(target.value) if target.kind == "field" else target.is_on
 
 
-def _label_target_look(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
+def _label_click_target(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch at the click position, looked at from the token on which the name is centred.
 
     The look starts from the token's other row, on the right: in a tower of three blocks, the heads in the name's row
     bring letters there.
     """
-    return _label_look(target, target.aim, image, first, side=1, head=REACHING_HEAD)
+    return _label_patch_target(target, target.aim, image, first, side=1, head=REACHING_HEAD)
 
 
-def _label_state_look(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
+def _label_state_target(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch of the mark that shows if an element is on, looked at from the left of the token's other row."""
-    return _label_look(target, _find_state_mark(target), image, first, side=0, head=MARKING_HEAD)
+    return _label_patch_target(target, _find_state_mark(target), image, first, side=0, head=MARKING_HEAD)
 
 
 def _find_state_mark(target: DrawnElement) -> tuple[float, float]:
@@ -184,7 +186,7 @@ def _find_state_mark(target: DrawnElement) -> tuple[float, float]:
     return (left + 10, (top + bottom) / 2) if target.kind == "field" else (target.read_at[0], bottom - 2)
 
 
-def _label_look(
+def _label_patch_target(
     target: DrawnElement, point: tuple[float, float], image: MediaItem, first: int, *, side: int, head: int
 ) -> PatchAttentionTarget:
     """Return the patch at a point, looked at from the row of the name's token that does not hold the name."""
@@ -192,7 +194,7 @@ def _label_look(
     x, y = target.read_at
     row, column = int(y // PATCH_PX) ^ 1, 2 * int(x // TOKEN_PX) + side
     at = int(point[1] // PATCH_PX) * columns + int(point[0] // PATCH_PX)
-    return PatchAttentionTarget(place=first + row * columns + column, at=first + at, head=head)
+    return PatchAttentionTarget(patch_index=first + row * columns + column, target_index=first + at, head=head)
 
 
 def _find_read(screen: DrawnScreen, image: MediaItem) -> dict[int, DrawnElement]:
@@ -205,7 +207,7 @@ def _find_read(screen: DrawnScreen, image: MediaItem) -> dict[int, DrawnElement]
     return {token: targets[0] for token, targets in at.items() if len(targets) == 1}
 
 
-def _label_looks(
+def _label_letter_targets(
     screen: DrawnScreen, read: dict[int, DrawnElement], image: MediaItem, first: int
 ) -> list[PatchAttentionTarget]:
     """Return the targets of letters: the left and right patch of the token on which a name is centred.
@@ -214,15 +216,17 @@ def _label_looks(
     """
     columns = image.frames.shape[2] // PATCH_PX
     names = {target.read_at for target in read.values()}
-    looks = []
+    letter_targets = []
     for letter in screen.letters:
         side, head = divmod(letter.from_end, READING_HEADS)
         if letter.from_end < WORD_LENGTH and letter.read_at in names:
             x, y = letter.read_at
             row, column = int(y // PATCH_PX), 2 * int(x // TOKEN_PX) + 1 - side
             at = int(letter.y // PATCH_PX) * columns + int(letter.x // PATCH_PX)
-            looks.append(PatchAttentionTarget(place=first + row * columns + column, at=first + at, head=head))
-    return looks
+            letter_targets.append(
+                PatchAttentionTarget(patch_index=first + row * columns + column, target_index=first + at, head=head)
+            )
+    return letter_targets
 
 
 def label_name(name: str) -> tuple[int, ...]:

@@ -178,21 +178,24 @@ class LessonMaker:
         way: Sequence[ScreenQuestion],
         instruction_ids: Sequence[int],
         given_ids: Sequence[int],
-        spoken: Sequence[int],
+        predicted_ids: Sequence[int],
     ) -> "_Branch":
         """Return the branch of a request, the given part of its answer, and the rest of the answer."""
         question = way[-1]
         assert question.subject is not None
         name, before, length = label_name(question.subject.name), (*instruction_ids, *given_ids), len(self.opening)
-        seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(spoken) - 1]))
-        names, copied = self._find_name(question, instruction_ids), self._label_copies(question, before, spoken, length)
+        seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(predicted_ids) - 1]))
+        names, copied = (
+            self._find_name(question, instruction_ids),
+            self._label_copies(question, before, predicted_ids, length),
+        )
         return _Branch(
-            token_ids=(*before, *spoken),
-            spoken=len(before),
-            names=names,
-            sought=tuple(WordLabel(place=place, letters=name) for place in seekers),
-            seeks=_label_seeks(names, seekers, length),
-            parts=self._label_parts(
+            token_ids=(*before, *predicted_ids),
+            first_predicted=len(before),
+            name_words=names,
+            query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers),
+            query_targets=_label_queries(names, seekers, length),
+            request_parts=self._label_parts(
                 way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
@@ -240,11 +243,13 @@ class LessonMaker:
             numbers: tuple[NumberLabel, ...] = ()
         else:
             numbers = tuple(
-                NumberLabel(place=place, value=value, look_at=look_at, axis=axis)
+                NumberLabel(token_index=place, value=value, look_at=look_at, axis=axis)
                 for axis, (place, value) in enumerate(zip(branch.coordinates, (point.x, point.y), strict=True))
             )
-        looks = (AttentionTarget(place=place, at=look_at, head=CHOICE_HEAD) for place in branch.decisive)
-        return replace(branch, numbers=numbers, looks=(*looks, *branch.looks))
+        targets = (
+            AttentionTarget(token_index=place, target_index=look_at, head=CHOICE_HEAD) for place in branch.decisive
+        )
+        return replace(branch, numbers=numbers, attention_targets=(*targets, *branch.attention_targets))
 
     def _label_branch(
         self,
@@ -274,14 +279,14 @@ class LessonMaker:
         seekers = [start + place - 1 for place in (*decisive, *coordinates)]
         return _Branch(
             token_ids=(*instruction_ids, *answer),
-            spoken=start,
+            first_predicted=start,
             coordinates=tuple(start + place for place in coordinates),
             choices=tuple(start + place for place in choices),
             decisive=tuple(start + place for place in decisive),
-            names=names,
-            sought=tuple(WordLabel(place=place, letters=name) for place in seekers if name),
-            seeks=_label_seeks(names, seekers, length),
-            parts=self._label_parts(
+            name_words=names,
+            query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers if name),
+            query_targets=_label_queries(names, seekers, length),
+            request_parts=self._label_parts(
                 way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
@@ -301,11 +306,11 @@ class LessonMaker:
                 numbers.setdefault(place, set()).add(number)
         if question.target is not None:
             numbers |= {place: {len(done)} for place in acting}
-        return tuple(RequestPart(place=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
+        return tuple(RequestPart(token_index=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
 
     def _find_own(self, part: ScreenQuestion, instruction_ids: Sequence[int]) -> list[int]:
         """Return the indices of one part of a request: the name, and the text to type."""
-        places = [word.place for word in self._find_name(part, instruction_ids)]
+        places = [word.token_index for word in self._find_name(part, instruction_ids)]
         value = self.tokenizer.encode(part.typed)
         start = find_within(instruction_ids, value) if value else None
         return places if start is None else [*places, *range(start, start + len(value))]
@@ -324,8 +329,11 @@ class LessonMaker:
         assert here is not None, "what is typed is written as it stands in the request"
         places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
         sources = range(length + there, length + there + len(places)) if there is not None else ()
-        looks = (AttentionTarget(place=to, at=at, head=COPY_HEAD) for to, at in zip(places, sources, strict=False))
-        return {"copies": tuple(places), "looks": tuple(looks)}
+        targets = (
+            AttentionTarget(token_index=to, target_index=at, head=COPY_HEAD)
+            for to, at in zip(places, sources, strict=False)
+        )
+        return {"copies": tuple(places), "attention_targets": tuple(targets)}
 
     def _find_name(self, question: ScreenQuestion, instruction_ids: Sequence[int]) -> tuple[WordLabel, ...]:
         """Return each letter of the name in a request, with the letters before it; empty if the request does not have
@@ -340,7 +348,7 @@ class LessonMaker:
             if start is not None:
                 prefixes = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
                 return tuple(
-                    WordLabel(place=place, letters=label_name(part))
+                    WordLabel(token_index=place, letters=label_name(part))
                     for place, part in enumerate(prefixes, start)
                     if part
                 )
@@ -393,29 +401,41 @@ class _Branch:
     """A request and its answer, with the fields of `Lesson` for one branch."""
 
     token_ids: tuple[int, ...]
-    spoken: int
-    names: tuple[WordLabel, ...]
-    sought: tuple[WordLabel, ...]
-    seeks: tuple[AttentionTarget, ...] = ()
-    parts: tuple[RequestPart, ...] = ()
+    first_predicted: int
+    name_words: tuple[WordLabel, ...]
+    query_words: tuple[WordLabel, ...]
+    query_targets: tuple[AttentionTarget, ...] = ()
+    request_parts: tuple[RequestPart, ...] = ()
     coordinates: tuple[int, ...] = ()
     choices: tuple[int, ...] = ()
     decisive: tuple[int, ...] = ()
     copies: tuple[int, ...] = ()
-    looks: tuple[AttentionTarget, ...] = ()
+    attention_targets: tuple[AttentionTarget, ...] = ()
     numbers: tuple[NumberLabel, ...] = ()
 
 
 def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
     """Return the fields of a lesson from its branches."""
-    names = ("spoken", "numbers", "choices", "copies", "looks", "names", "sought", "seeks", "parts")
+    names = (
+        "first_predicted",
+        "numbers",
+        "choices",
+        "copies",
+        "attention_targets",
+        "name_words",
+        "query_words",
+        "query_targets",
+        "request_parts",
+    )
     return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
 
 
-def _label_seeks(names: Sequence[WordLabel], seekers: Sequence[int], length: int) -> tuple[AttentionTarget, ...]:
-    """Return the looks of seeking tokens at the last token of the name in the request; `length` is the trunk's."""
+def _label_queries(names: Sequence[WordLabel], seekers: Sequence[int], length: int) -> tuple[AttentionTarget, ...]:
+    """Return seeking tokens with the last token of the name in the request as target; `length` is the trunk's."""
     return tuple(
-        AttentionTarget(place=place + 1, at=length + names[-1].place, head=SEEKING_HEAD) for place in seekers if names
+        AttentionTarget(token_index=place + 1, target_index=length + names[-1].token_index, head=SEEKING_HEAD)
+        for place in seekers
+        if names
     )
 
 

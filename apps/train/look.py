@@ -12,7 +12,7 @@ from apps.train.labels import HALVES, NO_LETTER, NUM_COORDINATES, PATCH_PX
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import DrawnScreen, make_screen
 from apps.train.skills import ScreenQuestion, ask_for
-from model_runtime.training.batch import make_batch, run, see
+from model_runtime.training.batch import forward, forward_vision, make_batch
 from model_runtime.training.lessons import IGNORED, Lesson, make_targets
 from model_runtime.training.losses import Losses
 
@@ -48,7 +48,7 @@ def mark_predictions(
         if not stage.questions:
             lessons = [maker.make_reading(rng, screen) for screen in screens]
             batch = make_batch([lesson.example for lesson in lessons], pad)
-            see(model, batch)
+            forward_vision(model, batch)
             read = losses.read_letters(batch.images).argmax(-1).cpu()
             return _show_letters(screens, lessons, read)
         questions = [ask_for(rng, rng.choice(screen.targets)) for screen in screens]
@@ -58,7 +58,7 @@ def mark_predictions(
         ]
         prefix = () if stage.is_short else maker.prefix
         batch = make_batch([lesson.example for lesson in lessons], pad, prefix)
-        hidden = run(model, batch).hidden[make_targets(lessons, batch).number_rows]
+        hidden = forward(model, batch).hidden[make_targets(lessons, batch).number_rows]
         numbers = model.logits(hidden)[:, losses.numbers.ids].argmax(-1).view(-1, 2) / NUM_COORDINATES
         return _show_clicks(screens, questions, numbers.tolist())
     finally:

@@ -239,7 +239,7 @@ class TrainingRun:
     @property
     def decay_share(self) -> float:
         """Share of the scheduled steps in which the rates decay: all steps that train the language model."""
-        falling = sum(stage.steps for stage in self.scheduled if not stage.weights.is_of_images)
+        falling = sum(stage.steps for stage in self.scheduled if not stage.weights.needs_vision_only)
         return falling / count_steps(self.scheduled)
 
     def rate_at(self, step: int) -> float | None:

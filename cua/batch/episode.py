@@ -23,7 +23,7 @@ MAX_REASON_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One try of an agent at a task.
+    """Run of an agent at a task, which may take several attempts.
 
     Attributes:
         task_id: Id of the task in its suite.
@@ -32,8 +32,9 @@ class Episode:
         make_task: Creates a new task object.
         make_env: Creates the environment or takes it from a pool; the player closes it.
         make_model: Creates the model or returns a shared one; its creator closes it.
-        why_once: Reason why the episode cannot be retried from the same state after the agent has acted; "" if it can.
-        why_alone: Reason why no other episode can run at the same time; "" if others can.
+        no_retry_reason: Reason why the episode cannot be retried from the same state after the agent has acted; "" if
+            it can.
+        exclusive_reason: Reason why no other episode can run at the same time; "" if others can.
     """
 
     task_id: str
@@ -42,8 +43,8 @@ class Episode:
     make_task: Callable[[], Task] = field(repr=False)
     make_env: Callable[[], Env | Awaitable[Env]] = field(repr=False)
     make_model: Callable[[], Model] = field(repr=False)
-    why_once: str = field(default="", repr=False)
-    why_alone: str = field(default="", repr=False)
+    no_retry_reason: str = field(default="", repr=False)
+    exclusive_reason: str = field(default="", repr=False)
 
     @property
     def key(self) -> tuple[str, int | None, int]:
@@ -71,12 +72,12 @@ def make_episodes(
         return spec
 
     def make(task_id: str, seed: int | None, repeat: int) -> Episode:
-        task_spec, why_once = None, ""
+        task_spec, no_retry_reason = None, ""
         with contextlib.suppress(Exception), contained():
             task = make_task(task_id, seed)  # a damaged task raises again, and is recorded, when it is run
-            task_spec, why_once = task.spec, task.why_once
+            task_spec, no_retry_reason = task.spec, task.no_retry_reason
         spec = needed(task_id, task_spec) if task_spec is not None else None
-        kept = registry.why_once(spec) if spec is not None else ""  # one machine that all episodes share
+        env_reason = registry.no_retry_reason(spec) if spec is not None else ""  # one machine that all episodes share
         return Episode(
             task_id=task_id,
             seed=seed,
@@ -84,8 +85,8 @@ def make_episodes(
             make_task=lambda: make_task(task_id, seed),
             make_env=lambda: take_env(spec or needed(task_id, make_task(task_id, seed).spec)),
             make_model=make_model,
-            why_once=why_once or kept,
-            why_alone=kept,
+            no_retry_reason=no_retry_reason or env_reason,
+            exclusive_reason=env_reason,
         )
 
     return tuple(make(*key) for key in keys)
@@ -106,7 +107,7 @@ class Player(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeResult:
-    """Result of an episode, or of one try at it.
+    """Result of an episode, or of one attempt at it.
 
     Attributes:
         task_id: Task id of the episode.
@@ -115,13 +116,13 @@ class EpisodeResult:
         kind: See `EpisodeKind`.
         score: Score in [0, 1], never rounded to success or failure; None unless `scored`.
         reason: One line for a person.
-        num_tries: Number of tries, including this one and the tries of a killed process.
-        num_steps: Steps of the agent in this try.
-        usage: Tokens and cost of this try.
-        duration_s: Seconds of this try.
+        num_tries: Number of attempts, including this one and the attempts of a killed process.
+        num_steps: Steps of the agent in this attempt.
+        usage: Tokens and cost of this attempt.
+        duration_s: Seconds of this attempt.
         run_dir: Folder of its record, relative to the batch's folder if it is inside it; None if nothing was recorded.
         ending: End of the agent's run (see `ending_of`); "" if it has no end.
-        is_retryable: True if another try may succeed after an error. An agent's failure is never retried.
+        is_retryable: True if another attempt may succeed after an error. An agent's failure is never retried.
         other_scores: Scores by other rules, by name, if the task gives them.
         info: Further information of the task about its episode.
     """

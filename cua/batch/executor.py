@@ -1,6 +1,6 @@
 """Locations of the environments of a batch: this process, a process for each, or a Ray cluster.
 
-With every executor, agents, models, budget and records stay in this process, so that there is one gate per model
+With every provider, agents, models, budget and records stay in this process, so that there is one gate per model
 endpoint, one budget and one journal.
 """
 
@@ -17,7 +17,7 @@ from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, Suit
 ExecutorKind = Literal["local", "process", "ray"]
 
 
-class EpisodeExecutor:
+class EnvProvider:
     """Provider of environments and matching tasks. Must be used on one event loop.
 
     Args:
@@ -45,21 +45,21 @@ class EpisodeExecutor:
         await self._pool.close()
 
 
-def make_executor(
+def make_env_provider(
     kind: ExecutorKind,
     ref: SuiteRef,
     *,
     max_idle: int = 8,
     ray_address: str | None = None,
     secrets: EnvSecrets | None = None,
-) -> EpisodeExecutor:
-    """Create the executor of a kind.
+) -> EnvProvider:
+    """Create the provider of a kind.
 
     Args:
         kind: `local`: environments of this process (browsers and displays are separate processes anyway); `process`:
             each environment and its tasks' code in its own process; `ray`: each in an actor with one CPU on Ray.
         ref: Suite of the tasks.
-        max_idle: See `EpisodeExecutor`.
+        max_idle: See `EnvProvider`.
         ray_address: See `connect_ray`.
         secrets: Secrets for the environments; environments that a suite creates itself get none.
 
@@ -68,7 +68,7 @@ def make_executor(
     """
     suite, env_secrets = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
-        return EpisodeExecutor(suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle)
+        return EnvProvider(suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle)
     open_channel: OpenChannel = partial(ProcessChannel.open, secrets=env_secrets)
     if kind == "ray":
         connect_ray(ray_address)
@@ -77,7 +77,7 @@ def make_executor(
     def make_task(task_id: str, seed: int | None) -> Task:
         return RemoteTask(suite.make_task(task_id, seed))
 
-    return EpisodeExecutor(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
+    return EnvProvider(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
 
 
 async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> RayChannel:

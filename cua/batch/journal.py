@@ -1,4 +1,4 @@
-"""Journal of a batch: a line for the start and end of each try, and a durable line for each finished episode."""
+"""Journal of a batch: a line for the start and end of each attempt, and a durable line for each finished episode."""
 
 import asyncio
 import contextlib
@@ -65,11 +65,11 @@ class EpisodeJournal:
         self.close()
 
     def num_begun(self, key: _Key) -> int:
-        """Return the number of tries at an episode that were started, in this and in earlier processes."""
+        """Return the number of attempts at an episode that were started, in this and in earlier processes."""
         return self._num_begun[key]
 
     async def begun(self, episode: Episode) -> int:
-        """Record the start of a try, and return its number, from 1."""
+        """Record the start of an attempt, and return its number, from 1."""
         self._num_begun[episode.key] += 1
         number = self._num_begun[episode.key]
         names = dict(zip(("task_id", "seed", "repeat"), episode.key, strict=True))
@@ -78,7 +78,7 @@ class EpisodeJournal:
         return number
 
     async def tried(self, result: EpisodeResult) -> None:
-        """Record a try that failed or was interrupted; the episode is not finished."""
+        """Record an attempt that failed or was interrupted; the episode is not finished."""
         await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
 
     async def over(self, result: EpisodeResult) -> None:

@@ -36,9 +36,10 @@ class BatchOptions:
 
     Attributes:
         num_parallel: Number of episodes at a time.
-        max_tries: Tries at an episode whose environment or model failed; an agent's failure is never retried, nor is an
-            episode whose environment keeps the effects of the agent (`Episode.why_once`).
-        backoff_s: Seconds before the second try; doubled for each further try up to `max_backoff_s`, with jitter.
+        max_attempts: Attempts at an episode whose environment or model failed; an agent's failure is never retried, nor
+            is an episode whose environment keeps the effects of the agent (`Episode.no_retry_reason`).
+        backoff_s: Seconds before the second attempt; doubled for each further attempt up to `max_backoff_s`, with
+            jitter.
         max_backoff_s: See `backoff_s`.
         timeout_s: Timeout of an episode in seconds, including the start of its environment and its verdict; None: no
             limit.
@@ -47,7 +48,7 @@ class BatchOptions:
     """
 
     num_parallel: int = 1
-    max_tries: int = 3
+    max_attempts: int = 3
     backoff_s: float = 2.0
     max_backoff_s: float = 60.0
     timeout_s: float | None = None
@@ -55,7 +56,7 @@ class BatchOptions:
     caps: Caps = field(default_factory=Caps)
 
     def __post_init__(self) -> None:
-        for name in ("num_parallel", "max_tries"):
+        for name in ("num_parallel", "max_attempts"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, expected at least 1")
 
@@ -92,7 +93,7 @@ async def run_batch(
         journal: Journal with the results of earlier processes; gets the results of this one.
         scope: Limits and control of the whole batch: a stop ends it, all episodes share its budget.
         options: Options of the batch.
-        listener: Called with the result of each try, including retried ones.
+        listener: Called with the result of each attempt, including retried ones.
 
     Returns:
         Results of the finished episodes, and the number of unfinished ones.
@@ -120,19 +121,19 @@ class _Batch:
             twice = next(
                 left.key for left, right in itertools.pairwise(sorted(episodes, key=str)) if left.key == right.key
             )
-            raise ConfigError(f"the batch has {twice} twice; an episode is told by task, seed and repeat")
+            raise ConfigError(f"the batch has {twice} twice; an episode is identified by task, seed and repeat")
         options = options or BatchOptions()
-        alone = next((episode.why_alone for episode in episodes if episode.why_alone), "")
-        if alone and options.num_parallel > 1:
-            raise ConfigError(f"{options.num_parallel} episodes at a time would share one environment: {alone}. Use 1")
+        reason = next((episode.exclusive_reason for episode in episodes if episode.exclusive_reason), "")
+        if reason and options.num_parallel > 1:
+            raise ConfigError(f"{options.num_parallel} episodes at a time would share one environment: {reason}. Use 1")
         self._episodes = episodes
         self._play = play
         self._journal = journal
         self._scope = scope
         self._options = options
         self._listener = listener or (lambda result: None)
-        self._fresh: Iterator[Episode] = (episode for episode in episodes if episode.key not in journal.ended)
-        self._again: list[tuple[float, int, Episode]] = []
+        self._not_started: Iterator[Episode] = (episode for episode in episodes if episode.key not in journal.ended)
+        self._retries: list[tuple[float, int, Episode]] = []
         self._order = itertools.count()
         self._num_running = 0
         self._changed = asyncio.Condition()
@@ -164,7 +165,7 @@ class _Batch:
         while (episode := await self._take()) is not None:
             is_over = False
             try:
-                is_over = await self._try(episode)
+                is_over = await self._attempt(episode)
             finally:
                 async with self._changed:
                     self._num_running -= 1
@@ -176,14 +177,14 @@ class _Batch:
         async with self._changed:
             while not self._is_stopped():
                 now = time.monotonic()
-                episode = heapq.heappop(self._again)[2] if self._again and self._again[0][0] <= now else None
-                episode = episode or next(self._fresh, None)
+                episode = heapq.heappop(self._retries)[2] if self._retries and self._retries[0][0] <= now else None
+                episode = episode or next(self._not_started, None)
                 if episode is not None:
                     self._num_running += 1
                     return episode
-                if not self._again and not self._num_running:
+                if not self._retries and not self._num_running:
                     return None
-                await self._wait(self._again[0][0] - now if self._again else None)
+                await self._wait(self._retries[0][0] - now if self._retries else None)
         return None
 
     async def _wait(self, timeout_s: float | None) -> None:
@@ -208,21 +209,21 @@ class _Batch:
         options = self._options
         wait_s = min(options.max_backoff_s, options.backoff_s * 2 ** (self._journal.num_begun(episode.key) - 1))
         due = time.monotonic() + wait_s * random.uniform(0.5, 1.0)  # jitter
-        heapq.heappush(self._again, (due, next(self._order), episode))
+        heapq.heappush(self._retries, (due, next(self._order), episode))
 
-    async def _try(self, episode: Episode) -> bool:
-        """Run one try; return True if the episode is finished."""
+    async def _attempt(self, episode: Episode) -> bool:
+        """Run one attempt; return True if the episode is finished."""
         number = await self._journal.begun(episode)
-        result = _without_replay(await self._played(episode, number), episode.why_once)
-        is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_tries)
+        result = _without_replay(await self._play_episode(episode, number), episode.no_retry_reason)
+        is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_attempts)
         await (self._journal.over(result) if is_over else self._journal.tried(result))
         self._listener(result)
         return is_over
 
-    async def _played(self, episode: Episode, number: int) -> EpisodeResult:
+    async def _play_episode(self, episode: Episode, number: int) -> EpisodeResult:
         """Run an episode; exceptions of its code become its result."""
         started = time.monotonic()
-        named = EpisodeResult(
+        template = EpisodeResult(
             task_id=episode.task_id,
             seed=episode.seed,
             repeat=episode.repeat,
@@ -231,22 +232,22 @@ class _Batch:
             reason="",
             num_tries=number,
         )
-        part = self._scope.make_run(self._options.caps)
+        episode_scope = self._scope.make_run(self._options.caps)
         try:
             with kept_directory(self._directory):
-                run = await _within(self._options, self._play(episode, part))
+                run = await _within(self._options, self._play(episode, episode_scope))
         except Exception as error:  # it runs tasks of third parties
-            used, took_s = part.budget, time.monotonic() - started
-            run_dir = _shown_dir(self._journal.folder, part.run_dir)
-            named = replace(named, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
-            return self._failed(named, error)
+            used, took_s = episode_scope.budget, time.monotonic() - started
+            run_dir = _shown_dir(self._journal.folder, episode_scope.run_dir)
+            template = replace(template, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
+            return self._failed(template, error)
         kind, score = judge_end(run.end)
         if run.end.status == "capped" and self._is_stopped():  # a limit of the whole batch
             kind, score = "stopped", None
         if kind == "stopped" and not self._is_stopped():
-            return self._failed(named, StoppedError(run.end.reason))
+            return self._failed(template, StoppedError(run.end.reason))
         return replace(
-            named,
+            template,
             kind=kind,
             score=score,
             reason=run.end.reason or "no reason given",
@@ -260,22 +261,22 @@ class _Batch:
             info=dict(run.end.info),
         )
 
-    def _failed(self, named: EpisodeResult, error: Exception) -> EpisodeResult:
+    def _failed(self, template: EpisodeResult, error: Exception) -> EpisodeResult:
         """Return the result of an episode that raised an exception."""
         if isinstance(error, _OverdueError):
-            return replace(named, kind="timeout", reason=str(error))
+            return replace(template, kind="timeout", reason=str(error))
         if self._is_stopped() and isinstance(error, CapReachedError | StoppedError):
-            return replace(named, kind="stopped", reason=describe_error(error))
+            return replace(template, kind="stopped", reason=describe_error(error))
         kind = _kind_of(error)
         is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
-        return replace(named, kind=kind, reason=_line(error), is_retryable=is_retryable)
+        return replace(template, kind=kind, reason=_line(error), is_retryable=is_retryable)
 
 
-def _without_replay(result: EpisodeResult, why_once: str) -> EpisodeResult:
-    """Make an error permanent if another try would start in the state that this one has left behind."""
-    if not (why_once and result.is_retryable and result.num_steps):
+def _without_replay(result: EpisodeResult, no_retry_reason: str) -> EpisodeResult:
+    """Make an error permanent if another attempt would start in the state that this one has left behind."""
+    if not (no_retry_reason and result.is_retryable and result.num_steps):
         return result
-    return replace(result, is_retryable=False, reason=f"{result.reason}; not tried again: {why_once}")
+    return replace(result, is_retryable=False, reason=f"{result.reason}; not tried again: {no_retry_reason}")
 
 
 class _OverdueError(Exception):

@@ -334,10 +334,10 @@ def _make(request: EnvRequest) -> Env:
     return DesktopEnv(DesktopOptions(**options))
 
 
-def _why_once(options: Mapping[str, Any]) -> str:
+def _no_retry_reason(options: Mapping[str, Any]) -> str:
     return f"the display {options['display']} is not put back" if options.get("display") else ""
 
 
 _SHOWN = ("screen", "display", "monitor")
-KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"app"}, shown=_SHOWN, why_once=_why_once)
+KIND = EnvKind(make=_make, options=frozenset(_SHOWN) | {"app"}, shown=_SHOWN, no_retry_reason=_no_retry_reason)
 """Kind of the desktop in `envs.registry`."""

@@ -19,7 +19,7 @@ from model_runtime.engine.contract import (
 )
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.output_text import StopChecker, TextOut
-from model_runtime.engine.runner import ModelExecutor, make_step_input, wants_prompt_rows
+from model_runtime.engine.runner import ModelRunner, make_step_input, wants_prompt_rows
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.scheduler import Chunk, Scheduler, Sequence
@@ -182,13 +182,13 @@ class Engine:
 
     def __init__(
         self,
-        executor: ModelExecutor,
+        runner: ModelRunner,
         tokenizer: Tokenizer,
         card: ModelCard,
         options: EngineOptions,
         sampler: Sampler | None = None,
     ) -> None:
-        self.executor = executor
+        self.runner = runner
         self.options = options
         self.admission = Admission(tokenizer, card)
         self.scheduler = Scheduler(options)
@@ -223,7 +223,7 @@ class Engine:
         Raises:
             EngineDead: If it cannot continue; every request in flight is lost.
         """
-        encoded = self.executor.encoded - set(self._drop)
+        encoded = self.runner.encoded - set(self._drop)
         chunks = self.scheduler.schedule(encoded)
         if not chunks:
             if self._sequences:
@@ -233,7 +233,7 @@ class Engine:
         self._count(chunks, encoded, started)
         step = make_step_input(chunks, self.options.block_size, encoded, self._drop)
         try:
-            logits = self.executor.run(step)
+            logits = self.runner.run(step)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -338,7 +338,7 @@ class Engine:
 
     def _give_up_largest(self, chunks: list[Chunk], error: BaseException) -> Outputs:
         """Fail the largest request of a step that ran out of memory; the others are retried without it."""
-        if not self.executor.can_go_on_after_fault:
+        if not self.runner.can_go_on_after_fault:
             raise EngineDead(f"out of memory with several ranks, which cannot continue: {error}") from error
         largest = max(chunks, key=lambda c: c.num_tokens + sum(s.item.num_patches for s in c.media())).sequence
         return [self._fail(largest, describe_out_of_memory(largest, error))]

@@ -223,7 +223,7 @@ def kv_cache_capacity(spec: RankSpec, model: "K25Model") -> int:
     )
 
 
-class RankedExecutor:
+class RankedRunner:
     """`Executor` of this process's runner and the workers'."""
 
     def __init__(self, runner: "Runner", workers: RankProcesses) -> None:

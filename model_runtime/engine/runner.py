@@ -269,7 +269,7 @@ def _logit_rows(chunk: Chunk, first: int) -> Iterable[int]:
     return [first + chunk.num_tokens - 1] if chunk.is_last else []
 
 
-class ModelExecutor(Protocol):
+class ModelRunner(Protocol):
     """Interface for computing steps."""
 
     @property

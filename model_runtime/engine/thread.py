@@ -125,7 +125,7 @@ class EngineThread:
             if not isinstance(error, EngineDead):
                 raise
         finally:
-            self._engine.executor.close()
+            self._engine.runner.close()
 
     def _read_inbox(self) -> None:
         with self._wake:

@@ -96,7 +96,7 @@ def make_batch(examples: Sequence[Example], placeholder_id: int, prefix: Sequenc
     )
 
 
-def run(
+def forward(
     model: K25Model,
     batch: TrainingBatch,
     *,
@@ -129,7 +129,7 @@ def run(
     return Activations(hidden=model(embeds, _move(batch.forward, device), caches), images=images, caches=caches)
 
 
-def see(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activations:
+def forward_vision(model: K25Model, batch: TrainingBatch, *, bf16: bool = False) -> Activations:
     """Run only the vision tower and the projector, without the language model."""
     images = _encode(model, batch, bf16)
     return Activations(hidden=images[0].new_zeros((0, images[0].shape[1])), images=images, caches=())
@@ -179,10 +179,10 @@ def _make_forward(num_prefix: int, trunks: Sequence[slice], branches: Sequence[S
     sequences += [(past, branch) for past, of_trunk in zip(pasts, branches, strict=True) for branch in of_trunk]
     slots = [(*past, *range(own.start, own.stop)) for past, own in sequences]
     width = max(map(len, slots))
-    places = [range(len(past), len(seen)) for (past, _), seen in zip(sequences, slots, strict=True)]
+    positions = [range(len(past), len(of_sequence)) for (past, _), of_sequence in zip(sequences, slots, strict=True)]
     ends = [0, *(own.stop for _, own in sequences)]
     return ForwardBatch(
-        positions=torch.tensor([position for here in places for position in here]),
+        positions=torch.tensor([position for own in positions for position in own]),
         slot_mapping=torch.arange(ends[-1]),
         block_tables=torch.tensor([[*row, *([0] * (width - len(row)))] for row in slots], dtype=torch.int32),
         cu_seqlens_q=tuple(ends),

@@ -5,51 +5,56 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossWeights:
-    """Weight of each loss.
+    """Weight of each loss. `word_rows` and other tensors in backticks are those of `Targets`.
 
     Attributes:
-        token: Cross-entropy of the next token.
-        number: Cross-entropy of number tokens, against a bell over the numbers near the right one.
-        choice: Cross-entropy of tokens at which answers begin to differ, which `token` weights like all others.
-        copy: Cross-entropy of tokens that are copied from the request.
-        letter: Letter in each part of a patch, read after the vision tower's middle block.
-        order: Number of letters that follow that one in its word, read from the same rows; heads find the letter by it.
-        word: Word centred on an image's token, read from the projector's output.
-        match: Token of the image on which that word is centred, found by the product of a code of its letters and a key
-            of each token, at the rows of `place`: an attention head can only compare by such products.
-        click_point: Click position of the named element, read from the same rows and, if the language model is run,
-            from the same token as input of the layer that is trained to look. Names away from that position, such as
-            field labels, have the same total weight as all others.
-        state: State of that element (ticked, chosen, open or filled), read from the same rows.
-        read_word_attn: Attention share of a head after the tower's middle block, from a patch on which a word is
-            centred to the patch that shows one of its letters: reading a word means collecting its letters.
-        target_attn: Attention share in the last block, from the neighbouring patch to the patch of the word's click
-            position.
-        state_attn: Attention share in the last block, from the fourth patch of the word's token to the patch that shows
-            if the element is on, such as the box on its left.
-        place: Position of each of the image's tokens in its screenshot, in coordinates without padding. Read from the
-            projector's output and, if the language model is run, from the same token as input of the layer that is
-            trained to look.
-        pointer: Image token of the target, by the product of two projections of hidden rows.
-        attention: Attention share of an axis's head on the target's image token, at the token before a number of that
-            axis; before numbers of other axes, on the first token, which has no information. The same for the heads
-            that look before a choice and before copied text; each head has the same weight.
-        second_attn: Loss `attention` for the numbers of a point, by the same heads of the next layer, where the result
-            of the first look can be compared with the request again.
-        code: Products of a code of a word's letters with the keys of all tokens of its image in the heads that look at
-            the target, as in `match`, and with the queries that seek a word, where the other words of the step must
-            have smaller products: all words of each screen are used, not only the few in questions.
-        name: Name of the target, read from the same token as input of that head's layer, by the layer that reads words
-            from images: request and image then have the same representation. Also read at its position in the request,
-            one layer earlier.
-        char_position_attn: Attention share of heads in earlier layers from each token of a name in the request to the
-            tokens before it: the first head to the previous one, the second to the one before that, and so on.
-        name_query_attn: Attention share of some heads, one layer earlier, from the same token to the last token of the
-            target's name in the request.
-        part_id: Part of the request that a token belongs to or acts for, read at the input of that layer: of several
-            requested things, one is next.
-        target: Click position of the target along the number's axis, read from that token after that layer, by the
-            layer that reads click positions from images: the position then only has to be copied.
+        token: Text: cross-entropy of the next token.
+        number: Text: cross-entropy of number tokens, against a bell over the numbers near the right one.
+        choice: Text: cross-entropy of tokens at which answers begin to differ, which `token` weights like all others.
+        copy: Text: cross-entropy of tokens that are copied from the request.
+        letter: Patches: letter in each part of a patch, read after the vision tower's middle block.
+        order: Patches: number of letters that follow the letter in its word, read from the rows that `letter` reads;
+            attention heads find a letter by it.
+        read_word_attn: Patches: attention share of a head after the tower's middle block, from a patch on which a word
+            is centred to the patch that shows one of its letters: reading a word means collecting its letters.
+        target_attn: Patches: attention share in the tower's last block, from the right patch of a word's image
+            token, in the row without the word, to the patch at the click position of the element that the word names.
+        state_attn: Patches: attention share in the tower's last block, from the left patch of a word's image
+            token, in the row without the word, to the patch that shows if the element is on, such as the box on its
+            left.
+        word: Image tokens: word centred on an image token, read from the projector's output at `word_rows`.
+        match: Image tokens: image token on which a word is centred, found by the product of a code of the word's
+            letters and a key of each image token, at the rows that `place` reads: an attention head can only compare by
+            such products.
+        click_point: Image tokens: click position of the element that a word names, read from the projector's output at
+            `word_rows` and, if the language model is run, from the input of the supervised layer at `word_rows`. Names
+            away from that position, such as field labels, have the same total weight as all others.
+        state: Image tokens: state of the element that a word names (ticked, chosen, open or filled), read from the
+            projector's output at `word_rows`.
+        place: Image tokens: position of each image token in its screenshot, in coordinates without padding, read from
+            the projector's output and, if the language model is run, from the input of the supervised layer.
+        pointer: Looking: image token of the target, by the product of two projections of final hidden rows.
+        attention: Looking: attention share of an axis's head of the supervised layer on the target's image token, at
+            the token before a number of that axis; before numbers of other axes, on the first token, which has no
+            information. The same for the heads that look before a choice and before copied text; each head has the same
+            weight.
+        second_attn: Looking: loss `attention` for the numbers of a point, by the same heads of the next layer, where
+            the result of the first look can be compared with the request again.
+        code: Looking: products of a code of a word's letters with the keys of all tokens of its image in the heads that
+            look at the target, as in `match`, and with the queries at `query_word_rows`, where the other words of the
+            step must have smaller products: all words of each screen are used, not only the few in questions.
+        target: Looking: click position of the target along a number's axis, read at `attention_rows` after the
+            supervised layer, by the layer that reads click positions from images: the position then only has to be
+            copied.
+        name: Request: name of the target, read from the input of the supervised layer at `query_word_rows`, by the
+            layer that reads words from images: request and image then have the same representation. Also read at
+            `name_rows`, one layer earlier.
+        char_position_attn: Request: attention share of heads in earlier layers from each token of a name in the request
+            to the tokens before it: the first head to the previous one, the second to the one before that, and so on.
+        name_query_attn: Request: attention share of some heads, one layer before the supervised layer, from
+            `query_rows` to the last token of the target's name in the request.
+        part_id: Request: part of the request that a token belongs to or acts for, read at the input of the layer before
+            the supervised layer: of several requested things, one is next.
     """
 
     token: float = 1.0
@@ -77,13 +82,14 @@ class LossWeights:
     target: float = 1.0
 
     @classmethod
-    def only(cls, *parts: str) -> "LossWeights":
+    def only(cls, *losses: str) -> "LossWeights":
         """Return weights of 1 for these losses, 0 for all others."""
-        return cls(**{field.name: float(field.name in parts) for field in fields(cls)})
+        return cls(**{field.name: float(field.name in losses) for field in fields(cls)})
 
     @property
-    def is_of_images(self) -> bool:
+    def needs_vision_only(self) -> bool:
         """True if all losses with a weight use only the output of the vision tower and the projector."""
-        of_text = (self.token, self.number, self.choice, self.copy)
-        looks = (self.pointer, self.attention, self.second_attn, self.code, self.name_query_attn, self.target)
-        return not any((*of_text, *looks, self.name, self.char_position_attn, self.part_id))
+        text = (self.token, self.number, self.choice, self.copy)
+        looking = (self.pointer, self.attention, self.second_attn, self.code, self.target)
+        request = (self.name, self.char_position_attn, self.name_query_attn, self.part_id)
+        return not any((*text, *looking, *request))

@@ -120,10 +120,12 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
     for own_queries, own_keys in zip(queries.split_with_sizes(sizes), keys.split_with_sizes(sizes), strict=True):
         end = start + len(own_keys)
         of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)] - torch.tensor([start, start, 0])
-        for head, (own_queries_of_head, seen) in enumerate(zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)):
-            place, at, _ = of_image[of_image[:, 2] == head].T
-            scores = own_queries_of_head[place] @ seen.T / queries.shape[-1] ** 0.5
-            shares.append(scores.float().log_softmax(-1).gather(1, at.unsqueeze(1).to(scores.device)).squeeze(1))
+        for head, (own_queries_of_head, keys_of_head) in enumerate(
+            zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)
+        ):
+            patch, target, _ = of_image[of_image[:, 2] == head].T
+            scores = own_queries_of_head[patch] @ keys_of_head.T / queries.shape[-1] ** 0.5
+            shares.append(scores.float().log_softmax(-1).gather(1, target.unsqueeze(1).to(scores.device)).squeeze(1))
         start = end
     return torch.cat(shares)
 
@@ -138,20 +140,20 @@ def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence
     image = torch.searchsorted(ends, looks[:, 0].contiguous(), right=True)
     pair = image * heads + looks[:, 2]  # pair of image and head
     order = pair.argsort(stable=True)
-    (place, at, head), pair, image = looks[order].T, pair[order], image[order]
+    (patch, target, head), pair, image = looks[order].T, pair[order], image[order]
     counts = torch.bincount(pair, minlength=heads * len(sizes))
     column = torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
     padded_queries = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
-    padded_queries = padded_queries.index_put((pair, column), queries[place, head])
+    padded_queries = padded_queries.index_put((pair, column), queries[patch, head])
     patches = torch.arange(max(sizes))
     rows = (starts[:, None] + patches).clamp(max=int(ends[-1]) - 1)  # (images, patches); padding is masked
-    seen = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
+    keys_of_image = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
     scores = (
-        padded_queries @ seen.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5
+        padded_queries @ keys_of_image.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5
     )  # (pairs, looks, patches)
     own = scores[pair, column].float()
     own = own.masked_fill((patches >= torch.tensor(sizes)[image, None]).to(device), -torch.inf)
-    return own.log_softmax(-1).gather(1, (at - starts[image]).unsqueeze(1).to(device)).squeeze(1)
+    return own.log_softmax(-1).gather(1, (target - starts[image]).unsqueeze(1).to(device)).squeeze(1)
 
 
 CODE_DIM = 64
@@ -191,30 +193,30 @@ class WordMatcher(nn.Module):
         self.code = WordCodes(CODE_DIM, num_letters=num_letters, word_length=word_length)
         self.key = nn.Linear(hidden, CODE_DIM)
 
-    def forward(self, rows: Tensor, counts: Sequence[int], places: Tensor, words: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, counts: Sequence[int], token_indices: Tensor, words: Tensor) -> Tensor:
         """Return `find_match_loss` for the tokens of all images, (T, hidden)."""
-        return find_match_loss(self.code(words) @ self.key(rows).T / CODE_DIM**0.5, counts, places, words)
+        return find_match_loss(self.code(words) @ self.key(rows).T / CODE_DIM**0.5, counts, token_indices, words)
 
 
-def find_match_loss(scores: Tensor, counts: Sequence[int], places: Tensor, words: Tensor) -> Tensor:
+def find_match_loss(scores: Tensor, counts: Sequence[int], token_indices: Tensor, words: Tensor) -> Tensor:
     """Return the mean of -log of the share of a word's code on the tokens it is centred on, among all tokens of its
     image.
 
     Args:
         scores: (W, T), of each word with the tokens of all images.
         counts: Tokens of each image.
-        places: (W,) int64, the token that each word is centred on.
+        token_indices: (W,) int64, the token that each word is centred on.
         words: (W, letters) int64, padded with `IGNORED`.
 
     Returns:
         () fp32.
     """
     image_of = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-    is_elsewhere = image_of != image_of[places].unsqueeze(1)
+    is_elsewhere = image_of != image_of[token_indices].unsqueeze(1)
     scores = scores.masked_fill(is_elsewhere.to(scores.device), -torch.inf)
-    is_same = (words.unsqueeze(1) == words).all(2) & (image_of[places].unsqueeze(1) == image_of[places])
+    is_same = (words.unsqueeze(1) == words).all(2) & (image_of[token_indices].unsqueeze(1) == image_of[token_indices])
     word, other = is_same.nonzero(as_tuple=True)
-    is_right = torch.zeros(scores.shape, dtype=torch.bool).index_put((word, places[other]), torch.tensor(True))
+    is_right = torch.zeros(scores.shape, dtype=torch.bool).index_put((word, token_indices[other]), torch.tensor(True))
     shares = scores.float().log_softmax(1).masked_fill(~is_right.to(scores.device), -torch.inf)
     return -shares.logsumexp(1).mean()
 
@@ -251,7 +253,7 @@ class SupervisedHeads:
 
     Attributes:
         layer: Layer of the heads, from 0; at least one layer follows it.
-        heads: Heads by axis, followed by those of `Look`, each for one purpose.
+        heads: Heads by axis of a number, followed by the heads of `AttentionTarget`, each for one purpose.
         seekers: Heads of the previous layer that are trained to look for the requested name.
         sharpness: Divisor of the scores in the loss on attention. Above 1, heads concentrate on fewer candidates than
             their probability suggests, so that their result is less of a mixture.
@@ -313,163 +315,175 @@ class Losses:
         scores = head(self._patches.find_middle(images))
         return scores.view(len(scores), -1, num_classes)
 
-    def __call__(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
+    def __call__(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> dict[str, Tensor]:
         """Return the losses with a weight, each the mean over its labels; 0 without labels."""
-        parts = {}
+        losses = {}
         for field in fields(LossWeights):
             if getattr(self.weights, field.name):
-                parts[field.name] = getattr(self, f"_find_{field.name}")(seen, batch, targets)
-        return parts
+                losses[field.name] = getattr(self, f"_{field.name}_loss")(activations, batch, targets)
+        return losses
 
-    def total(self, parts: dict[str, Tensor]) -> Tensor:
+    def total(self, losses: dict[str, Tensor]) -> Tensor:
         """Return the weighted sum of the losses."""
-        return torch.stack([getattr(self.weights, name) * part for name, part in parts.items()]).sum()
+        return torch.stack([getattr(self.weights, name) * loss for name, loss in losses.items()]).sum()
 
     def close(self) -> None:
         """Remove the hooks from the model; may be called twice."""
         self._inputs.close()
         self._patches.close()
 
-    def _find_token(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
-        return cross_entropy(self.model.logits(seen.hidden[targets.rows]), targets.tokens)
+    def _token_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        return cross_entropy(self.model.logits(activations.hidden[targets.rows]), targets.tokens)
 
-    def _find_number(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _number_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.number_rows):
-            return seen.hidden.new_zeros(())
-        chances = self.model.logits(seen.hidden[targets.number_rows]).log_softmax(-1)[:, self.numbers.ids]  # (K, count)
-        bells = make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width)
-        return -(bells.to(chances.device) * chances).sum(-1).mean()
+            return activations.hidden.new_zeros(())
+        log_probs = self.model.logits(activations.hidden[targets.number_rows]).log_softmax(-1)[
+            :, self.numbers.ids
+        ]  # (K, count)
+        soft_targets = make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width)
+        return -(soft_targets.to(log_probs.device) * log_probs).sum(-1).mean()
 
-    def _find_choice(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_next(seen, batch, targets.choice_rows)
+    def _choice_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._next_token_loss(activations, batch, targets.choice_rows)
 
-    def _find_copy(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_next(seen, batch, targets.copy_rows)
+    def _copy_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._next_token_loss(activations, batch, targets.copy_rows)
 
-    def _find_next(self, seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
+    def _next_token_loss(self, activations: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
         if not len(rows):
-            return seen.hidden.new_zeros(())
-        return cross_entropy(self.model.logits(seen.hidden[rows]), batch.token_ids[rows + 1])
+            return activations.hidden.new_zeros(())
+        return cross_entropy(self.model.logits(activations.hidden[rows]), batch.token_ids[rows + 1])
 
-    def _find_letter(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _letter_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(batch.images):
-            return seen.hidden.new_zeros(())
+            return activations.hidden.new_zeros(())
         return cross_entropy(self.read_letters(batch.images).flatten(0, 1), targets.letters.classes.flatten())
 
-    def _find_order(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _order_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(batch.images):
-            return seen.hidden.new_zeros(())
+            return activations.hidden.new_zeros(())
         scores = self._read_patches(self.heads.order, batch.images, self.heads.word_length + 1)
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
-    def _find_read_word_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.patch_looks, self._patches.gathering)
+    def _read_word_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._patch_attention_loss(activations, batch, targets.letter_targets, self._patches.gathering)
 
-    def _find_target_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.reaches, self._patches.reaching)
+    def _target_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._patch_attention_loss(activations, batch, targets.click_targets, self._patches.reaching)
 
-    def _find_state_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._find_looked_at(seen, batch, targets.marks, self._patches.reaching)
+    def _state_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        return self._patch_attention_loss(activations, batch, targets.state_targets, self._patches.reaching)
 
-    def _find_looked_at(self, seen: Activations, batch: TrainingBatch, looks: Tensor, block: int) -> Tensor:
+    def _patch_attention_loss(
+        self, activations: Activations, batch: TrainingBatch, looks: Tensor, block: int
+    ) -> Tensor:
         if not len(looks):
-            return seen.hidden.new_zeros(())
+            return activations.hidden.new_zeros(())
         return -self._patches.find_log_shares(batch.images, looks, block=block).mean()
 
-    def _find_word(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _word_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
-            return seen.hidden.new_zeros(())
-        return self._read_words(_find_seen(seen, batch, targets.word_rows), targets.words)
+            return activations.hidden.new_zeros(())
+        return self._read_words(_projected_rows(activations, batch, targets.word_rows), targets.words)
 
-    def _find_match(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _match_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
-            return seen.hidden.new_zeros(())
-        places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
-        inputs = [torch.cat(seen.images)]
-        if not self.weights.is_of_images:
+            return activations.hidden.new_zeros(())
+        token_indices, counts = (
+            _indices_among_images(batch, targets.word_rows),
+            [len(rows) for rows in activations.images],
+        )
+        inputs = [torch.cat(activations.images)]
+        if not self.weights.needs_vision_only:
             inputs.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
-        return torch.stack([self.heads.match(rows, counts, places, targets.words) for rows in inputs]).mean()
+        return torch.stack([self.heads.match(rows, counts, token_indices, targets.words) for rows in inputs]).mean()
 
-    def _find_code(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        number, parts = self.supervised.layer, []
+    def _code_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        number, losses = self.supervised.layer, []
         mla, inputs = self.model.layers[number].attention, self._inputs.of_layer[number]
         nope, latent = mla.text.qk_nope_head_dim, mla.text.kv_lora_rank
         if len(targets.word_rows):
-            places, counts = _find_places_of(batch, targets.word_rows), [len(rows) for rows in seen.images]
+            token_indices, counts = (
+                _indices_among_images(batch, targets.word_rows),
+                [len(rows) for rows in activations.images],
+            )
             rows = batch.image_rows.to(inputs.cache.device)
             latents = inputs.cache.view(-1, inputs.cache.shape[-1]).index_select(0, rows)[:, :latent]
             for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
                 scores = codes(targets.words) @ F.linear(latents, mla.kv_b[head, :nope]).T * mla.scale
-                parts.append(find_match_loss(scores, counts, places, targets.words))
-        if len(targets.sought_rows):
-            rows = targets.sought_rows.to(inputs.x.device)
+                losses.append(find_match_loss(scores, counts, token_indices, targets.words))
+        if len(targets.query_word_rows):
+            rows = targets.query_word_rows.to(inputs.x.device)
             queries, _ = mla.make_queries(inputs.x.index_select(0, rows), inputs.plan.rotations[rows])
-            words, which = _find_distinct(targets.sought, targets.words)
+            words, which = _find_distinct(targets.query_words, targets.words)
             for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
                 scores = queries[:, head] @ codes(words).T * mla.scale
-                parts.append(cross_entropy(scores, which[: len(rows)]))
-        return torch.stack(parts).mean() if parts else seen.hidden.new_zeros(())
+                losses.append(cross_entropy(scores, which[: len(rows)]))
+        return torch.stack(losses).mean() if losses else activations.hidden.new_zeros(())
 
-    def _find_click_point(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        is_said = ~targets.aims.isnan().any(1)
+    def _click_point_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        has_aim = ~targets.aims.isnan().any(1)
         means = []
         for is_away in (False, True):
-            chosen = is_said & (targets.are_away == is_away)
+            chosen = has_aim & (targets.are_away == is_away)
             if not chosen.any():
                 continue
-            rows = [_find_seen(seen, batch, targets.word_rows[chosen])]
-            if not self.weights.is_of_images:
+            rows = [_projected_rows(activations, batch, targets.word_rows[chosen])]
+            if not self.weights.needs_vision_only:
                 rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[chosen]])
             wanted = targets.aims[chosen].repeat(len(rows), 1)
             means.append(compare_places(self.heads.aim(torch.cat(rows)), wanted))
-        return torch.stack(means).mean() if means else seen.hidden.new_zeros(())
+        return torch.stack(means).mean() if means else activations.hidden.new_zeros(())
 
-    def _find_state(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _state_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
-            return seen.hidden.new_zeros(())
-        return cross_entropy(self.heads.state(_find_seen(seen, batch, targets.word_rows)), targets.states)
+            return activations.hidden.new_zeros(())
+        return cross_entropy(self.heads.state(_projected_rows(activations, batch, targets.word_rows)), targets.states)
 
-    def _find_name(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _name_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         of_layer, layer = self._inputs.of_layer, self.supervised.layer
-        read = [
+        losses = [
             self._read_words(of_layer[number].x[rows], words)
             for number, rows, words in (
-                (layer, targets.sought_rows, targets.sought),
-                (self._layer_before, targets.name_rows, targets.names),
+                (layer, targets.query_word_rows, targets.query_words),
+                (self._layer_before, targets.name_rows, targets.name_words),
             )
             if len(rows)
         ]
-        return torch.stack(read).mean() if read else seen.hidden.new_zeros(())
+        return torch.stack(losses).mean() if losses else activations.hidden.new_zeros(())
 
-    def _find_char_position_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _char_position_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         rows, shares = targets.name_rows, []
         for number in range(max(self._layer_before, 1) if len(rows) else 0):
             mla = self.model.layers[number].attention
             scores = find_scores(mla, self._inputs.of_layer[number], batch, rows)
             for head in range(scores.shape[1]):
                 back = number * scores.shape[1] + head + 1
-                is_said = torch.zeros(len(rows), dtype=torch.bool)
-                is_said[back:] = rows[back:] - rows[:-back] == back  # of the same name
-                if back < self.heads.word_length and is_said.any():
-                    places = batch.forward.positions[rows[is_said]] - back
-                    shares.append(find_log_shares(scores[is_said], places, head=head).mean())
-        return -torch.stack(shares).mean() if shares else seen.hidden.new_zeros(())
+                is_same_name = torch.zeros(len(rows), dtype=torch.bool)
+                is_same_name[back:] = rows[back:] - rows[:-back] == back
+                if back < self.heads.word_length and is_same_name.any():
+                    key_indices = batch.forward.positions[rows[is_same_name]] - back
+                    shares.append(find_log_shares(scores[is_same_name], key_indices, head=head).mean())
+        return -torch.stack(shares).mean() if shares else activations.hidden.new_zeros(())
 
-    def _find_name_query_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        if not len(targets.seek_rows):
-            return seen.hidden.new_zeros(())
+    def _name_query_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.query_rows):
+            return activations.hidden.new_zeros(())
         number = self._layer_before
         scores = find_scores(
-            self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.seek_rows
+            self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.query_rows
         )
-        places = targets.seek_at + batch.prefix.stop
-        return -torch.stack([find_log_shares(scores, places, head=head) for head in self.supervised.seekers]).mean()
+        key_indices = targets.query_targets + batch.prefix.stop
+        return -torch.stack(
+            [find_log_shares(scores, key_indices, head=head) for head in self.supervised.seekers]
+        ).mean()
 
-    def _find_part_id(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _part_id_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.part_rows):
-            return seen.hidden.new_zeros(())
+            return activations.hidden.new_zeros(())
         rows = self._inputs.of_layer[self._layer_before].x[targets.part_rows]
-        return cross_entropy(self.heads.part(rows), targets.parts)
+        return cross_entropy(self.heads.part(rows), targets.request_parts)
 
     @property
     def _layer_before(self) -> int:
@@ -480,66 +494,68 @@ class Losses:
         scores = self.heads.word(rows).view(len(rows), self.heads.word_length, -1)[:, : words.shape[1]]
         return cross_entropy(scores.flatten(0, 1), words.flatten())
 
-    def _find_place(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _place_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Return the loss of column and row as shares of the screenshot, against a bell that is one bin wide."""
-        if not seen.images:
-            return seen.hidden.new_zeros(())
-        rows = [torch.cat(seen.images)]
-        if not self.weights.is_of_images:
+        if not activations.images:
+            return activations.hidden.new_zeros(())
+        rows = [torch.cat(activations.images)]
+        if not self.weights.needs_vision_only:
             rows.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
         places = [find_places(image.grid) for image in batch.images]
         wanted = torch.cat([place / shown for place, shown in zip(places, targets.shown, strict=True)])  # (rows, 2)
         return compare_places(self.heads.place(torch.cat(rows)), wanted.repeat(len(rows), 1))
 
-    def _find_target(self, seen: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
-        is_number = ~targets.look_numbers.isnan()
+    def _target_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        is_number = ~targets.attention_numbers.isnan()
         if not is_number.any():
-            return seen.hidden.new_zeros(())
-        rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.look_rows[is_number]]
-        shares = targets.look_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
-        return compare_places(self.heads.aim(rows), shares, axes=targets.look_heads[is_number].unsqueeze(1))
+            return activations.hidden.new_zeros(())
+        rows = self._inputs.of_layer[self.supervised.layer + 1].x[targets.attention_rows[is_number]]
+        shares = targets.attention_numbers[is_number].unsqueeze(1) / len(self.numbers.ids)
+        return compare_places(self.heads.aim(rows), shares, axes=targets.attention_heads[is_number].unsqueeze(1))
 
-    def _find_pointer(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+    def _pointer_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         """Return the loss of the pointed-at image token, among those of the trunk that the looking token continues."""
-        losses, is_number = [], ~targets.look_numbers.isnan()
+        losses, is_number = [], ~targets.attention_numbers.isnan()
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:
                 continue
-            is_here = (targets.look_rows >= branches[0].start) & (targets.look_rows < branches[-1].stop) & is_number
+            is_here = (
+                (targets.attention_rows >= branches[0].start) & (targets.attention_rows < branches[-1].stop) & is_number
+            )
             is_image = (batch.image_rows >= trunk.start) & (batch.image_rows < trunk.stop)
-            places = batch.image_rows[is_image]
-            if not is_here.any() or not len(places):
+            image_rows = batch.image_rows[is_image]
+            if not is_here.any() or not len(image_rows):
                 continue
             keys, queries = (
-                self.heads.key(seen.hidden[places]),
-                self.heads.query(seen.hidden[targets.look_rows[is_here]]),
+                self.heads.key(activations.hidden[image_rows]),
+                self.heads.query(activations.hidden[targets.attention_rows[is_here]]),
             )
-            wanted = torch.searchsorted(places, targets.look_at[is_here] + trunk.start)
+            wanted = torch.searchsorted(image_rows, targets.attention_targets[is_here] + trunk.start)
             scores = queries @ keys.T / POINTER_DIM**0.5
             losses.append(F.cross_entropy(scores, wanted.to(scores.device), reduction="none"))
-        return torch.cat(losses).mean() if losses else seen.hidden.new_zeros(())
+        return torch.cat(losses).mean() if losses else activations.hidden.new_zeros(())
 
-    def _find_attention(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        if not len(targets.look_rows):
-            return seen.hidden.new_zeros(())
-        return self._find_looks(batch, targets, self.supervised.layer, self.supervised.heads)
+    def _attention_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if not len(targets.attention_rows):
+            return activations.hidden.new_zeros(())
+        return self._head_attention_loss(batch, targets, self.supervised.layer, self.supervised.heads)
 
-    def _find_second_attn(self, seen: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        if targets.look_numbers.isnan().all():
-            return seen.hidden.new_zeros(())
-        return self._find_looks(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])
+    def _second_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        if targets.attention_numbers.isnan().all():
+            return activations.hidden.new_zeros(())
+        return self._head_attention_loss(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])
 
-    def _find_looks(self, batch: TrainingBatch, targets: Targets, layer: int, heads: Sequence[int]) -> Tensor:
+    def _head_attention_loss(self, batch: TrainingBatch, targets: Targets, layer: int, heads: Sequence[int]) -> Tensor:
         mla, inputs = self.model.layers[layer].attention, self._inputs.of_layer[layer]
-        is_number = ~targets.look_numbers.isnan()
-        scores = find_scores(mla, inputs, batch, targets.look_rows) / self.supervised.sharpness
+        is_number = ~targets.attention_numbers.isnan()
+        scores = find_scores(mla, inputs, batch, targets.attention_rows) / self.supervised.sharpness
         shares = []
         for role, head in enumerate(heads):
-            is_own = targets.look_heads == role
+            is_own = targets.attention_heads == role
             chosen = is_own | is_number if (is_own & is_number).any() else is_own
-            places = torch.where(is_own, targets.look_at + batch.prefix.stop, 0)
+            key_indices = torch.where(is_own, targets.attention_targets + batch.prefix.stop, 0)
             if chosen.any():
-                shares.append(find_log_shares(scores[chosen], places[chosen], head=head).mean())
+                shares.append(find_log_shares(scores[chosen], key_indices[chosen], head=head).mean())
         return -torch.stack(shares).mean()
 
 
@@ -558,13 +574,13 @@ def _find_distinct(*words: Tensor) -> tuple[Tensor, Tensor]:
     return distinct, which
 
 
-def _find_seen(seen: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
+def _projected_rows(activations: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
     """Return the projector's output for some of the images' tokens."""
-    return torch.cat(seen.images)[_find_places_of(batch, rows)]
+    return torch.cat(activations.images)[_indices_among_images(batch, rows)]
 
 
-def _find_places_of(batch: TrainingBatch, rows: Tensor) -> Tensor:
+def _indices_among_images(batch: TrainingBatch, rows: Tensor) -> Tensor:
     """Return the indices of these rows among the tokens of all images."""
-    place_of = torch.full((len(batch.token_ids),), -1)
-    place_of[batch.image_rows] = torch.arange(len(batch.image_rows))
-    return place_of[rows]
+    index_of = torch.full((len(batch.token_ids),), -1)
+    index_of[batch.image_rows] = torch.arange(len(batch.image_rows))
+    return index_of[rows]

@@ -20,8 +20,8 @@ def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -
     scores = scores.view(len(scores), -1, PLACE_BINS)
     if axes is not None:
         scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS).to(scores.device))
-    bells = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0).to(scores.device)
-    return -(bells * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
+    soft_targets = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0).to(scores.device)
+    return -(soft_targets * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
 
 
 def find_places(grid: tuple[int, int, int]) -> Tensor:

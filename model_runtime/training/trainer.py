@@ -21,14 +21,14 @@ from model_runtime.errors import CheckpointError
 from model_runtime.model import K25Model
 from model_runtime.parallel.comm import Comm, OneRank
 from model_runtime.training.attention import AttentionInputs
-from model_runtime.training.batch import TrainingBatch, make_batch, run, see
+from model_runtime.training.batch import TrainingBatch, forward, forward_vision, make_batch
 from model_runtime.training.lessons import Lesson, make_targets
 from model_runtime.training.losses import Losses
 from model_runtime.training.release import release_tensors
 from model_runtime.training.updates import THRESHOLD, Muon, RouterBalance, clip_heads, find_score_maxima
 
 STATE = "training.pt"
-OF_IMAGES = ("vision_tower.", "mm_projector.")
+VISION_PREFIXES = ("vision_tower.", "mm_projector.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +125,21 @@ class Trainer:
             name: tensor for name, tensor in release_tensors(model).items() if is_hidden_matrix(name, tensor)
         }
         self._muons = {
-            is_of_images: Muon(
-                {name: matrix for name, matrix in self._matrices.items() if name.startswith(OF_IMAGES) is is_of_images},
+            is_vision: Muon(
+                {
+                    name: matrix
+                    for name, matrix in self._matrices.items()
+                    if name.startswith(VISION_PREFIXES) is is_vision
+                },
                 lr=options.muon_lr,
                 momentum=options.momentum,
                 weight_decay=options.weight_decay,
                 dtype=torch.bfloat16 if options.in_bf16 else torch.float32,
             )
-            for is_of_images in (True, False)
+            for is_vision in (True, False)
         }
-        of_images, of_text, rows, filters = self._find_rest()
-        groups = (of_images, [*of_text, *losses.heads.parameters()], rows, filters)
+        vision_weights, text_weights, embedding_weights, patch_weights = self._find_rest()
+        groups = (vision_weights, [*text_weights, *losses.heads.parameters()], embedding_weights, patch_weights)
         self._adam = torch.optim.AdamW(
             [{"params": weights} for weights in groups],
             lr=options.adam_lr,
@@ -147,16 +151,16 @@ class Trainer:
         """Return weights without hidden matrices: of the vision part, others, tokens' rows, and the patch embedding."""
         assert self.model.vision is not None
         pointers = {matrix.untyped_storage().data_ptr() for matrix in self._matrices.values()}
-        rows: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
-        filters: list[Tensor] = [self.model.vision.patch_embed.weight]
-        pointers |= {weight.untyped_storage().data_ptr() for weight in (*rows, *filters)}
+        embedding_weights: list[Tensor] = [self.model.embedding.weight, self.model.head.weight]
+        patch_weights: list[Tensor] = [self.model.vision.patch_embed.weight]
+        pointers |= {weight.untyped_storage().data_ptr() for weight in (*embedding_weights, *patch_weights)}
         rest = [weight for weight in self.model.parameters() if weight.untyped_storage().data_ptr() not in pointers]
-        seeing = {id(weight) for weight in self.model.vision.parameters()}
+        vision_ids = {id(weight) for weight in self.model.vision.parameters()}
         return (
-            [weight for weight in rest if id(weight) in seeing],
-            [weight for weight in rest if id(weight) not in seeing],
-            rows,
-            filters,
+            [weight for weight in rest if id(weight) in vision_ids],
+            [weight for weight in rest if id(weight) not in vision_ids],
+            embedding_weights,
+            patch_weights,
         )
 
     def step(
@@ -182,12 +186,12 @@ class Trainer:
 
     def _step(self, lessons: Sequence[Lesson], prefix: Sequence[int], image_rate: float, rate: float) -> StepReport:
         batch = make_batch([lesson.example for lesson in lessons], self.model.config.media_placeholder_token_id, prefix)
-        sees_only = self.losses.weights.is_of_images
+        vision_only = self.losses.weights.needs_vision_only
         bf16 = self.options.in_bf16
-        seen = (
-            see(self.model, batch, bf16=bf16)
-            if sees_only
-            else run(
+        activations = (
+            forward_vision(self.model, batch, bf16=bf16)
+            if vision_only
+            else forward(
                 self.model,
                 batch,
                 trains_images=image_rate > 0,
@@ -195,18 +199,18 @@ class Trainer:
                 bf16=bf16,
             )
         )
-        parts = self.losses(seen, batch, make_targets(lessons, batch))
+        losses = self.losses(activations, batch, make_targets(lessons, batch))
         self.model.zero_grad(set_to_none=True)
         self.losses.heads.zero_grad(set_to_none=True)
-        self.losses.total(parts).backward()  # type: ignore[no-untyped-call]
+        self.losses.total(losses).backward()  # type: ignore[no-untyped-call]
         weights = [*self.model.parameters(), *self.losses.heads.parameters()]
         average_gradients(weights, self.comm)
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
-        self._update(rate, image_rate, sees_only=sees_only)
-        imbalance, num_clipped = (1.0, 0) if sees_only else self._look_after(batch)
+        self._update(rate, image_rate, vision_only=vision_only)
+        imbalance, num_clipped = (1.0, 0) if vision_only else self._clip_and_balance(batch)
         self.step_number += 1
         return StepReport(
-            losses=self._average_losses(parts),
+            losses=self._average_losses(losses),
             grad_norm=float(norm),
             rate=rate,
             num_clipped=num_clipped,
@@ -214,11 +218,11 @@ class Trainer:
             num_tokens=len(batch.token_ids),
         )
 
-    def _average_losses(self, parts: Mapping[str, Tensor]) -> dict[str, float]:
-        values = torch.stack([part.detach().float().cpu() for part in parts.values()])
-        return dict(zip(parts, (self.comm.all_reduce(values) / self.comm.size).tolist(), strict=True))
+    def _average_losses(self, losses: Mapping[str, Tensor]) -> dict[str, float]:
+        values = torch.stack([loss.detach().float().cpu() for loss in losses.values()])
+        return dict(zip(losses, (self.comm.all_reduce(values) / self.comm.size).tolist(), strict=True))
 
-    def _look_after(self, batch: TrainingBatch) -> tuple[float, int]:
+    def _clip_and_balance(self, batch: TrainingBatch) -> tuple[float, int]:
         """Clip attention and balance experts; return the imbalance before, and the number of clipped heads."""
         for counts in self._balance.counts:
             self.comm.all_reduce(counts)
@@ -226,18 +230,22 @@ class Trainer:
         self._balance.step()
         return imbalance, num_clipped
 
-    def _update(self, rate: float, image_rate: float, *, sees_only: bool) -> None:
-        rates = {True: rate * image_rate, False: rate}  # keyed by True for weights of the vision part
-        shares = (*rates.values(), rate * self.options.row_rate, rate * image_rate * self.options.filter_rate)
-        for group, share in zip(self._adam.param_groups, shares, strict=True):
-            group["lr"] = share * self.options.adam_lr
+    def _update(self, rate: float, image_rate: float, *, vision_only: bool) -> None:
+        vision_rate, text_rate = rate * image_rate, rate
+        embedding_rate, patch_rate = rate * self.options.row_rate, vision_rate * self.options.filter_rate
+        rates = (vision_rate, text_rate, embedding_rate, patch_rate)  # in the order of `_find_rest`
+        for group, group_rate in zip(self._adam.param_groups, rates, strict=True):
+            group["lr"] = group_rate * self.options.adam_lr
         self._adam.step()
         gradients = release_tensors(self.model, _gradient_of)
-        for is_of_images, muon in self._muons.items():
-            if rates[is_of_images] and (is_of_images or not sees_only):
-                muon.lr = rates[is_of_images] * self.options.muon_lr
+        for is_vision, muon in self._muons.items():
+            muon_rate = vision_rate if is_vision else text_rate
+            if muon_rate and (is_vision or not vision_only):
+                muon.lr = muon_rate * self.options.muon_lr
                 of_these = {
-                    name: gradient for name, gradient in gradients.items() if name.startswith(OF_IMAGES) is is_of_images
+                    name: gradient
+                    for name, gradient in gradients.items()
+                    if name.startswith(VISION_PREFIXES) is is_vision
                 }
                 muon.step(of_these, self.comm)
 

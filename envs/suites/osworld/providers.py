@@ -231,10 +231,10 @@ def _make(request: EnvRequest) -> Env:
     return make_guest_env(request.options)
 
 
-def _why_once(options: Mapping[str, object]) -> str:
+def _no_retry_reason(options: Mapping[str, object]) -> str:
     is_address = options.get("provider", "address") == "address"
     return "a guest at an address is not put back (provider=docker, vmware and local are)" if is_address else ""
 
 
-KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False, why_once=_why_once)
+KIND = EnvKind(make=_make, options=frozenset(NAMES), masks_secrets=False, no_retry_reason=_no_retry_reason)
 """Registration of the guest in `envs.registry`."""

@@ -294,7 +294,7 @@ def make_suite(
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
         others = {name: rule for name, rule in rules.items() if name != how}
         task = WebArenaTask(config, spec, others, parity=is_parity)
-        task.why_once = why_once(config, file.sites)
+        task.no_retry_reason = no_retry_reason(config, file.sites)
         return task
 
     def look(task_ids: Sequence[str]) -> dict[str, str]:
@@ -317,7 +317,7 @@ def make_suite(
     )
 
 
-def why_once(task: "SiteRequirements", sites: Mapping[str, Site]) -> str:
+def no_retry_reason(task: "SiteRequirements", sites: Mapping[str, Site]) -> str:
     """Return why a task cannot be retried from the same state; "" if it changes nothing or its sites are reset."""
     kept = [name for name in task.sites if not sites[name].reset]
     return f"it changes {' and '.join(kept)}, which no reset command puts back" if task.changes_state and kept else ""

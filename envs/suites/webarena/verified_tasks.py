@@ -14,8 +14,8 @@ from envs.suites.webarena.tasks import (
     choose_playable,
     choose_sites,
     find_unavailable,
+    no_retry_reason,
     site_options,
-    why_once,
 )
 from envs.suites.webarena.verified import ANSWER_FORM, VerifiedTask, judge, parse_verified
 
@@ -92,7 +92,7 @@ def make_suite(
         }
         spec = TaskSpec(id=task_id, seed=seed, env=EnvSpec(name="webarena", options=options), metadata=metadata)
         site_task = VerifiedSiteTask(task, spec, file.urls)
-        site_task.why_once = why_once(task, file.sites)
+        site_task.no_retry_reason = no_retry_reason(task, file.sites)
         return site_task
 
     def look(task_ids: Sequence[str]) -> dict[str, str]:

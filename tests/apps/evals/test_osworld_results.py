@@ -141,7 +141,7 @@ def test_the_result_tree(tmp_path: Path) -> None:
 
 def test_the_tree_of_another_suite_is_refused(tmp_path: Path) -> None:
     other = Evaluation(folder=tmp_path, plan=PLAN)
-    with pytest.raises(TrajectoryError, match="is of 'shop'"):
+    with pytest.raises(TrajectoryError, match="has the suite 'shop'"):
         export_result_tree(other)
 
 

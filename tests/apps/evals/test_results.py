@@ -250,7 +250,7 @@ def test_seeds_are_the_suites_and_then_count_on() -> None:
     assert [select_seeds(SUITE, count) for count in (None, 1, 4)] == [[3, 5], [3], [3, 5, 6, 7]]
     still = Suite(name="still", about="", task_ids=("a",), make_task=SUITE.make_task)
     assert select_seeds(still, None) == [None]
-    with pytest.raises(ConfigError, match="--repeats tries each again"):
+    with pytest.raises(ConfigError, match="use --repeats to repeat each"):
         select_seeds(still, 2)
     with pytest.raises(ConfigError, match="no task of 'shop' fits 'buy'"):
         select_tasks(SUITE, Selection(patterns=("buy",)))

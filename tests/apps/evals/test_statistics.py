@@ -14,8 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 from apps.evals.compare import compare, mcnemar_p, permutation_p
 from apps.evals.statistics import (
     Interval,
-    TryStatistics,
-    count_tries,
+    PassStatistics,
     difference_interval,
     is_success,
     mean_interval,
@@ -25,6 +24,7 @@ from apps.evals.statistics import (
     student_quantile,
     summarize,
     summarize_by,
+    summarize_samples,
 )
 from benchmarks.coverage import differences_of, means_of
 from cua.batch import EpisodeResult
@@ -54,8 +54,8 @@ def ends(interval: Interval | None) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-def wilson(num_succeeded: int, num_tries: int) -> object:
-    low, high = proportion_confint(num_succeeded, num_tries, method="wilson")
+def wilson(num_succeeded: int, num_samples: int) -> object:
+    low, high = proportion_confint(num_succeeded, num_samples, method="wilson")
     return pytest.approx((low, high), abs=1e-12)
 
 
@@ -104,15 +104,16 @@ def test_permutation_where_nothing_differs() -> None:
     assert permutation_p([1.0] * 30, num_resamples=999) == (1 / 1000, False)
 
 
-@pytest.mark.parametrize(("num_tries", "succeeded"), [(1, 0), (1, 1), (4, 0), (5, 2), (6, 6), (7, 3)])
-def test_chances_of_k_tries_agree_with_counting(num_tries: int, succeeded: int) -> None:
-    tries = [True] * succeeded + [False] * (num_tries - succeeded)
-    for k in range(1, num_tries + 1):
+@pytest.mark.parametrize(("num_samples", "succeeded"), [(1, 0), (1, 1), (4, 0), (5, 2), (6, 6), (7, 3)])
+def test_chances_of_k_samples_agree_with_counting(num_samples: int, succeeded: int) -> None:
+    tries = [True] * succeeded + [False] * (num_samples - succeeded)
+    for k in range(1, num_samples + 1):
         drawn = list(itertools.combinations(tries, k))
-        assert pass_at_k(num_tries, succeeded, k) == pytest.approx(sum(map(any, drawn)) / len(drawn))
-        assert pass_hat_k(num_tries, succeeded, k) == pytest.approx(sum(map(all, drawn)) / len(drawn))
-    assert pass_at_k(num_tries, succeeded, num_tries + 1) is pass_hat_k(num_tries, succeeded, num_tries + 1) is None
-    assert pass_at_k(num_tries, succeeded, 0) is None
+        assert pass_at_k(num_samples, succeeded, k) == pytest.approx(sum(map(any, drawn)) / len(drawn))
+        assert pass_hat_k(num_samples, succeeded, k) == pytest.approx(sum(map(all, drawn)) / len(drawn))
+    assert pass_at_k(num_samples, succeeded, num_samples + 1) is None
+    assert pass_hat_k(num_samples, succeeded, num_samples + 1) is None
+    assert pass_at_k(num_samples, succeeded, 0) is None
 
 
 def test_errors_count_zero_in_the_full_mean_and_nowhere_in_the_scored_one() -> None:
@@ -146,7 +147,7 @@ def test_no_episodes_and_nothing_but_errors() -> None:
     broken = summarize(results_of([None, None]))
     assert (broken.mean_full, broken.mean_scored, broken.mean_scored_interval) == (0.0, None, None)
     assert ends(broken.mean_full_interval) == wilson(0, 2)
-    assert count_tries([]) == ()
+    assert summarize_samples([]) == ()
     compared = compare([], [])
     assert (compared.num_pairs, compared.difference_full, compared.mcnemar_p, compared.permutation_p) == (
         0,
@@ -227,13 +228,13 @@ def test_by_family() -> None:
 
 def test_tries_over_repeats_else_over_seeds() -> None:
     repeats = [result("a", 1.0, 7), result("a", None, 7, 1), result("b", 1.0, 7), result("b", 1.0, 7, 1)]
-    assert count_tries(repeats) == (
-        TryStatistics(k=1, at_least_one=0.75, all_of_them=0.75, num_groups=2),
-        TryStatistics(k=2, at_least_one=1.0, all_of_them=0.5, num_groups=2),
+    assert summarize_samples(repeats) == (
+        PassStatistics(k=1, at_least_one=0.75, all_of_them=0.75, num_groups=2),
+        PassStatistics(k=2, at_least_one=1.0, all_of_them=0.5, num_groups=2),
     )
     seeds = [result("a", 1.0, 1), result("a", 0.9, 2), result("b", 1.0, 1)]
-    assert count_tries(seeds)[-1] == TryStatistics(k=2, at_least_one=1.0, all_of_them=0.0, num_groups=1)
-    assert count_tries(results_of([1.0, 0.0])) == ()
+    assert summarize_samples(seeds)[-1] == PassStatistics(k=2, at_least_one=1.0, all_of_them=0.0, num_groups=1)
+    assert summarize_samples(results_of([1.0, 0.0])) == ()
 
 
 def test_a_comparison_pairs_by_task_seed_and_repeat() -> None:

@@ -19,7 +19,7 @@ from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.config import load_config
 from model_runtime.model import load_model
 from model_runtime.tokenizer.tokenizer import load_tokenizer
-from model_runtime.training.batch import Example, make_batch, run
+from model_runtime.training.batch import Example, forward, make_batch
 from tests.apps.cli.running import cua
 
 MAX_SIZE_BYTES = 12_000_000
@@ -59,7 +59,7 @@ def test_transformers_reads_the_same() -> None:
     images = tuple(media.item for media in prompt.media)
     batch = make_batch([Example(trunk=tuple(prompt.token_ids), images=images)], config.media_placeholder_token_id)
     model = load_model(WEIGHTS, dtype="float32")
-    ours = model.logits(run(model, batch).hidden)[-1]
+    ours = model.logits(forward(model, batch).hidden)[-1]
     peer = Peer(WEIGHTS)
     peer.widen_experts()
     theirs = peer(list(prompt.token_ids), images)[-1]

@@ -99,7 +99,7 @@ def test_a_request_holds_the_last_images_and_all_thoughts(maker: LessonMaker) ->
         lesson = maker.make_steps(rng, [moments])
         whole = (*maker.prefix, *lesson.example.trunk, *lesson.example.branches[0])
         assert whole[: len(prompt.token_ids)] == prompt.token_ids
-        assert lesson.spoken[0] == len(prompt.token_ids) - len(maker.prefix) - len(lesson.example.trunk)
+        assert lesson.first_predicted[0] == len(prompt.token_ids) - len(maker.prefix) - len(lesson.example.trunk)
 
 
 def test_ways_begin_alike_and_each_goes_on_as_its_instruction_says(maker: LessonMaker) -> None:
@@ -174,25 +174,30 @@ def test_names_and_texts_are_told_to_be_of_their_part_of_the_instruction(maker: 
         lesson = maker.make_steps(rng, ways)
         length = len(lesson.example.trunk)
         for way, branch, parts, seeks, start in zip(
-            ways, lesson.example.branches, lesson.parts, lesson.seeks, lesson.spoken, strict=True
+            ways,
+            lesson.example.branches,
+            lesson.request_parts,
+            lesson.query_targets,
+            lesson.first_predicted,
+            strict=True,
         ):
             last, done = way[-1].question, [moment.question for moment in way[:-1]]
             work = [*done, *([last] if last.target else []), *last.ahead]
             assert bool(parts) is (len(work) > 1)
             for part in parts:
                 num_parts[part.number] += 1
-                if part.place >= start - 1:
+                if part.token_index >= start - 1:
                     assert part.number == len(done) and last.target
                 else:
                     said = (
-                        maker.tokenizer.decode([branch[part.place]]).strip(" \ufffd").lower()
+                        maker.tokenizer.decode([branch[part.token_index]]).strip(" \ufffd").lower()
                     )  # parts of letters, too
                     own = work[part.number]
                     assert own.subject and (said in own.subject.name.lower() or said in own.typed.lower())
             for look in seeks:
                 num_seeks += 1
-                assert last.subject and look.place >= start
-                before = maker.tokenizer.decode(branch[: look.at - length + 1])
+                assert last.subject and look.token_index >= start
+                before = maker.tokenizer.decode(branch[: look.target_index - length + 1])
                 assert before.endswith(last.subject.name)
     assert min(num_parts[number] for number in range(MAX_PARTS)) > 40 and num_seeks > 80
 
@@ -202,7 +207,7 @@ def test_requests_of_several_parts_have_their_steps_before_them(maker: LessonMak
     ways = draw_request_ways(rng, 60)
     lesson = maker.make_requests(ways)
     assert maker.tokenizer.special.media_pad not in (*lesson.example.trunk, *sum(lesson.example.branches, ()))
-    for way, branch, parts in zip(ways, lesson.example.branches, lesson.parts, strict=True):
+    for way, branch, parts in zip(ways, lesson.example.branches, lesson.request_parts, strict=True):
         text = maker.tokenizer.decode(branch)
         assert [f"# Step {number}:" in text for number in (1, 2, 3)] == [number < len(way) for number in (1, 2, 3)]
         assert way[-1].instruction in text

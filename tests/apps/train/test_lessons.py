@@ -56,7 +56,7 @@ def test_answers_are_what_the_agent_reads(tokenizer: Tokenizer) -> None:
         height, width = screen.pixels.shape[:2]
         questions = draw_questions(rng, screen, 4)
         lesson = maker.make(rng, screen, questions)
-        for question, branch, first in zip(questions, lesson.example.branches, lesson.spoken, strict=True):
+        for question, branch, first in zip(questions, lesson.example.branches, lesson.first_predicted, strict=True):
             assert tokenizer.special.text_of(branch[first - 1]) == "<think>"
             assert tokenizer.special.text_of(branch[-1]) == "<|im_end|>"
             thought, _, content = decode(tokenizer, branch[first:-1]).partition("</think>")
@@ -116,7 +116,7 @@ def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
                 pytest.approx(1000 * y / screen.pixels.shape[0]),
             ]
             for number in numbers:
-                assert tokenizer.decode([branch[number.place]]) == f"{int(number.value):03}"
+                assert tokenizer.decode([branch[number.token_index]]) == f"{int(number.value):03}"
                 assert number.look_at is not None
                 row, column = divmod(number.look_at - first, width)
                 assert question.subject is not None
@@ -163,10 +163,10 @@ def test_choices_look_at_what_they_depend_on(tokenizer: Tokenizer) -> None:
         lesson = maker.make(rng, screen, questions)
         trunk = lesson.example.trunk
         first, width = trunk.index(tokenizer.special.media_pad), -(-screen.pixels.shape[1] // 28)
-        for question, places, looks in zip(questions, lesson.choices, lesson.looks, strict=True):
+        for question, places, looks in zip(questions, lesson.choices, lesson.attention_targets, strict=True):
             here = [look for look in looks if look.head == 2]
-            assert [look.place for look in here] == [place for place in places if place <= here[-1].place]
-            (at,) = {look.at for look in here}
+            assert [look.token_index for look in here] == [place for place in places if place <= here[-1].token_index]
+            (at,) = {look.target_index for look in here}
             if question.kind in ("absent", "strange"):
                 assert tokenizer.special.text_of(trunk[at]) == "<|media_end|>"
             else:
@@ -184,11 +184,11 @@ def test_what_is_typed_is_copied_token_by_token(tokenizer: Tokenizer) -> None:
         episode = make_episode(rng, OPTIONS, is_varied=True)
         for length in range(1, len(episode) + 1):
             lesson = maker.make_steps(rng, [episode[:length]])
-            (branch,), (copies,), (looks,) = lesson.example.branches, lesson.copies, lesson.looks
+            (branch,), (copies,), (looks,) = lesson.example.branches, lesson.copies, lesson.attention_targets
             typed = episode[length - 1].question.typed
             assert tokenizer.decode([branch[place] for place in copies]) == (f'{typed}")' if typed else "")
             whole = (*lesson.example.trunk, *branch)
-            pairs = [(branch[look.place], whole[look.at]) for look in looks if look.head == 3]
+            pairs = [(branch[look.token_index], whole[look.target_index]) for look in looks if look.head == 3]
             assert len(pairs) == len(copies)
             assert all(said == shown for said, shown in pairs[:-1])
             assert not pairs or tokenizer.decode([pairs[-1][1]]).startswith('"')
@@ -202,10 +202,10 @@ def test_names_are_read_where_the_request_has_said_them(tokenizer: Tokenizer) ->
         screen = make_screen(rng, OPTIONS)
         questions = draw_questions(rng, screen, 4, is_varied=True)
         lesson = maker.make(rng, screen, questions, is_short=True)
-        for question, branch, names in zip(questions, lesson.example.branches, lesson.names, strict=True):
+        for question, branch, names in zip(questions, lesson.example.branches, lesson.name_words, strict=True):
             assert bool(names) == (question.subject is not None and question.is_named)
             for name in names:
-                said = tokenizer.decode(branch[: name.place + 1])
+                said = tokenizer.decode(branch[: name.token_index + 1])
                 assert label_name(said[-len(name.letters) :]) == name.letters
                 num_read += 1
             if names:
@@ -224,28 +224,28 @@ def test_requests_are_read_without_an_image(tokenizer: Tokenizer, is_short: bool
     assert not any(lesson.numbers) and not any(lesson.choices)
     kinds = set()
     for question, branch, start, words, copies in zip(
-        questions, lesson.example.branches, lesson.spoken, lesson.sought, lesson.copies, strict=True
+        questions, lesson.example.branches, lesson.first_predicted, lesson.query_words, lesson.copies, strict=True
     ):
         said, kind = tokenizer.decode(branch[start:]), "type" if question.typed else "click"
         if is_short:
             assert said == (f'pyautogui.write("{question.typed}")' if question.typed else "pyautogui.click(x=")
-            assert words[0].place == start - 1
+            assert words[0].token_index == start - 1
         else:
             typed = f')\npyautogui.write("{question.typed}")\n```<|im_end|>'
             assert said == (
                 typed if question.typed else "## Action:\nClick it.\n## Code:\n```python\npyautogui.click(x=0."
             )
-            before = tokenizer.decode(branch[: words[0].place + 1])
+            before = tokenizer.decode(branch[: words[0].token_index + 1])
             assert question.instruction in before and "It is there" not in before
-        assert [word.place for word in words[1:]] == ([] if question.typed else [len(branch) - 1])
+        assert [word.token_index for word in words[1:]] == ([] if question.typed else [len(branch) - 1])
         assert bool(copies) is bool(question.typed)
         kinds.add(kind)
     assert kinds == {"type", "click"}
-    assert all(names for names in lesson.names)
+    assert all(names for names in lesson.name_words)
     lessons = [lesson, maker.make_reading(rng, make_screen(rng, OPTIONS))]
     batch = make_batch([one.example for one in lessons], tokenizer.special.media_pad)
     targets = make_targets(lessons, batch)
-    assert len(targets.name_rows) > 80 and len(targets.sought_rows) > 40 and not len(targets.number_rows)
+    assert len(targets.name_rows) > 80 and len(targets.query_word_rows) > 40 and not len(targets.number_rows)
 
 
 def test_the_image_is_padded_as_the_processor_does(folder: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -285,20 +285,20 @@ def test_letters_of_names_are_brought_to_their_middles(tokenizer: Tokenizer) -> 
     for _ in range(20):
         episode = make_episode(rng, OPTIONS, is_varied=True)
         lesson = maker.make_steps(rng, [episode])
-        words = {word.place: list(word.letters) for word in lesson.words}
+        words = {word.token_index: list(word.letters) for word in lesson.words}
         assert lesson.letters is not None
         ends = list(accumulate(image.num_patches for image in lesson.example.images))
         firsts = [place for place, token in enumerate(lesson.example.trunk) if token == tokenizer.special.media_pad]
-        for look in lesson.patch_looks:
-            number = bisect_right(ends, look.place)
-            assert number == bisect_right(ends, look.at)
+        for look in lesson.letter_targets:
+            number = bisect_right(ends, look.patch_index)
+            assert number == bisect_right(ends, look.target_index)
             image, start = lesson.example.images[number], ends[number - 1] if number else 0
             columns = image.grid[2]
-            row, column = divmod(look.place - start, columns)
+            row, column = divmod(look.patch_index - start, columns)
             tokens_before = sum(each.num_tokens for each in lesson.example.images[:number])
             token = firsts[tokens_before + row // 2 * (columns // 2) + column // 2]
             letter = words[token][look.head + 4 * (1 - column % 2)]
-            num_right, count = num_right + (letter in lesson.letters.classes[look.at].tolist()), count + 1
+            num_right, count = num_right + (letter in lesson.letters.classes[look.target_index].tolist()), count + 1
     assert count > 300 and num_right > 0.95 * count  # of two letters in half a patch, one is its label
 
 
@@ -312,23 +312,23 @@ def test_labels_of_fields_are_told_where_the_click_goes_and_what_is_on() -> None
         labels = label_images(rng, [screen], [image], [7])
         columns = image.grid[2]
         read = {find_token(target.read_at, image.frames.shape[2]): target for target in screen.targets}
-        width, words = image.frames.shape[2], {word.place - 7: word for word in labels["words"]}
+        width, words = image.frames.shape[2], {word.token_index - 7: word for word in labels["words"]}
         for token, word in words.items():
             assert word.aim == (read[token].aim[0] / 400, read[token].aim[1] / 300)
             assert word.is_away == (token != find_token(read[token].aim, width))
         reached = set()
-        for reach in labels["reaches"]:
-            row, column = divmod(reach.place, columns)
+        for reach in labels["click_targets"]:
+            row, column = divmod(reach.patch_index, columns)
             token = row // 2 * (columns // 2) + column // 2
             target = read[token]
             assert row == int(target.read_at[1] // 14) ^ 1 and reach.head == 0
-            assert reach.at == int(target.aim[1] // 14) * columns + int(target.aim[0] // 14)
+            assert reach.target_index == int(target.aim[1] // 14) * columns + int(target.aim[0] // 14)
             reached.add(token)
             num_away, num_at_home = num_away + words[token].is_away, num_at_home + (not words[token].is_away)
         assert reached >= {token for token, word in words.items() if word.is_away}
         for word in labels["words"]:
             if word.is_on is not None:
-                target = read[word.place - 7]
+                target = read[word.token_index - 7]
                 assert word.is_on == (bool(target.value) if target.kind == "field" else target.is_on)
                 states[word.is_on] += 1
     assert num_away > 30 and num_away < num_at_home <= num_away + 60
@@ -348,13 +348,13 @@ def test_icons_and_fields_without_a_label_are_words_too(tokenizer: Tokenizer) ->
         lesson = maker.make(rng, screen, [question])
         first = lesson.example.trunk.index(tokenizer.special.media_pad)
         place = first + find_token(chosen[0].read_at, screen.pixels.shape[1])
-        (word,) = [word for word in lesson.words if word.place == place] or [None]
+        (word,) = [word for word in lesson.words if word.token_index == place] or [None]
         if word is None:  # another name stands on the same token
             continue
         assert word.letters == label_name(chosen[0].name) and word.aim is not None and not word.is_away
         assert question.is_named is bool(chosen[0].name)
-        assert all(sought.letters == word.letters for sought in lesson.sought[0])
-        assert len(lesson.sought[0]) == (4 if chosen[0].name else 0)
+        assert all(sought.letters == word.letters for sought in lesson.query_words[0])
+        assert len(lesson.query_words[0]) == (4 if chosen[0].name else 0)
         icons, num_bare = icons | {chosen[0].name}, num_bare + (not chosen[0].name)
     assert len(icons) > 6 and num_bare > 2
 
@@ -395,7 +395,7 @@ def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokeni
     for _ in range(60):
         screen = make_screen(rng, options)
         questions = draw_questions(rng, screen, 3, is_varied=True)
-        sought = maker.make(rng, screen, questions, is_short=True).sought
+        sought = maker.make(rng, screen, questions, is_short=True).query_words
         for question, words in zip(questions, sought, strict=True):
             target = question.target
             if target is None:
@@ -419,7 +419,7 @@ def test_a_token_is_told_where_it_shows_that_what_it_names_is_on() -> None:
         screen = make_screen(rng, options)
         image = make_image(screen)
         columns = image.grid[2]
-        marks = {look.place: look for look in label_images(rng, [screen], [image], [0])["marks"]}
+        marks = {look.patch_index: look for look in label_images(rng, [screen], [image], [0])["state_targets"]}
         for target in screen.targets:
             if target.kind not in STATEFUL or target.is_on or target.value:
                 continue
@@ -437,6 +437,6 @@ def test_a_token_is_told_where_it_shows_that_what_it_names_is_on() -> None:
             }
             if look is not None and changed:
                 assert look.head == 1
-                assert divmod(look.at, columns) in changed, (target, changed)
+                assert divmod(look.target_index, columns) in changed, (target, changed)
                 seen[target.kind] += 1
     assert set(seen) == set(STATEFUL) and min(seen.values()) > 10

@@ -29,7 +29,7 @@ def test_words_beside_a_name_leave_what_is_asked_for(tokenizer: Tokenizer) -> No
         assert worded.instruction.count(f'"{name}"') == 1
         assert worded.instruction.lower().count(name.lower()) == asked.instruction.lower().count(name.lower())
         assert worded.instruction.split()[0] == asked.instruction.split()[0]
-        told = [maker.make(rng, screen, [one], is_short=True).names[0] for one in (asked, worded)]
+        told = [maker.make(rng, screen, [one], is_short=True).name_words[0] for one in (asked, worded)]
         assert [word.letters for word in told[0]] == [word.letters for word in told[1]]
     assert abs(changed / count - BESIDE_SHARE) < 0.07
 

@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from cua.batch import AgentPlayer, BatchOptions, BatchSummary, EpisodeJournal, make_episodes, make_executor, run_batch
+from cua.batch import (
+    AgentPlayer,
+    BatchOptions,
+    BatchSummary,
+    EpisodeJournal,
+    make_env_provider,
+    make_episodes,
+    run_batch,
+)
 from cua.batch.executor import ExecutorKind
 from cua.messages import Message, Reply, Usage
 from cua.models.gate import RetryPolicy
@@ -254,10 +262,10 @@ async def run_faulty(
     seen = folder / "seen"
     seen.mkdir(parents=True)
     keys = [(faults[number % len(faults)], number, 0) for number in range(num_episodes)]
-    options = BatchOptions(num_parallel=num_parallel, max_tries=NUM_TRIES, backoff_s=0.01, timeout_s=timeout_s)
+    options = BatchOptions(num_parallel=num_parallel, max_attempts=NUM_TRIES, backoff_s=0.01, timeout_s=timeout_s)
     scope = RunScope(caps=Caps(max_steps=None))
     ref = SuiteRef(name=f"{__file__}", options={"folder": str(seen), "is_in_process": executor == "process"})
-    hosts = make_executor(executor, ref, max_idle=num_parallel)
+    hosts = make_env_provider(executor, ref, max_idle=num_parallel)
     with FakeOpenAI(answer) as server, EpisodeJournal(folder) as journal:
         server.always(FaultyServer())
         model = OpenAICompatModel(

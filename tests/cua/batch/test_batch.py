@@ -140,7 +140,7 @@ async def test_an_env_that_keeps_what_the_agent_did_is_played_once(tmp_path: Pat
     player = Player(
         task_0=[ended(died)], task_1=[ended(capped)], task_2=[ended(lost)], task_3=[unbegun, EnvDiedError("x"), unbegun]
     )
-    episodes = [replace(one, why_once="the guest is not put back") for one in make_episodes(4)]
+    episodes = [replace(one, no_retry_reason="the guest is not put back") for one in make_episodes(4)]
     summary = await run(tmp_path, episodes, player)
     assert [(result.kind, result.num_tries, result.is_retryable) for result in summary.results] == [
         ("env_error", 1, False),
@@ -168,12 +168,12 @@ def test_which_envs_keep_what_an_episode_did(name: str, options: dict[str, Any],
     task = InstructionTask(instruction="x", spec=TaskSpec(env=EnvSpec(name=name, options=options)))
     makers: Any = {"make_task": lambda id, seed: RemoteTask(task), "take_env": None, "make_model": None}
     (episode,) = batch.make_episodes([("a", None, 0)], **makers)
-    assert ("not put back" in episode.why_once) is is_once
-    assert bool(episode.why_alone) is is_once
+    assert ("not put back" in episode.no_retry_reason) is is_once
+    assert bool(episode.exclusive_reason) is is_once
 
 
 async def test_episodes_that_share_one_machine_are_not_played_at_the_same_time(tmp_path: Path) -> None:
-    episodes = [replace(one, why_alone="the guest is not put back") for one in make_episodes(2)]
+    episodes = [replace(one, exclusive_reason="the guest is not put back") for one in make_episodes(2)]
     with pytest.raises(
         ConfigError, match="2 episodes at a time would share one environment: the guest is not put back"
     ):

@@ -16,10 +16,10 @@ from cua.batch import (
     AgentPlayer,
     BatchOptions,
     BatchSummary,
-    EpisodeExecutor,
+    EnvProvider,
     EpisodeJournal,
+    make_env_provider,
     make_episodes,
-    make_executor,
     run_batch,
 )
 from cua.batch.executor import ExecutorKind
@@ -44,7 +44,7 @@ QUICK = BatchOptions(num_parallel=2, backoff_s=0.01)
 
 async def play(
     folder: Path,
-    executor: EpisodeExecutor,
+    executor: EnvProvider,
     keys: list[tuple[str, int | None, int]],
     replies: list[str],
     watch: Watch | None = None,
@@ -64,7 +64,7 @@ async def play(
 @pytest.mark.parametrize("kind", ["local", "process"])
 async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: ExecutorKind) -> None:
     keys: list[tuple[str, int | None, int]] = [("click/left", 1, 0), ("click/left", 2, 0), ("click/broken", 1, 0)]
-    summary = await play(tmp_path, make_executor(kind, SUITE), keys, [CLICK, DONE])
+    summary = await play(tmp_path, make_env_provider(kind, SUITE), keys, [CLICK, DONE])
     assert [(result.kind, result.score) for result in summary.results] == [
         ("scored", 1.0),
         ("scored", 0.5),
@@ -91,7 +91,7 @@ async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: Execu
 async def test_the_guard_is_asked_here_wherever_the_env_is(tmp_path: Path, kind: ExecutorKind) -> None:
     both = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.25, 0.5)\npyautogui.click(0.75, 0.5)\n```"
     summary = await play(
-        tmp_path, make_executor(kind, SUITE), [("click/left", 2, 0)], [both, DONE], approve="auto", max_steps=2
+        tmp_path, make_env_provider(kind, SUITE), [("click/left", 2, 0)], [both, DONE], approve="auto", max_steps=2
     )
     assert summary.results[0].score == 0.5  # nobody lets the second click pass
 
@@ -99,7 +99,7 @@ async def test_the_guard_is_asked_here_wherever_the_env_is(tmp_path: Path, kind:
 async def test_envs_get_the_secrets_and_their_spec_does_not_show_them() -> None:
     login = HttpLogin(origin="http://a.test", username="ann", password="tr0ub4dor-3")
     secrets = EnvSecrets(masked_texts=("hush-hush",), http_logins=(login,))
-    executor = make_executor("local", SuiteRef(name="webarena-lite"), secrets=secrets)
+    executor = make_env_provider("local", SuiteRef(name="webarena-lite"), secrets=secrets)
     spec = EnvSpec(name="browser")
     try:
         env: Any = await executor.take_env(spec)
@@ -138,7 +138,7 @@ async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
         if type(event).__name__ == "StepDone" and len(channels) == 1:
             os.kill(channels[0].pid, signal.SIGKILL)
 
-    executor = EpisodeExecutor(make_task, lambda spec: RemoteEnv(spec, SUITE, open_channel))
+    executor = EnvProvider(make_task, lambda spec: RemoteEnv(spec, SUITE, open_channel))
     summary = await play(tmp_path, executor, [("click/left", 1, 0)], [CLICK, DONE], Watch(listener=listen))
     assert [(result.kind, result.score, result.num_tries) for result in summary.results] == [("scored", 1.0, 2)]
     assert len(channels) == 2
@@ -271,7 +271,7 @@ async def test_a_ray_cluster_that_loses_a_node_loses_no_episode(tmp_path: Path, 
             cluster.add_node(num_cpus=2)
             lose_node(cluster, node)
 
-    executor = make_executor("ray", SUITE, ray_address=cluster.address)
+    executor = make_env_provider("ray", SUITE, ray_address=cluster.address)
     keys: list[tuple[str, int | None, int]] = [("click/left", 1, number) for number in range(8)]
     summary = await play(tmp_path, executor, keys, [CLICK, DONE], Watch(listener=listen))
     assert is_killed

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from model_runtime.checkpoint.names import expected_tensors
 from model_runtime.checkpoint.reader import Checkpoint
 from model_runtime.model import K25Model, load_model
-from model_runtime.training.batch import Example, make_batch, run
+from model_runtime.training.batch import Example, forward, make_batch
 from model_runtime.training.release import release_tensors
 from tests.model_runtime.model.drive import Drive, difference, make_ids
 from tests.model_runtime.model.peer import Peer, make_patches
@@ -52,7 +52,7 @@ def test_gradients_are_those_of_transformers(trained: K25Model, tiny_dir: Path, 
     """Every weight's, the vision tower's too, through two images."""
     pad = trained.config.media_placeholder_token_id
     batch = make_batch([with_images(pad)], pad)
-    loss = loss_of(trained.logits(run(trained, batch).hidden), batch.token_ids)
+    loss = loss_of(trained.logits(forward(trained, batch).hidden), batch.token_ids)
     loss.backward()
     peer = Peer(tiny_dir).model.requires_grad_()
     inputs = {
@@ -76,7 +76,7 @@ def test_a_share_of_the_gradients_goes_on_into_the_images(tiny_dir: Path, share:
     model, other = (load_model(tiny_dir, dtype=torch.float32, kernels="autograd").requires_grad_() for _ in range(2))
     pad = model.config.media_placeholder_token_id
     batch = make_batch([with_images(pad)], pad)
-    seen, whole = run(model, batch, image_gradient=share), run(other, batch)
+    seen, whole = forward(model, batch, image_gradient=share), forward(other, batch)
     assert torch.equal(seen.hidden, whole.hidden)
     seen.hidden.square().sum().backward(retain_graph=True)
     whole.hidden.square().sum().backward(retain_graph=True)
@@ -117,7 +117,7 @@ def test_what_trains_is_what_serves(trained: K25Model, tiny_dir: Path) -> None:
     serving = load_model(tiny_dir, dtype=torch.float32)
     pad = trained.config.media_placeholder_token_id
     example = with_images(pad)
-    ours = trained.logits(run(trained, make_batch([example], pad)).hidden)
+    ours = trained.logits(forward(trained, make_batch([example], pad)).hidden)
     assert ours.requires_grad
     rows = serving.embed(torch.tensor(example.trunk))
     rows[torch.tensor(example.trunk) == pad] = torch.cat(serving.encode_media(IMAGES))
@@ -148,7 +148,7 @@ def test_branches_are_sequences_that_share_their_beginning(tiny_dir: Path) -> No
 
 def sum_of_branches(model: K25Model, examples: list[Example]) -> Tensor:
     batch = make_batch(examples, model.config.media_placeholder_token_id)
-    logits = model.logits(run(model, batch).hidden)
+    logits = model.logits(forward(model, batch).hidden)
     spans = [span for of_trunk in batch.branches for span in of_trunk]
     return torch.stack([logits[span].logsumexp(-1).sum() for span in spans]).sum()
 
@@ -160,7 +160,7 @@ def sum_of_alone(model: K25Model, examples: list[Example]) -> Tensor:
         for branch in example.branches:
             whole = Example(trunk=(*example.trunk, *branch), images=example.images)
             batch = make_batch([whole], model.config.media_placeholder_token_id)
-            parts.append(model.logits(run(model, batch).hidden)[-len(branch) :].logsumexp(-1).sum())
+            parts.append(model.logits(forward(model, batch).hidden)[-len(branch) :].logsumexp(-1).sum())
     return torch.stack(parts).sum()
 
 
@@ -169,11 +169,11 @@ def test_a_prefix_is_shared(tiny_dir: Path) -> None:
     pad, prefix, tail = model.config.media_placeholder_token_id, tuple(IDS[20:29]), (3, 4, 5)
     examples = [Example(trunk=with_images(pad).trunk, images=IMAGES, branches=(tail,)), Example(trunk=(1, 2))]
     batch = make_batch(examples, pad, prefix)
-    joined = model.logits(run(model, batch).hidden)
+    joined = model.logits(forward(model, batch).hidden)
     whole = Example(trunk=(*prefix, *examples[0].trunk, *tail), images=IMAGES)
-    alone = model.logits(run(model, make_batch([whole], pad)).hidden)
+    alone = model.logits(forward(model, make_batch([whole], pad)).hidden)
     assert difference(joined[batch.branches[0][0]], alone[-3:]) <= 1e-5
-    second = model.logits(run(model, make_batch([Example(trunk=(*prefix, 1, 2))], pad)).hidden)
+    second = model.logits(forward(model, make_batch([Example(trunk=(*prefix, 1, 2))], pad)).hidden)
     assert difference(joined[batch.trunks[1]], second[-2:]) <= 1e-5
     assert difference(joined[batch.prefix], second[: len(prefix)]) <= 1e-5
 

@@ -8,7 +8,7 @@ import torch
 from model_runtime.model import K25Model, load_model
 from model_runtime.training import losses as losses_module
 from model_runtime.training.attention import find_scores
-from model_runtime.training.batch import Example, make_batch, run
+from model_runtime.training.batch import Example, forward, make_batch
 from model_runtime.training.lessons import (
     IGNORED,
     AttentionTarget,
@@ -44,31 +44,37 @@ def make_lessons(pad: int) -> list[Lesson]:
     classes[7, 1], orders[7, 1] = 3, 4
     first = Lesson(
         example=Example(trunk=(1, *[pad] * 6, 2), branches=((10, 11, 12, 13), (20, 21, 22)), images=(IMAGE,)),
-        spoken=(2, 1),
-        numbers=((NumberLabel(place=3, value=40.2, look_at=4),), ()),
+        first_predicted=(2, 1),
+        numbers=((NumberLabel(token_index=3, value=40.2, look_at=4),), ()),
         choices=((2,), ()),
         copies=((), (1, 2)),
-        looks=((), (AttentionTarget(place=2, at=9, head=2),)),
-        names=((WordLabel(place=1, letters=(5, 6, 7)), WordLabel(place=2, letters=(6, 5))), ()),
-        sought=((WordLabel(place=2, letters=(5, 6, 7)),), (WordLabel(place=0, letters=(8,)),)),
-        seeks=((), (AttentionTarget(place=2, at=8, head=0),)),
-        parts=((RequestPart(place=1, number=0), RequestPart(place=3, number=2)), (RequestPart(place=0, number=1),)),
+        attention_targets=((), (AttentionTarget(token_index=2, target_index=9, head=2),)),
+        name_words=((WordLabel(token_index=1, letters=(5, 6, 7)), WordLabel(token_index=2, letters=(6, 5))), ()),
+        query_words=((WordLabel(token_index=2, letters=(5, 6, 7)),), (WordLabel(token_index=0, letters=(8,)),)),
+        query_targets=((), (AttentionTarget(token_index=2, target_index=8, head=0),)),
+        request_parts=(
+            (RequestPart(token_index=1, number=0), RequestPart(token_index=3, number=2)),
+            (RequestPart(token_index=0, number=1),),
+        ),
         letters=PatchLetters(classes=classes, orders=orders),
         words=(
-            WordLabel(place=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
-            WordLabel(place=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
+            WordLabel(token_index=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
+            WordLabel(token_index=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
         ),
-        patch_looks=(PatchAttentionTarget(place=8, at=9, head=1),),
-        reaches=(PatchAttentionTarget(place=14, at=2, head=0),),
-        marks=(PatchAttentionTarget(place=15, at=6, head=1),),
+        letter_targets=(PatchAttentionTarget(patch_index=8, target_index=9, head=1),),
+        click_targets=(PatchAttentionTarget(patch_index=14, target_index=2, head=0),),
+        state_targets=(PatchAttentionTarget(patch_index=15, target_index=6, head=1),),
     )
-    return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), spoken=(1,), numbers=((),))]
+    return [first, Lesson(example=Example(trunk=(3, 4), branches=((5, 6),)), first_predicted=(1,), numbers=((),))]
 
 
 def make_pointing_lessons(pad: int) -> list[Lesson]:
     """The same, the first of which says both numbers of a point."""
     lessons = make_lessons(pad)
-    numbers = (NumberLabel(place=2, value=40.2, look_at=4), NumberLabel(place=3, value=7.0, look_at=5, axis=1))
+    numbers = (
+        NumberLabel(token_index=2, value=40.2, look_at=4),
+        NumberLabel(token_index=3, value=7.0, look_at=5, axis=1),
+    )
     lessons[0] = replace(lessons[0], numbers=(numbers, ()))
     return lessons
 
@@ -91,24 +97,27 @@ def test_labels_become_rows_of_the_batch(model: K25Model) -> None:
     assert batch.branches == ((slice(10, 14), slice(14, 17)), (slice(17, 19),))
     assert targets.rows.tolist() == [11, 14, 15, 17]
     assert targets.tokens.tolist() == [12, 21, 22, 6]
-    assert (targets.number_rows.tolist(), targets.look_rows.tolist(), targets.look_at.tolist()) == (
+    assert (targets.number_rows.tolist(), targets.attention_rows.tolist(), targets.attention_targets.tolist()) == (
         *([12], [12, 15]),
         [4, 9],
     )
-    assert targets.look_heads.tolist() == [0, 2]
-    assert targets.look_numbers.isnan().tolist() == [False, True]
+    assert targets.attention_heads.tolist() == [0, 2]
+    assert targets.attention_numbers.isnan().tolist() == [False, True]
     assert (targets.choice_rows.tolist(), targets.copy_rows.tolist()) == ([11], [14, 15])
     assert targets.word_rows.tolist() == [4, 1]
     assert targets.words.tolist() == [[5, 6], [7, IGNORED]]
-    assert (targets.name_rows.tolist(), targets.names.tolist()) == ([11, 12], [[5, 6, 7], [6, 5, IGNORED]])
-    assert (targets.sought_rows.tolist(), targets.sought.tolist()) == ([12, 14], [[5, 6, 7], [8, IGNORED, IGNORED]])
-    assert (targets.seek_rows.tolist(), targets.seek_at.tolist()) == ([15], [8])
-    assert (targets.part_rows.tolist(), targets.parts.tolist()) == ([11, 13, 14], [0, 2, 1])
+    assert (targets.name_rows.tolist(), targets.name_words.tolist()) == ([11, 12], [[5, 6, 7], [6, 5, IGNORED]])
+    assert (targets.query_word_rows.tolist(), targets.query_words.tolist()) == (
+        [12, 14],
+        [[5, 6, 7], [8, IGNORED, IGNORED]],
+    )
+    assert (targets.query_rows.tolist(), targets.query_targets.tolist()) == ([15], [8])
+    assert (targets.part_rows.tolist(), targets.request_parts.tolist()) == ([11, 13, 14], [0, 2, 1])
     assert targets.letters.classes.flatten().tolist() == [IGNORED] * 15 + [3] + [IGNORED] * 32
     assert targets.letters.orders.flatten().tolist() == [IGNORED] * 15 + [4] + [IGNORED] * 32
     assert targets.states.tolist() == [1, IGNORED]
-    assert (targets.patch_looks.tolist(), targets.reaches.tolist()) == ([[8, 9, 1]], [[14, 2, 0]])
-    assert targets.marks.tolist() == [[15, 6, 1]]
+    assert (targets.letter_targets.tolist(), targets.click_targets.tolist()) == ([[8, 9, 1]], [[14, 2, 0]])
+    assert targets.state_targets.tolist() == [[15, 6, 1]]
 
 
 def test_places_are_shares_of_the_image_in_raster_order() -> None:
@@ -125,19 +134,19 @@ def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
     losses, targets = make_losses(model), make_targets(lessons, batch)
     rows = torch.zeros(6, model.config.text.hidden_size)
     rows[:, :6] = torch.eye(6)
-    seen = replace(run(model, batch), images=(rows,))
+    seen = replace(forward(model, batch), images=(rows,))
     given = losses._inputs.of_layer
     inside = torch.zeros_like(given[1].x)
     inside[batch.image_rows] = rows
     given[1] = replace(given[1], x=inside)
     torch.nn.init.zeros_(losses.heads.place.weight)
     torch.nn.init.zeros_(losses.heads.place.bias)
-    blind = losses._find_place(seen, batch, targets)
+    blind = losses._place_loss(seen, batch, targets)
     assert blind.item() == pytest.approx(math.log(32))
     bells = make_bells((find_places((1, 4, 6)) * 32 - 0.5).flatten(), 32, 1.0).clamp(min=1e-9)
     with torch.no_grad():
         losses.heads.place.weight[:, :6] = bells.log().view(6, 64).T
-    assert losses._find_place(seen, batch, targets).item() == pytest.approx(
+    assert losses._place_loss(seen, batch, targets).item() == pytest.approx(
         math.log(math.sqrt(2 * math.pi * math.e)), abs=0.05
     )
 
@@ -147,11 +156,11 @@ def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Mod
     lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
-    seen = run(model, batch)
-    scores = losses.heads.aim(losses._inputs.of_layer[2].x[targets.look_rows[:2]]).view(2, 2, 32).log_softmax(-1)
+    seen = forward(model, batch)
+    scores = losses.heads.aim(losses._inputs.of_layer[2].x[targets.attention_rows[:2]]).view(2, 2, 32).log_softmax(-1)
     bells = make_bells(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
     expected = -(bells[0] * scores[0, 0]).sum() / 2 - (bells[1] * scores[1, 1]).sum() / 2
-    assert losses._find_target(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert losses._target_loss(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_padding_does_not_count_as_a_place(model: K25Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,14 +168,14 @@ def test_padding_does_not_count_as_a_place(model: K25Model, monkeypatch: pytest.
     lessons = make_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses = make_losses(model)
-    seen = run(model, batch)
+    seen = forward(model, batch)
     asked: list[torch.Tensor] = []
     monkeypatch.setattr(losses_module, "compare_places", lambda scores, wanted: asked.append(wanted[:6]))
-    losses._find_place(seen, batch, make_targets(lessons, batch))
-    losses._find_place(seen, batch, make_targets([replace(lessons[0], shown=((0.5, 1.0),)), lessons[1]], batch))
+    losses._place_loss(seen, batch, make_targets(lessons, batch))
+    losses._place_loss(seen, batch, make_targets([replace(lessons[0], shown=((0.5, 1.0),)), lessons[1]], batch))
     whole, half = asked
     assert torch.allclose(half, whole * torch.tensor([2.0, 1.0]))
-    with pytest.raises(ValueError, match="said of 2 images, and there are 1"):
+    with pytest.raises(ValueError, match="`shown` has 2 entries, expected one for each of 1 images"):
         make_targets([replace(lessons[0], shown=((0.5, 1.0),) * 2), lessons[1]], batch)
 
 
@@ -174,13 +183,13 @@ def test_the_name_is_read_where_the_taught_head_looks_from(model: K25Model) -> N
     lessons = make_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
-    losses._find_name(run(model, batch), batch, targets).backward()
+    losses._name_loss(forward(model, batch), batch, targets).backward()
     moved = {name for name, weight in model.named_parameters() if weight.grad is not None and weight.grad.any()}
     assert any(name.startswith("layers.0.") for name in moved)
     assert not any(name.startswith("layers.1.attention") for name in moved)  # nothing behind where it is read
     torch.nn.init.zeros_(losses.heads.word.weight)
     torch.nn.init.zeros_(losses.heads.word.bias)
-    assert losses._find_name(run(model, batch), batch, targets).item() == pytest.approx(math.log(27))
+    assert losses._name_loss(forward(model, batch), batch, targets).item() == pytest.approx(math.log(27))
 
 
 @pytest.mark.parametrize("limit", [1000, 40], ids=["one pass", "several passes"])
@@ -205,7 +214,7 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     lessons, losses = make_lessons(pad), make_losses(model)
     batch = make_batch([lesson.example for lesson in lessons], pad)
     targets = make_targets(lessons, batch)
-    seen = run(model, batch)
+    seen = forward(model, batch)
     parts = {name: part.item() for name, part in losses(seen, batch, targets).items()}
     logs = model.logits(seen.hidden).log_softmax(-1)
     assert parts["token"] == pytest.approx(
@@ -225,11 +234,13 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["click_point"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.patch_looks, block=losses._patches.gathering).tolist()
+    (share,) = losses._patches.find_log_shares(
+        [IMAGE], targets.letter_targets, block=losses._patches.gathering
+    ).tolist()
     assert parts["read_word_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.reaches, block=losses._patches.reaching).tolist()
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.click_targets, block=losses._patches.reaching).tolist()
     assert parts["target_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.marks, block=losses._patches.reaching).tolist()
+    (share,) = losses._patches.find_log_shares([IMAGE], targets.state_targets, block=losses._patches.reaching).tolist()
     assert parts["state_attn"] == pytest.approx(-share, rel=1e-5)
     state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
     assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)
@@ -268,7 +279,7 @@ def test_every_part_teaches(model: K25Model) -> None:
         optimizer = torch.optim.Adam(weights, lr=3e-3)
         history = []
         for _ in range(6):
-            parts = losses(run(model, batch), batch, targets)
+            parts = losses(forward(model, batch), batch, targets)
             assert list(parts) == [name]
             history.append(parts[name].item())
             optimizer.zero_grad()
@@ -281,7 +292,7 @@ def test_every_part_teaches(model: K25Model) -> None:
 def test_a_batch_without_labels_costs_nothing(model: K25Model) -> None:
     lessons = [Lesson(example=Example(trunk=(3, 4)))]
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
-    parts = make_losses(model)(run(model, batch), batch, make_targets(lessons, batch))
+    parts = make_losses(model)(forward(model, batch), batch, make_targets(lessons, batch))
     assert {name: part.item() for name, part in parts.items()} == dict.fromkeys(parts, 0.0)
 
 
@@ -293,7 +304,7 @@ def test_bells() -> None:
 
 
 def test_a_branch_has_to_have_what_it_is_to_speak() -> None:
-    lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), spoken=(3,), numbers=((),))
+    lesson = Lesson(example=Example(trunk=(3,), branches=((5, 6),)), first_predicted=(3,), numbers=((),))
     with pytest.raises(ValueError, match="a branch of 2 tokens has 3 as first predicted token"):
         make_targets([lesson], make_batch([lesson.example], 9))
 
@@ -302,28 +313,28 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
-    seen = run(model, batch)
+    seen = forward(model, batch)
     given = losses._inputs.of_layer[1]
-    scores = find_scores(model.layers[1].attention, given, batch, targets.look_rows)
+    scores = find_scores(model.layers[1].attention, given, batch, targets.attention_rows)
     shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [  # heads 2, 0 and 1 of this test; each counts the same
         (shares[0, 2, 4] + shares[1, 2, 0]) / 2,
         (shares[0, 0, 0] + shares[1, 0, 5]) / 2,
         shares[2, 1, 9],
     ]
-    assert targets.look_heads.tolist() == [0, 1, 2]
-    assert losses._find_attention(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
+    assert targets.attention_heads.tolist() == [0, 1, 2]
+    assert losses._attention_loss(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
 
 
 def test_behind_them_the_heads_of_both_axes_look_again(model: K25Model) -> None:
     lessons = make_pointing_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
-    seen = run(model, batch)
-    scores = find_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.look_rows)
+    seen = forward(model, batch)
+    scores = find_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.attention_rows)
     shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]
-    assert losses._find_second_attn(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
+    assert losses._second_attn_loss(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())
 
 
 def test_codes_of_words_are_compared_with_keys_of_tokens_and_with_what_seeks_them(model: K25Model) -> None:
@@ -331,7 +342,7 @@ def test_codes_of_words_are_compared_with_keys_of_tokens_and_with_what_seeks_the
     lessons = make_lessons(model.config.media_placeholder_token_id)
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
-    seen = run(model, batch)
+    seen = forward(model, batch)
     mla, given, text = model.layers[1].attention, losses._inputs.of_layer[1], model.config.text
     nope, expected = text.qk_nope_head_dim, []
     sought = torch.tensor([[5, 6, 7], [8, IGNORED, IGNORED]])  # by the tokens in the rows 12 and 14
@@ -345,7 +356,7 @@ def test_codes_of_words_are_compared_with_keys_of_tokens_and_with_what_seeks_the
         every = torch.cat((codes(sought), codes(other)))
         shares = (q_nope[:, head] @ every.T * mla.scale).log_softmax(-1)
         expected.append(-(shares[0, 0] + shares[1, 1]) / 2)
-    assert losses._find_code(seen, batch, targets).item() == pytest.approx(torch.stack(expected).mean().item(), 1e-5)
+    assert losses._code_loss(seen, batch, targets).item() == pytest.approx(torch.stack(expected).mean().item(), 1e-5)
 
 
 def test_a_word_that_is_sought_and_seen_is_one_word() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from model_runtime.model import K25Model, load_model
 from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
-from model_runtime.training.batch import Example, TrainingBatch, make_batch, run
+from model_runtime.training.batch import Example, TrainingBatch, forward, make_batch
 from model_runtime.training.updates import clip_heads, find_score_maxima
 from tests.model_runtime.model.drive import difference, make_ids
 
@@ -22,7 +22,7 @@ def model(tiny_dir: Path) -> K25Model:
 
 def run_watched(model: K25Model) -> tuple[TrainingBatch, AttentionInputs]:
     batch, inputs = make_batch(EXAMPLES, model.config.media_placeholder_token_id), AttentionInputs(model)
-    run(model, batch)
+    forward(model, batch)
     return batch, inputs
 
 
@@ -76,7 +76,7 @@ def test_heads_come_down_to_the_threshold_and_the_others_stay(model: K25Model) -
     threshold = float(before.sort().values[1:3].mean())  # two heads above, two below
     kept = model.layers[0].attention.kv_b.clone()
     assert clip_heads(model.layers[0].attention, before, threshold) == 2
-    run(model, batch)
+    forward(model, batch)
     after = find_score_maxima(model, inputs, batch)[0]
     assert torch.allclose(after, before.clamp(max=threshold), atol=1e-5)
     nope = model.config.text.qk_nope_head_dim
@@ -89,5 +89,5 @@ def test_closed_inputs_keep_nothing(model: K25Model) -> None:
     batch, inputs = run_watched(model)
     inputs.close()
     inputs.close()
-    run(model, batch)
+    forward(model, batch)
     assert inputs.of_layer == {}

@@ -12,7 +12,7 @@ from model_runtime.training.lessons import Lesson, NumberLabel, WordLabel
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
-from model_runtime.training.trainer import OF_IMAGES, STATE, Trainer, TrainingOptions, find_rate, is_hidden_matrix
+from model_runtime.training.trainer import STATE, VISION_PREFIXES, Trainer, TrainingOptions, find_rate, is_hidden_matrix
 from tests.model_runtime.vision.weights import make_item
 
 OPTIONS = TrainingOptions(num_steps=12, muon_lr=0.02, adam_lr=3e-3, warmup_steps=2, clip_threshold=0.5, clip_every=2)
@@ -41,13 +41,13 @@ def make_lessons(rng: random.Random, pad: int, count: int = 3) -> list[Lesson]:
             branches=((10, 11, 100 + 20 * kind, 12),),
             images=(make_item(1, 4, 6, seed=kind),),
         )
-        number = NumberLabel(place=2, value=20 * kind + 0.5, look_at=1 + kind)
+        number = NumberLabel(token_index=2, value=20 * kind + 0.5, look_at=1 + kind)
         lessons.append(
             Lesson(
                 example=example,
-                spoken=(1,),
+                first_predicted=(1,),
                 numbers=((number,),),
-                words=(WordLabel(place=2, letters=(kind, kind + 1)),),
+                words=(WordLabel(token_index=2, letters=(kind, kind + 1)),),
             )
         )
     return lessons
@@ -124,7 +124,7 @@ def test_what_images_pass_through_learns_at_its_own_rate(tiny_dir: Path) -> None
         trainer.step(make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id), image_rate=rate)
         after = release_tensors(trainer.model)
         moved[rate] = {name: (after[name] - before[name]).norm().item() for name in before}
-    of_images = {name for name in moved[1.0] if name.startswith(OF_IMAGES)}
+    of_images = {name for name in moved[1.0] if name.startswith(VISION_PREFIXES)}
     assert of_images and not any(moved[0.0][name] for name in of_images)
     for name in set(moved[1.0]) - of_images:
         assert moved[0.5][name] == pytest.approx(moved[1.0][name], rel=1e-4), name
@@ -159,7 +159,7 @@ def test_images_can_be_learnt_without_the_language_model(tiny_dir: Path) -> None
         trainer.losses.weights = weights
         trainer.step(make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id))
         tensors = release_tensors(trainer.model)
-        moved[name] = {one: tensor.clone() for one, tensor in tensors.items() if one.startswith(OF_IMAGES)}
+        moved[name] = {one: tensor.clone() for one, tensor in tensors.items() if one.startswith(VISION_PREFIXES)}
     alone, beside, through = moved.values()
     assert [name for name in alone if not torch.equal(alone[name], beside[name])] == []
     assert [name for name in alone if not torch.equal(alone[name], through[name])]

@@ -326,7 +326,7 @@ def test_tasks_of_sites_that_are_not_there_are_left_out(sites_file: Path) -> Non
     assert spec.metadata["labels"] == {"template": "3765", "evaluation": "url_match+program_html"}
     assert len(load_suite("webarena", sites=str(sites_file), split="hard").task_ids) < 258
     reset = load_suite("webarena", sites=str(sites_file), reset_command="true")
-    once = [[made.make_task(f"webarena/{id}", None).why_once for id in (600, 26)] for made in (suite, reset)]
+    once = [[made.make_task(f"webarena/{id}", None).no_retry_reason for id in (600, 26)] for made in (suite, reset)]
     assert once == [["it changes reddit, which no reset command puts back", ""], ["", ""]]
     for options, told in (
         ({}, "sites is missing"),
