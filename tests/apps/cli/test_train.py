@@ -15,7 +15,9 @@ from cua.errors import ConfigError
 from model_runtime.training.loss_weights import LossWeights
 
 PAGES = ScreenOptions(families=("page",), sizes_px=((160, 210),))
-SIGHT = LossWeights(token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, seek=0.0, part=0.0, target=0.0)
+SIGHT = LossWeights(
+    token=0.0, number=0.0, pointer=0.0, attention=0.0, name=0.0, name_query_attn=0.0, part_id=0.0, target=0.0
+)
 SHORT: Course = (CourseStage(name="see", steps=2, options=PAGES, batch=2, questions=0, is_short=True, weights=SIGHT),)
 
 

@@ -105,4 +105,4 @@ def test_a_model_that_cites_what_nobody_noted_is_told_on(tmp_path: Path, short: 
     done = cua(tmp_path, "video", str(short[0]), "Any cats?", "--model", f"scripted:{script}")
     assert done.code == 0, done.stderr
     assert done.stdout == f"A cat at {name}@00:00:07, no dog.\n"
-    assert f"no event is noted at what the answer cites: {name}@00:00:07" in done.stderr
+    assert f"the answer cites times without a recorded event: {name}@00:00:07" in done.stderr

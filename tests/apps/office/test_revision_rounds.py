@@ -199,7 +199,7 @@ async def test_rounds_are_bounded_and_what_is_left_is_reported(tmp_path: Path, l
 async def test_a_round_that_broke_off_is_gone_on_with(tmp_path: Path, libreoffice: Path) -> None:
     broken = await make(tmp_path, script([line(FOUND, "", error="server down")]))
     assert (broken.is_clean, broken.rounds) == (False, 1)  # no chapter was fixed: the round does not count
-    assert broken.missing == ["a revision round ended as failed: no writer fixed its chapter: server down"]
+    assert broken.missing == ["a revision round ended as failed: all 1 sub-agents failed, t001: server down"]
     (run_dir,) = (tmp_path / "runs").iterdir()
     made = await make(tmp_path, script(writer(FOUND, "Water", "Water is wet")), resume=run_dir)
     assert (made.is_clean, made.rounds) == (True, 2)

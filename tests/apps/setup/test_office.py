@@ -89,4 +89,4 @@ async def test_a_soffice_that_makes_nothing_is_broken(machine: BareMachine) -> N
     machine.add("soffice", "echo 'Fatal: no fonts'", exit_code=1)
     (machine.programs / "libsmlo.so").touch()
     row = await libreoffice_row([])
-    assert row.level == "fail" and row.found == "LibreOffice made no pdf of page.html: Fatal: no fonts"
+    assert row.level == "fail" and row.found == "LibreOffice did not convert page.html to pdf: Fatal: no fonts"
