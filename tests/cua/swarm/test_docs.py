@@ -4,14 +4,16 @@ import re
 from pathlib import Path
 
 from apps.literal.research import MAX_CHILDREN as LITERAL_CHILDREN
+from cua.config import Settings
+from cua.models.gate import MAX_PROBE_WAIT_S
 from cua.research import engines, fetch, network
 from cua.research.fetch import FetchLimits
 from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions
 from cua.swarm.budget import CHILDREN_SHARE
-from cua.swarm.child import MESSAGE_CHARS
+from cua.swarm.child import MESSAGE_CHARS, MIN_MESSAGE_CHARS
 from cua.swarm.child_runner import MAX_FILE_BYTES
-from cua.swarm.swarm import WARN_SHARE, SwarmLimits
+from cua.swarm.swarm import MESSAGES_SHARE, WARN_SHARE, SwarmLimits
 from cua.tools import research
 from envs.suites.widesearch.corpus import SIZES
 from envs.suites.widesearch.scoring import DAYS
@@ -40,8 +42,8 @@ STANDS = {
     "depth": f"{LIMITS.max_depth}: ",
     "tool calls of all agents": f"{LIMITS.run.max_calls:,}",
     "tool calls of the orchestrator": _calls("orchestrator_calls"),
-    "tool calls of a child, for one in an env its steps": _calls("child_calls"),
-    "of the last three, for the children together": f"{100 * CHILDREN_SHARE:.0f} %",
+    "tool calls of a child (steps, if it uses a browser or desktop)": _calls("child_calls"),
+    "share of tokens, money and time for the children together": f"{100 * CHILDREN_SHARE:.0f} %",
     "time of a child": f"{(LIMITS.child_time_s or 0) / 3600:.0f} h",
     "further tries of a child": f"{LIMITS.num_retries}",
     "a child's message": f"{MESSAGE_CHARS:,} characters",
@@ -51,9 +53,12 @@ STANDS = {
     "context of the orchestrator, of a child": (
         f"`{USUAL.context}`, `{USUAL.child_context}` (`browsecomp`: `{PRESETS['browsecomp'].child_context}`)"
     ),
-    "tokens at which that happens": "when the model refuses" if USUAL.max_context is None else f"{USUAL.max_context:,}",
+    "tokens that start context management": "when the model refuses"
+    if USUAL.max_context is None
+    else f"{USUAL.max_context:,}",
     "warning to you, and to the orchestrator with the next message": f"from {100 * WARN_SHARE:.0f} % of a limit on",
-    "an error that may pass (server down, sandbox dead)": f"up to {LIMITS.num_retries} more times",
+    "another error that may pass (500, sandbox dead, browser not started)": f"up to {LIMITS.num_retries} more times",
+    "429, overloaded": f"`--set retry_time={Settings().retry_time:.0f}` seconds",
     "redirects": f"{fetch.MAX_REDIRECTS}, each",
     "a page, a download": f"{FETCH.page_bytes // MB} MB, {FETCH.file_bytes // MB} MB",
     "one request": f"{FETCH.timeout_s:.0f} s; ",
@@ -76,6 +81,9 @@ def test_limits_that_stand_in_sentences() -> None:
         f"up to {research.MAX_QUERIES} queries at the same time",
         f"as Markdown, {research.SHOWN_CHARS:,} characters at a time",
         f"dates within {DAYS} days",
+        f"share {100 * MESSAGES_SHARE:.0f} % of the context that their parent has left, at least {MIN_MESSAGE_CHARS} ",
+        f"`SwarmLimits.context_tokens` ({LIMITS.context_tokens:,})",
+        f"after waits of 1 to {MAX_PROBE_WAIT_S:.0f} s",
         f"up to {LITERAL_CHILDREN} sub-agents at the same time",
         f"`full` has {6 * sum(SIZES['full'][1]):,} things",
     ):
@@ -88,6 +96,6 @@ def test_every_limit_of_the_tables_is_checked_here() -> None:
     """But for those that are no numbers, or depend on the machine."""
     section = TEXT.partition("## Limits and defaults")[2].partition("Fair shares")[0]
     named = re.findall(r"^\| ([^|]+?) \|", section, re.M)[1:]
-    assert set(named) - set(STANDS) == {"steps, tokens, money, time of the run", "children with a sandbox open"}
+    assert set(named) - set(STANDS) == {"steps, tokens, money, time of the run", "children with a sandbox at work"}
     run = LIMITS.run
     assert (run.max_tokens, run.max_cost_usd, run.max_time_s) == (None, None, None)
