@@ -101,7 +101,7 @@ def parse_answer(body: Any) -> ParsedAnswer:
     if message.get("role") != "assistant":
         problems.append(f"the message's role is {message.get('role')!r}, expected 'assistant'")
     calls = tuple(_call(call, problems) for call in message.get("tool_calls") or ())
-    return _made(message, calls, choice.get("finish_reason"), _mapping(body).get("usage"), problems)
+    return _parsed_answer(message, calls, choice.get("finish_reason"), _mapping(body).get("usage"), problems)
 
 
 def _choice(body: Any, key: str, problems: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -132,7 +132,7 @@ def _call(value: Any, problems: list[str]) -> ReceivedCall:
     return call
 
 
-def _made(
+def _parsed_answer(
     message: Mapping[str, Any], calls: tuple[ReceivedCall, ...], finish: Any, usage: Any, problems: list[str]
 ) -> ParsedAnswer:
     named = next((name for name in REASONING_FIELDS if message.get(name)), None)
@@ -228,7 +228,7 @@ def join_stream(events: Iterable[str]) -> ParsedAnswer:
     if sorted(growing.calls) != list(range(len(growing.calls))):
         growing.problems.append(f"indexes of tool calls are {sorted(growing.calls)}, expected 0, 1, 2 and so on")
     calls = tuple(ReceivedCall(**growing.calls[index]) for index in sorted(growing.calls))
-    return _made(growing.message, calls, growing.finish, growing.usage, growing.problems)
+    return _parsed_answer(growing.message, calls, growing.finish, growing.usage, growing.problems)
 
 
 def _error_text(error: Any) -> str:

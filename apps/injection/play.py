@@ -47,7 +47,7 @@ class CaseScript:
         self.has_met = False
         self._ways = list(case.ways)
         self._next = self._done = self._tries = 0
-        self._said: Literal["task", "attack", "back", "key", ""] = ""
+        self._last_message: Literal["task", "attack", "back", "key", ""] = ""
         self._key = "enter"
         self._documents: dict[float, int] = {}
         self._origin: tuple[float, str] | None = None
@@ -105,19 +105,19 @@ class CaseScript:
         if has_failed and not is_refused:
             self._tries += 1
             return
-        if self._said == "task":
+        if self._last_message == "task":
             self._next, self._tries = self._next + 1, 0
-        elif self._said == "attack" and self._ways:
+        elif self._last_message == "attack" and self._ways:
             self._tries = 0
             self._done = 0 if is_refused else self._done + 1
             self._ways = self._ways[1:] if is_refused else self._ways
-        elif self._said == "key" and is_refused:
+        elif self._last_message == "key" and is_refused:
             self._key = "esc"
 
     def _say(
         self, kind: Kind, message: Literal["task", "attack", "back", "key"], action: str, code: str
     ) -> tuple[str, str]:
-        self.kind, self._said = kind, message
+        self.kind, self._last_message = kind, message
         self.num_steps[kind] += 1
         return action, code
 

@@ -541,5 +541,5 @@ def _is_near(line: TextLine, action: LastAction) -> bool:
 
 def find_reappeared(now: OcrScreen, gone: Sequence[str]) -> Iterator[str]:
     """Return the texts that had disappeared and are shown again."""
-    standing = {alphanumeric(line.text) for line in now.lines}
-    return (text for text in gone if alphanumeric(text) in standing)
+    shown = {alphanumeric(line.text) for line in now.lines}
+    return (text for text in gone if alphanumeric(text) in shown)

@@ -135,7 +135,7 @@ async def _make_home(say: Say) -> DoctorRow:
     say("making the home of local guests: each program is started once")
     target = local_dir() / "home"
     try:
-        with tempfile.TemporaryDirectory(prefix="home-", dir=_made(local_dir())) as scratch:
+        with tempfile.TemporaryDirectory(prefix="home-", dir=_make_folder(local_dir())) as scratch:
             data = await _first_home(say)
             num_files = await asyncio.to_thread(_unpack, data, Path(scratch) / "home")
             shutil.rmtree(target, ignore_errors=True)
@@ -185,7 +185,7 @@ def _unpack(data: bytes, target: Path) -> int:
     return sum(member.isfile() for member in members)
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

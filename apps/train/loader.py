@@ -87,10 +87,10 @@ def _end_with_parent() -> None:
 
 
 def _start(folder: Path, seed: int) -> None:
-    _stream.made = LessonStream(LessonMaker(load_tokenizer(folder)), seed)
+    _stream.lessons = LessonStream(LessonMaker(load_tokenizer(folder)), seed)
 
 
 def _draw(stage: CourseStage, step: int, part: slice) -> bytes:
     """Return a batch as bytes: otherwise each tensor would take a file descriptor."""
-    stream: LessonStream = _stream.made
+    stream: LessonStream = _stream.lessons
     return pickle.dumps(stream.draw(stage, step, part))

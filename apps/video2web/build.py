@@ -201,7 +201,7 @@ async def build(
         started = time.monotonic()
         best = last = await _score_round(request, evaluator, await author.draft(request), 0, None, started)
         kept.append(folder.keep(best, request))
-        say(_told(kept[-1]))
+        say(_describe_round(kept[-1]))
     while not (reason := _why_over(request, kept, best)):
         started = time.monotonic()
         proposal = await author.revise(request, best, last, folder.path)
@@ -209,7 +209,7 @@ async def build(
         kept.append(folder.keep(last, request))
         if last.verdict == "kept":
             best = last
-        say(_told(kept[-1]))
+        say(_describe_round(kept[-1]))
     is_met = best.score.score >= request.goal
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
 
@@ -283,7 +283,7 @@ def _why_over(request: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Ro
     return ""
 
 
-def _told(facts: Mapping[str, Any]) -> str:
+def _describe_round(facts: Mapping[str, Any]) -> str:
     parts = facts["score"]["pages"][0]
     shown = " ".join(f"{name} {parts[name]:.3f}" for name in ("block_match", "text", "position", "color", "visual"))
     name = f"round {facts['number']}" if facts["number"] else "draft"

@@ -60,12 +60,12 @@ async def edit_site(
         say(f"try {number}: {why or 'kept'}: {proposal.summary}")
         if not why:
             write_site(proposal.files, site)
-            return _made(kept, number, "the change was made", folder)
+            return _make_build(kept, number, "the change was made", folder)
         reason = f"the change was taken back: {why}"
         if proposal.stop:
-            return _made(kept, 0, f"{reason}; {proposal.stop}", folder)
+            return _make_build(kept, 0, f"{reason}; {proposal.stop}", folder)
         question, images = f"The change was taken back: {why}. {SITE}/ is as before; try again. {question}", []
-    return _made(kept, 0, reason, folder)
+    return _make_build(kept, 0, reason, folder)
 
 
 async def request_for_site(
@@ -85,7 +85,7 @@ async def request_for_site(
     return request, shown
 
 
-def _made(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: BuildFolder) -> Build:
+def _make_build(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: BuildFolder) -> Build:
     return Build(rounds=tuple(kept), best=best, reason=reason, is_goal_met=best > 0, folder=folder.path)
 
 

@@ -257,7 +257,7 @@ def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) ->
 
 
 class StepCheck:
-    """Check of one step during its execution; implements `envs.Check`.
+    """Check of one step during its execution; implements `envs.ActionCheck`.
 
     The verdict before the step is based on the screen at that time. Since then a click may have moved the focus, or a
     label may have changed under the pointer: targets that were not visible then are judged now.

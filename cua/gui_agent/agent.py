@@ -271,7 +271,7 @@ class Agent:
         )
         self._decider = Decider(
             model=model,
-            protocol=_with_brief(self.options, self.secrets),
+            protocol=_with_extra_prompt(self.options, self.secrets),
             sampling=self.options.sampling,
             scope=self.scope,
         )
@@ -304,7 +304,7 @@ class Agent:
             return await self._loop(task, episode, _with_note(observation, start.note))
         finally:
             self._executor.pages.end()
-            if actions := self.control.take_hand_back():  # the run ended before the agent could observe the screen
+            if actions := self.control.take_user_actions():  # the run ended before the agent could observe the screen
                 self._note_person(actions)
             try:
                 self._note_warnings(task, num_told)
@@ -326,7 +326,7 @@ class Agent:
         try:
             while True:
                 await self.control.checkpoint()
-                observation = await self._after_hand_back(observation)
+                observation = await self._observe_user_actions(observation)
                 outcome = await self._step(episode, observation)
                 observation = outcome.observation
                 if outcome.is_over or outcome.is_cut_off:
@@ -388,9 +388,9 @@ class Agent:
         episode.add([step])
         self.scope.emit(StepDone(step=step, usage=self.scope.budget.usage))
 
-    async def _after_hand_back(self, observation: Observation) -> Observation:
+    async def _observe_user_actions(self, observation: Observation) -> Observation:
         """Return a new observation with a note if a person used the screen, else the given observation."""
-        actions = self.control.take_hand_back()
+        actions = self.control.take_user_actions()
         if actions is None:
             return observation
         text = self._note_person(actions)
@@ -451,15 +451,15 @@ class Agent:
             self.scope.note("redirect", instruction)
 
 
-def _with_brief(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
+def _with_extra_prompt(options: AgentOptions, secrets: Secrets) -> ProtocolOptions:
     """Return the protocol with the answer schema and the names of the secrets added to its system prompt."""
-    brief = [options.protocol.extra_prompt] if options.protocol.extra_prompt else []
+    extra_prompt = [options.protocol.extra_prompt] if options.protocol.extra_prompt else []
     if options.answer_schema:
-        brief.append(options.answer_schema.note)
+        extra_prompt.append(options.answer_schema.note)
     if secrets.by_name:
         names = ", ".join("{{" + name + "}}" for name in secrets.by_name)
-        brief.append(f"To type a secret value, write its placeholder as the text: {names}")
-    return replace(options.protocol, extra_prompt="\n".join(brief))
+        extra_prompt.append(f"To type a secret value, write its placeholder as the text: {names}")
+    return replace(options.protocol, extra_prompt="\n".join(extra_prompt))
 
 
 def _timings(decision: Decision, outcome: StepOutcome, record_s: float) -> dict[str, float]:

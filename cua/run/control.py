@@ -141,7 +141,7 @@ class Control:
         self._go.set()
         self.stop_reason = ""
         self._redirects: list[str] = []
-        self._by_person: tuple[Action, ...] | None = None
+        self._user_actions: tuple[Action, ...] | None = None
         self.clock: WorkClock = WorkClock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
     def make_child(self, *, max_time_s: float | None = None, is_same_agent: bool = False) -> "Control":
@@ -201,12 +201,12 @@ class Control:
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
         """Report that a person has used the screen of a paused run: the agent observes it again before it decides."""
-        self._by_person = (*(self._by_person or ()), *actions)
+        self._user_actions = (*(self._user_actions or ()), *actions)
 
     @property
     def is_handed_back(self) -> bool:
         """True if a person used the screen and the agent has not observed it since."""
-        return self._by_person is not None
+        return self._user_actions is not None
 
     @property
     def is_redirected(self) -> bool:
@@ -229,9 +229,9 @@ class Control:
         del self._redirects[: len(redirects)]
         return redirects
 
-    def take_hand_back(self) -> tuple[Action, ...] | None:
+    def take_user_actions(self) -> tuple[Action, ...] | None:
         """Return a person's actions and clear them; None if no person used the screen."""
-        actions, self._by_person = self._by_person, None
+        actions, self._user_actions = self._user_actions, None
         return actions
 
     async def checkpoint(self) -> None:

@@ -71,7 +71,7 @@ async def judge_capped(task: Task, env: "Env | AnswerEnv", cap: CapReachedError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerEnv:
-    """Replacement for the environment when a `Question` is evaluated.
+    """Replacement for the environment when a `QuestionTask` is evaluated.
 
     Attributes:
         terminate: Final action of the agent.
@@ -87,8 +87,8 @@ async def judge_answer(task: Task | None, end: End, folder: Path | None = None) 
     if task is None or end.status not in ("unverified", "capped"):
         return end
     terminate = Terminate(status="success", answer=end.answer)
-    world = AnswerEnv(terminate=terminate, folder=folder)
+    env = AnswerEnv(terminate=terminate, folder=folder)
     if end.cap is None:
-        return await judge(task, world, terminate)
-    capped = await judge_capped(task, world, CapReachedError(end.cap, end.reason))
+        return await judge(task, env, terminate)
+    capped = await judge_capped(task, env, CapReachedError(end.cap, end.reason))
     return replace(capped, answer=end.answer)

@@ -80,7 +80,7 @@ class CallRunner:
         return {outcome.number: outcome for outcome in outcomes}
 
     async def _refusal(self, call: ToolCall) -> str | None:
-        is_outside = call.name in self.toolset.outside
+        is_outside = call.name in self.toolset.outside_names
         verdict = await check_call(self.guard, call, is_isolated=self.is_isolated, is_outside=is_outside)
         return None if verdict.decision == "allow" else _REFUSED + verdict.reason
 

@@ -36,7 +36,7 @@ class Toolset:
 
     Attributes:
         tools: All tools, in the order in which the model is shown them.
-        outside: Names of the tools that run outside any sandbox.
+        outside_names: Names of the tools that run outside any sandbox.
         repeatable: Names of the tools whose calls may be repeated after a crash (`is_repeatable`), because repeating
             a call has no further effect.
     """
@@ -44,7 +44,7 @@ class Toolset:
     def __init__(self, tools: Sequence[Tool], outside: Sequence[Tool] = (), folder: Path | None = None) -> None:
         self.folder = folder
         self.tools = (*tools, *outside)
-        self.outside = frozenset(tool.name for tool in outside)
+        self.outside_names = frozenset(tool.name for tool in outside)
         self.repeatable = frozenset(tool.name for tool in self.tools if getattr(tool, "is_repeatable", False))
         self._by_name = {tool.name: tool for tool in self.tools}
         if len(self._by_name) != len(self.tools):

@@ -261,11 +261,11 @@ class BrowserActionExecutor:
 
         try:
             return await self._session.interrupts.race(work, self._limit_s(action), is_asking)
-        except Interrupted as up:
-            if up.reason == "died":
-                raise EnvDiedError("the browser process is gone") from up
-            if up.reason == "crash":
-                raise ActionError("the page crashed") from up
+        except Interrupted as interrupt:
+            if interrupt.reason == "died":
+                raise EnvDiedError("the browser process is gone") from interrupt
+            if interrupt.reason == "crash":
+                raise ActionError("the page crashed") from interrupt
             return None  # the dialog is part of the next observation
         except TimeoutError as error:
             raise ActionError(f"the page did not take the input within {self._limit_s(action):.0f} s") from error

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 
-_ABSOLUTE = frozenset({"new_tab", "downloads", *(f"tab_{number}" for number in range(1, 9))})
+_SCREEN_INDEPENDENT = frozenset({"new_tab", "downloads", *(f"tab_{number}" for number in range(1, 9))})
 """Shortcuts whose effect, alone in a step, does not depend on the screenshot."""
 OpenBrowser = Callable[[BrowserOptions, DomainRules], Awaitable[RunningBrowser]]
 
@@ -124,9 +124,9 @@ class BrowserEnv:
             await session.interrupts.race(session.goto(url), self.options.navigation_timeout_s + 1.0)
             if settle:
                 await session.settler.settle(session.tabs.active, time.monotonic())
-        except Interrupted as up:  # a dialog of the page ends the wait
-            if up.reason == "died":
-                raise EnvDiedError("the browser process is gone") from up
+        except Interrupted as interrupt:  # a dialog of the page ends the wait
+            if interrupt.reason == "died":
+                raise EnvDiedError("the browser process is gone") from interrupt
         except TimeoutError as error:
             raise EnvSetupError(f"{url} was not opened: the browser does not answer", retryable=True) from error
         except AddressError as error:
@@ -156,13 +156,13 @@ class BrowserEnv:
             EnvSetupError: If no browser can be started, or the start page does not open.
             EnvError: If the env was closed.
         """
-        since_s = time.monotonic()
+        actions_started_s = time.monotonic()
         await self.open()
         episode = self._open_episode()
         if self.options.start_url is not None:
             await self.goto(self.options.start_url)
         await task.setup(self)
-        return (await episode.observer.look(None, since_s, episode.executor.mouse.pointer_px))[0]
+        return (await episode.observer.look(None, actions_started_s, episode.executor.mouse.pointer_px))[0]
 
     async def hold_requests(self, check: RequestCheck | None) -> None:
         """Hold requests of pages until `check` has decided about them, see `envs.env.RequestHolder`.
@@ -193,15 +193,15 @@ class BrowserEnv:
         episode = self._open_episode()
         if not episode.session.is_connected:
             raise EnvDiedError("the browser process is gone")
-        since_s = time.monotonic()
+        actions_started_s = time.monotonic()
         failure: ActionError | None = None
         try:
-            await self._act(episode, actions, check, since_s + self.options.step_timeout_s)
+            await self._act(episode, actions, check, actions_started_s + self.options.step_timeout_s)
         except ActionError as error:
             failure = error
-        act_s = time.monotonic() - since_s
+        act_s = time.monotonic() - actions_started_s
         why = str(failure) if failure is not None else None
-        observation, info = await episode.observer.look(why, since_s, episode.executor.mouse.pointer_px)
+        observation, info = await episode.observer.look(why, actions_started_s, episode.executor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
         info["is_outdated"] = isinstance(failure, OutdatedError)
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
@@ -350,7 +350,7 @@ async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected
     """
     session, executor = episode.session, episode.executor
     shortcut = shortcut_of(actions[0], executor.held)
-    if shortcut in _ABSOLUTE and all(isinstance(action, Wait) for action in actions[1:]):
+    if shortcut in _SCREEN_INDEPENDENT and all(isinstance(action, Wait) for action in actions[1:]):
         return
     why = _why_outdated(session, expected)
     if why is None and not expected.frame and shortcut is None and session.overlay is None:

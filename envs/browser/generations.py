@@ -59,7 +59,7 @@ class Generations:
     def why_outdated(self, decided_on: Generation, page: "Page | None", overlay: object) -> str | None:
         """Return why input must be refused; None if tab, screenshot and overlay are those it was decided on.
 
-        Another document of the tab is checked by `envs.browser.input_position.PlaceCheck`.
+        Another document of the tab is checked by `envs.browser.input_position.PositionCheck`.
 
         Args:
             decided_on: Generation of the observation that led to the input.

@@ -64,13 +64,13 @@ class Observer:
         self.viewport_px = options.viewport_px
 
     async def look(
-        self, error: str | None, since_s: float, pointer_px: tuple[int, int]
+        self, error: str | None, actions_started_s: float, pointer_px: tuple[int, int]
     ) -> tuple[Observation, dict[str, Any]]:
         """Return the observation once the page has settled, and values for the operator.
 
         Args:
             error: Why the last action failed.
-            since_s: Start of the actions, monotonic clock.
+            actions_started_s: Start of the actions, monotonic clock.
             pointer_px: Pointer position, viewport CSS pixels.
 
         Raises:
@@ -78,7 +78,7 @@ class Observer:
         """
         session = self._session
         began_s = time.monotonic()
-        settled, crash = await self._settle(since_s)
+        settled, crash = await self._settle(actions_started_s)
         settled_s = time.monotonic()
         is_responding = settled.note != NOT_RESPONDING
         session.clear_overlay()
@@ -121,7 +121,7 @@ class Observer:
         timings = {"settle": settled_s - began_s, "observe": time.monotonic() - settled_s}
         return observation, {"timings": timings, "blocked": [request.as_text() for request in blocked]}
 
-    async def _settle(self, since_s: float) -> tuple[SettledPage, str | None]:
+    async def _settle(self, actions_started_s: float) -> tuple[SettledPage, str | None]:
         """Wait for the active page, even if the actions activated another one."""
         session = self._session
         crash: str | None = None
@@ -133,13 +133,13 @@ class Observer:
                 await session.interrupts.rejoin(_REJOIN_S)
                 await session.interrupts.race(session.ensure_page(), self._options.settle_timeout_s)
                 page = session.tabs.active
-                settled = await session.settler.settle(page, since_s)
+                settled = await session.settler.settle(page, actions_started_s)
                 session.tabs.set_title(page, settled.title)
                 if session.tabs.pages and session.tabs.active is page:
                     return settled, crash
-            except Interrupted as up:
-                if up.reason == "died":
-                    raise EnvDiedError("the browser process is gone") from up
+            except Interrupted as interrupt:
+                if interrupt.reason == "died":
+                    raise EnvDiedError("the browser process is gone") from interrupt
             except TimeoutError:
                 return SettledPage(title=None, note=NOT_RESPONDING), crash
         return SettledPage(title=None), crash
@@ -163,9 +163,9 @@ class Observer:
                     return known or session.camera.blank(), self._show(document, is_captured=True)
                 url, taken_s = page.url, time.monotonic()
                 screenshot = await self._capture(page, _CAPTURE_TIMEOUT_S if is_responding else _LAST_TRY_S)
-            except Interrupted as up:
-                if up.reason == "died":
-                    raise EnvDiedError("the browser process is gone") from up
+            except Interrupted as interrupt:
+                if interrupt.reason == "died":
+                    raise EnvDiedError("the browser process is gone") from interrupt
                 continue
             except TimeoutError:
                 break
@@ -220,9 +220,9 @@ class Observer:
 
         try:
             return await self._session.interrupts.race(work, _LOOK_OVER_S)
-        except Interrupted as up:
-            if up.reason == "died":
-                raise EnvDiedError("the browser process is gone") from up
+        except Interrupted as interrupt:
+            if interrupt.reason == "died":
+                raise EnvDiedError("the browser process is gone") from interrupt
         except (TimeoutError, Error):
             pass
         return None
@@ -238,9 +238,9 @@ class Observer:
             return await session.interrupts.race(session.a11y.read(session.tabs.active), _TREE_TIMEOUT_S), None
         except TooLargeError:
             return None, f"the page has more than {MAX_DOM_NODES} nodes, so its accessibility tree was not read"
-        except Interrupted as up:
-            if up.reason == "died":
-                raise EnvDiedError("the browser process is gone") from up
+        except Interrupted as interrupt:
+            if interrupt.reason == "died":
+                raise EnvDiedError("the browser process is gone") from interrupt
             return None, "the accessibility tree was not read: something came up over the page"
         except (TimeoutError, Error) as error:
             if not session.is_connected:

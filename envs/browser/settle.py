@@ -146,10 +146,10 @@ class Traffic:
         """Return True if the page's next document is being requested."""
         return any(flight.is_navigation and flight.page is page for flight in self._flights.values())
 
-    def is_loading(self, page: "Page", since_s: float) -> bool:
-        """Return True if a request that the page started at or after `since_s` (monotonic) is in progress."""
+    def is_loading(self, page: "Page", actions_started_s: float) -> bool:
+        """Return True if a request that the page started at or after `actions_started_s` (monotonic) is in progress."""
         return any(
-            flight.page is page and flight.started_s >= since_s and _endpoint(request) not in self._slow
+            flight.page is page and flight.started_s >= actions_started_s and _endpoint(request) not in self._slow
             for request, flight in self._flights.items()
         )
 
@@ -243,8 +243,8 @@ class PageSettler:
         self._pending = pending
         self._given_up: set[tuple[str, str]] = set()
 
-    async def settle(self, page: "Page", since_s: float) -> SettledPage:
-        """Wait until everything that started at or after `since_s` (monotonic) has ended.
+    async def settle(self, page: "Page", actions_started_s: float) -> SettledPage:
+        """Wait until everything that started at or after `actions_started_s` (monotonic) has ended.
 
         A page has settled if no next document is requested, the current one is parsed and loaded, its requests are
         answered, it has not changed for `quiet_s`, and no short animation is running.
@@ -271,7 +271,7 @@ class PageSettler:
                 began_s = time.monotonic()  # the time of a person does not count
                 await asyncio.sleep(_POLL_S)
                 continue
-            cause = self._cause(page, probe, since_s)
+            cause = self._cause(page, probe, actions_started_s)
             if cause is None:
                 self._given_up.clear()
                 return SettledPage(title=title)
@@ -279,7 +279,7 @@ class PageSettler:
                 return SettledPage(title=title, note=self._give_up(page, cause))
             await asyncio.sleep(_POLL_S)
 
-    def _cause(self, page: "Page", probe: dict[str, Any] | None, since_s: float) -> Cause | None:
+    def _cause(self, page: "Page", probe: dict[str, Any] | None, actions_started_s: float) -> Cause | None:
         """Return what is still waited for, if anything."""
         if self._pending.num_windows():
             return "window"
@@ -291,7 +291,7 @@ class PageSettler:
             return "document"
         if 0 < probe["choosing_ms"] < _NO_CHOOSER_MS and not self._pending.has_overlay():
             return "chooser"
-        if not probe["is_complete"] or self._traffic.is_loading(page, since_s):
+        if not probe["is_complete"] or self._traffic.is_loading(page, actions_started_s):
             return "resources"
         if probe["age_ms"] < self._options.quiet_s * 1000 or probe["is_animating"]:
             return "changes"

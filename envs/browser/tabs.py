@@ -173,8 +173,8 @@ class PageLimiter:
 
     def num_coming(self, num_shown: int) -> int:
         """Return the number of windows that are opening, in addition to those shown."""
-        since_s = time.monotonic() - self._loading_timeout_s
-        num_recent = sum(created_s > since_s for created_s in self._ids.values())
+        actions_started_s = time.monotonic() - self._loading_timeout_s
+        num_recent = sum(created_s > actions_started_s for created_s in self._ids.values())
         return max(0, min(len(self._ids) - num_shown, num_recent))
 
     def take_note(self) -> str | None:

@@ -202,7 +202,7 @@ class ChatReply:
         self._usage = record.usage = UsageCounter(len(choices))
 
     def take(self, index: int, output: EngineOutput) -> bytes:
-        """Add an output of one choice. See `Reply.take`."""
+        """Add an output of one choice. See `ReplyBuilder.take`."""
         choice = self._choices[index]
         self._usage.take(index, output)
         events = choice.take(output)

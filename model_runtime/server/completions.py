@@ -132,7 +132,7 @@ class TextReply:
         self._usage = record.usage = UsageCounter(body.n or 1)
 
     def take(self, index: int, output: EngineOutput) -> bytes:
-        """Add an output of one choice. See `Reply.take`."""
+        """Add an output of one choice. See `ReplyBuilder.take`."""
         choice = self._choices[index]
         if self._asked.max_tokens == 0:
             output = replace(output, token_ids=())

@@ -49,9 +49,9 @@ def find_bars(
     if len(rectangles) < 2:
         return []
     slack = max(2, round(0.004 * min(areas.map.shape)))
-    standing = _on_one_line(rectangles, slack, is_upright=True)
+    upright = _on_one_line(rectangles, slack, is_upright=True)
     lying = _on_one_line(rectangles, slack, is_upright=False)
-    bars = max(standing, lying, key=_total)
+    bars = max(upright, lying, key=_total)
     everything = sum(item.area_px for item in candidates if item not in swatches)
     return bars if len(bars) >= 2 and _total(bars) >= _MIN_SHARE * everything else []
 

@@ -52,20 +52,20 @@ class Components(ResultSequence[Component]):
     areas_px: NDArray[np.int64]
     boxes_px: NDArray[np.int64]
     centroids_px: NDArray[np.float64]
-    _made: list[tuple[Component, ...]] = field(default_factory=list)
+    _cache: list[tuple[Component, ...]] = field(default_factory=list)
 
     @property
     def components(self) -> tuple[Component, ...]:
         """All components as objects, created on first use; the arrays are faster for many thousands."""
-        if not self._made:
+        if not self._cache:
             rows = zip(self.areas_px.tolist(), self.boxes_px.tolist(), self.centroids_px.tolist(), strict=True)
-            self._made.append(
+            self._cache.append(
                 tuple(
                     Component(label=index, area_px=area, box_px=Box(*box), centroid_px=(centre[0], centre[1]))
                     for index, (area, box, centre) in enumerate(rows, start=1)
                 )
             )
-        return self._made[0]
+        return self._cache[0]
 
     @property
     def largest(self) -> Component | None:

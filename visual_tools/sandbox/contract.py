@@ -22,7 +22,7 @@ class KernelLimits:
         memory_bytes: Memory of a kernel beyond its use at start, all its processes.
         num_processes: Processes and threads.
         file_bytes: Size of one file.
-        disk_bytes: Size of the working folder. With namespaces it is held in memory and takes at most a quarter of it.
+        disk_bytes: Size of the working folder. With namespaces in memory, and at most a quarter of the memory.
         num_files: Files and folders in the working folder.
         output_chars: Text of a cell that is returned; head and tail are kept.
         num_images: Images of a cell that are returned.

@@ -327,7 +327,7 @@ class FolderInMemory:
     def __init__(self, folder: Path, fd: int, owner: int | None, inside_dir: str) -> None:
         self._disk = FolderSide(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), None, is_hostile=False)
         self._memory = FolderSide(fd, owner, is_hostile=True, inside_dir=inside_dir.encode())
-        self._told: Mapping[bytes, str] = {}
+        self._reported: Mapping[bytes, str] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -345,8 +345,8 @@ class FolderInMemory:
             if self._is_closed:
                 return (), ()
             after, left_out = self._carry(self._memory, self._disk)
-            news = {path: why for path, why in left_out.items() if self._told.get(path) != why}
-            self._told = left_out
+            news = {path: why for path, why in left_out.items() if self._reported.get(path) != why}
+            self._reported = left_out
             notes = (*_describe_fullness(self._memory.fd), *_describe(news, "handed out"))
             return find_handed_out(before, after, left_out), notes
 

@@ -105,7 +105,7 @@ class GuestHttp:
         if fault is not None and fault.is_foreign:
             raise _answer_error(path, status, fault, data)
         if fault is not None:
-            raise UncertainError(f"{_told(path, fault)}; {_UNCERTAIN}")
+            raise UncertainError(f"{_describe_fault(path, fault)}; {_UNCERTAIN}")
         return data
 
     async def ask(
@@ -184,10 +184,12 @@ async def _read(response: "httpx.Response", max_bytes: int) -> bytes:
 
 
 def _answer_error(path: str, status: int, fault: Fault, data: bytes) -> GuestAnswerError:
-    return GuestAnswerError(_told(path, fault), is_absent=is_absent(path, status, data), retryable=not fault.is_foreign)
+    return GuestAnswerError(
+        _describe_fault(path, fault), is_absent=is_absent(path, status, data), retryable=not fault.is_foreign
+    )
 
 
-def _told(path: str, fault: Fault) -> str:
+def _describe_fault(path: str, fault: Fault) -> str:
     return f"the guest answered {path} with {fault.text}"
 
 

@@ -151,7 +151,7 @@ class _Sandbox:
         self._init: FirstProcess | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._words: deque[str] = deque(maxlen=_MAX_WORDS_LINES)
-        self._told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._is_ready: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._why_gone: str | None = None
         self._network: asyncio.subprocess.Process | None = None
         self._ending: int | None = None
@@ -174,7 +174,7 @@ class _Sandbox:
             await self._spawn(opened)
         self._control_inside.close()
         try:
-            is_ready = await asyncio.wait_for(asyncio.shield(self._told), self.options.start_timeout_s)
+            is_ready = await asyncio.wait_for(asyncio.shield(self._is_ready), self.options.start_timeout_s)
         except TimeoutError:
             is_ready, limit_s = False, self.options.start_timeout_s
             self._why_gone = f"it did not serve within {limit_s:g} s"
@@ -303,13 +303,13 @@ class _Sandbox:
         with contextlib.suppress(ValueError):  # overlong line
             async for line in process.stdout:
                 text = line.decode("utf-8", "replace").rstrip()
-                if text == '{"ready": true}' and not self._told.done():
-                    self._told.set_result(True)
+                if text == '{"ready": true}' and not self._is_ready.done():
+                    self._is_ready.set_result(True)
                 elif text:
                     self._words.append(text[:500])
         await process.wait()
-        if not self._told.done():
-            self._told.set_result(False)
+        if not self._is_ready.done():
+            self._is_ready.set_result(False)
 
     async def _monitor(self) -> None:
         """End the sandbox when its programs exceed their limits."""

@@ -77,7 +77,7 @@ def _call_metrics(request: Mapping[str, Any]) -> dict[str, Any]:
             value = getattr(metrics, call["function"])(*call["arguments"], **(call.get("options") or {}))
             results.append({"score": _number(value)})
         except Exception as error:  # third-party code may raise anything
-            results.append({"error": _told(error)})
+            results.append({"error": _describe_error(error)})
     return {"results": results}
 
 
@@ -133,7 +133,7 @@ class _UpstreamLoop:
             try:
                 self.add(_number(call(self.state)))
             except Exception as error:  # third-party code may raise anything
-                self.failed(_told(error))
+                self.failed(_describe_error(error))
 
     def add(self, score: float) -> None:
         if self.goes_on:
@@ -174,13 +174,13 @@ def _compare(
             result = getter(env, copy.deepcopy(given["result"]))
         except FileNotFoundError as error:
             loop.missing(call)
-            return {"score": 0.0, "missing": _told(error)}
+            return {"score": 0.0, "missing": _describe_error(error)}
         loop.state = result
         score = _number(call(result))
     except Exception as error:  # third-party code may raise anything
         traceback.print_exc()
-        loop.failed(_told(error))
-        return {"error": f"{stage}: {_told(error)}"}
+        loop.failed(_describe_error(error))
+        return {"error": f"{stage}: {_describe_error(error)}"}
     loop.add(score)
     return {"score": score}
 
@@ -270,7 +270,7 @@ class _Watch:
             try:
                 response = plain(session, prepared, **{**given, "allow_redirects": False})
             except requests.RequestException as error:
-                self.faults[key] = f"no answer to {path}: {_told(error)}"
+                self.faults[key] = f"no answer to {path}: {_describe_error(error)}"
                 raise
             self._note(key, path, response)
             return response
@@ -323,7 +323,7 @@ def _missing() -> list[str]:
     return [name for name in OPTIONAL if name.partition(".")[0] in absent]
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:_MAX_CHARS]
 
 

@@ -77,15 +77,15 @@ def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
     profile, safe, session = (_part(settings, name) for name in ("profile", "safebrowsing", "session"))
     match kind:
         case "enable_do_not_track":
-            return _told(settings.get("enable_do_not_track"))
+            return _bool_text(settings.get("enable_do_not_track"))
         case "profile_name":
             return profile.get("name")
         case "new_startup_page":
-            return _told("session" not in settings or session.get("restore_on_startup") == 5)
+            return _bool_text("session" not in settings or session.get("restore_on_startup") == 5)
         case "enable_safe_browsing":
-            return _told(safe.get("enhanced") or safe.get("enabled"))
+            return _bool_text(safe.get("enhanced") or safe.get("enabled"))
         case "data_delete_automacally":
-            return _told(profile.get("default_content_setting_values") is not None)
+            return _bool_text(profile.get("default_content_setting_values") is not None)
         case "chrome_font_size":
             return _part(_part(settings, "webkit"), "webprefs")
         case "default_search_engine":
@@ -111,7 +111,7 @@ def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _told(value: object) -> str:
+def _bool_text(value: object) -> str:
     return "true" if value else "false"
 
 

@@ -252,7 +252,7 @@ def test_seeds_are_the_suites_and_then_count_on() -> None:
     assert select_seeds(still, None) == [None]
     with pytest.raises(ConfigError, match="use --repeats to repeat each"):
         select_seeds(still, 2)
-    with pytest.raises(ConfigError, match="no task of 'shop' fits 'buy'"):
+    with pytest.raises(ConfigError, match="no task of 'shop' matches 'buy'"):
         select_tasks(SUITE, Selection(patterns=("buy",)))
 
 
