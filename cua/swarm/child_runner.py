@@ -73,14 +73,14 @@ class SwarmChildRunner:
         self._answers: dict[Path, dict[str, str]] = {}
         self._table_lock = asyncio.Lock()
 
-    async def ended_before(self, child: Child) -> AttemptResult | None:
+    async def ended_before(self, swarm: Swarm, child: Child) -> AttemptResult | None:
         """Return an earlier result, as in `Player.ended_before`."""
         result = child.earlier.result if child.earlier is not None else None
         if result is None or child.is_continued or result.end.status in ("error", "stopped"):
             return None
         folder = self._run_dir / CHILDREN / child.id / FILES
         attempt = AttemptResult(result=result, returned=await self._handed_back(child, folder))
-        return replace(attempt, summary=await self._merged_rows(child, attempt))
+        return replace(attempt, summary=await self._merged_rows(child, attempt, swarm.children))
 
     def load_snapshot(self, child: Child) -> RunSnapshot | None:
         """Return the state of the child's last try, in this process or an earlier one; None for GUI children."""
@@ -108,7 +108,7 @@ class SwarmChildRunner:
         summary = await self._merged_rows(child, attempt, swarm.children)
         return replace(attempt, returned=await self._handed_back(child, folder), summary=summary)
 
-    async def _merged_rows(self, child: Child, attempt: AttemptResult, children: Sequence[Child] = ()) -> str:
+    async def _merged_rows(self, child: Child, attempt: AttemptResult, children: Sequence[Child]) -> str:
         """Add a child's rows to the table of its agent; return what its parent is shown of it, "" without a table."""
         end = attempt.result.end
         if child.assignment.schema is None or end.status not in ("unverified", "succeeded") or end.answer is None:

@@ -112,7 +112,7 @@ class _Round:
 class ChildRunner(Protocol):
     """Interface that runs children."""
 
-    async def ended_before(self, child: Child) -> AttemptResult | None:
+    async def ended_before(self, swarm: "Swarm", child: Child) -> AttemptResult | None:
         """Return the result of an agent that ended in an earlier process before its state was written, or None."""
         ...
 
@@ -432,7 +432,7 @@ class Swarm:
 
     async def _try(self, child: Child) -> None:
         ON_WAIT.set(lambda wait: self._on_wait(child, wait))
-        final_attempt = await self._child_runner.ended_before(child)
+        final_attempt = await self._child_runner.ended_before(self, child)
         while final_attempt is None:
             start = self._child_runner.load_snapshot(child)
             if start is None and child.num_tries:

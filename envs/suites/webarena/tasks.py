@@ -139,7 +139,7 @@ class HostedSiteTask(Task):
             before = dict(taken.changes_before)
             self._info = {CHANGES_BEFORE: before, CHANGES: self._changes_state, TAKEN_AT: round(time.time(), 3)}
             self.warnings += [
-                f"{first} and {second} are on first host and may sign each second out; give each a host name of its own"
+                f"{first} and {second} are on one host and may sign each other out; give each a host name of its own"
                 for first, second in find_shared_hosts(site for site in sites if site.name in self._logins)
             ]
             await env.sign_in([name for name in SITES if name in self._sites and name in self._logins])

@@ -85,7 +85,7 @@ def test_the_charset_of_a_header() -> None:
 )
 def test_what_is_not_text_is_refused(body: bytes) -> None:
     assert not is_text(body)
-    with pytest.raises(ValueError, match="it is no text but image/x"):
+    with pytest.raises(ValueError, match="it is not text but image/x"):
         read_document(body, "image/x", "http://x.test/")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cua.research import local
-from cua.research.engines import Hit
+from cua.research.engines import SearchHit
 from cua.research.local import FOLDER_URL, MAX_RARE, LocalIndex
 from cua.research.network import FetchError
 
@@ -84,7 +84,7 @@ async def test_a_cancelled_search_ends() -> None:
     started, ended = threading.Event(), threading.Event()
 
     class EndlessIndex(LocalIndex):
-        def _search(self, query: str, count: int, is_stopped: Callable[[], bool] = lambda: False) -> list[Hit]:
+        def _search(self, query: str, count: int, is_stopped: Callable[[], bool] = lambda: False) -> list[SearchHit]:
             started.set()
             while not is_stopped():
                 time.sleep(0.01)

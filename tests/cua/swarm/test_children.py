@@ -100,7 +100,7 @@ async def test_the_model_is_told_of_more_only_when_asked_for(tmp_path: Path) -> 
 
     await play(tmp_path, Watching(["a 1"]), replace(OPTIONS, is_extended=True))
     assert shown["create_subagent"] == {"name", "system_prompt", "kind", "model"}
-    assert shown["assign_task"] == {"agent", "prompt", "files", "returns", "url", "app"}
+    assert shown["assign_task"] == {"agent", "prompt", "files", "returns", "url", "app", "schema"}
 
 
 async def test_money_that_is_spent_caps_the_children(tmp_path: Path) -> None:
@@ -161,7 +161,8 @@ async def test_the_orchestrator_gives_up_what_its_settings_say_and_its_children_
     record = load_run(done.run.run_dir)
     assert [note.text.partition(":")[0] for note in record.notes if note.kind == "context"] == ["discard-all"]
     overflowing = await play(tmp_path / "none", Cast(["a 3"], faults={"all": list(first)}), max_context=4000)
-    assert overflowing.run.end.status == "failed"  # as the report: what outgrows the context counts as failed
+    end = overflowing.run.end  # no success, as in the report: what outgrows the context counts as failed
+    assert (end.status, end.cap, end.answer) == ("capped", "context", "what there is")
     assert "no context management is on" in overflowing.run.end.reason
 
 

@@ -8,6 +8,7 @@ from model_runtime.training.precision import is_bf16_faster
 linear = torch.nn.functional.linear
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", [torch.bfloat16, torch.float32])
 def test_what_takes_longer_is_left(monkeypatch: pytest.MonkeyPatch, slow: torch.dtype) -> None:
     def wait(rows: Tensor, weight: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ ENCRYPTED = "/Encrypt << /Filter /Standard /V 1 /R 2 /O <{0}> /U <{0}> /P -4 >> 
         (make_pdf("a", extra=ENCRYPTED), "password"),
         (make_pdf("a")[:300], "damaged"),
         (b"", "empty"),
-        (b"words", "no image"),
+        (b"words", "not an image"),
         (make_pdf("a", size_points=(14_000, 14_000)), "lower dpi"),
     ],
 )
