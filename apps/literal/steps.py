@@ -309,7 +309,7 @@ class SetToggle:
     is_on: bool = True
 
     def __str__(self) -> str:
-        return f"{'SetToggle' if self.is_on else 'Untick'} {self.target}"
+        return f"{'Tick' if self.is_on else 'Untick'} {self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
