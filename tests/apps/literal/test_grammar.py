@@ -453,3 +453,22 @@ def test_a_long_instruction_is_read_in_time() -> None:
     instruction = "\n".join(f'click "Button {index}" and type "a, b; c {index}" into the field' for index in range(400))
 
     assert len(parse_instruction(instruction)) == 800
+
+
+def test_steps_are_shown_in_the_words_of_an_instruction() -> None:
+    """What the report and the record show of a step can be given as an instruction again."""
+    instructions = (
+        'Click "Save"',
+        'Tick "I agree"',
+        'Untick "I agree"',
+        'Type "Ada" into "Name"',
+        'Select "Norway" in "Country"',
+        'Press "Enter"',
+    )
+    for instruction in instructions:
+        (step,) = parse_instruction(instruction)
+        (again,) = parse_instruction(str(step))
+        assert again == step
+        assert str(step).split()[0] in ("Click", "Tick", "Untick", "Type", "Set", "Choose", "Select", "Press"), str(
+            step
+        )
