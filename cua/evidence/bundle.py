@@ -125,7 +125,9 @@ def _earlier(record: RunRecord) -> Mapping[str, Any]:
 def _end(end: End) -> dict[str, Any]:
     """Return the end of a run as JSON; empty fields of the task are left out, as in files of earlier versions."""
     return {
-        name: value for name, value in asdict(end).items() if name not in ("claim", "other_scores", "info") or value
+        name: value
+        for name, value in asdict(end).items()
+        if name not in ("claim", "num_unfinished", "other_scores", "info") or value
     }
 
 

@@ -110,7 +110,7 @@ class RunningDesktop:
 
         None on a private display, which no person uses, and if the system does not report input.
         """
-        make = getattr(self.backend, "make_touch_sensor", None)
+        make = getattr(self.backend, "make_input_sensor", None)
         if self._private is not None or make is None:
             return None
         sensor: UserInputSensor = make()

@@ -51,7 +51,7 @@ def test_the_answer_is_on_stdout_and_children_as_lines_on_stderr(tmp_path: Path,
     assert (done.code, done.stdout) == (0, "All are long.\n")
     assert "orchestrator: 2 x assign_task" in done.stderr
     assert "t002 finished" in done.stderr
-    assert "2 sub-agents, 5 steps, 4 critical" in done.stderr
+    assert "2 sub-agents, 4 of 5 steps critical" in done.stderr
     (run_dir,) = runs.iterdir()
     assert {"swarm.json", "swarm.html"} <= {path.name for path in run_dir.iterdir()}
     listed = json.loads(cua(runs, "runs", "--json").stdout.splitlines()[0])
@@ -176,7 +176,7 @@ def test_over_a_streaming_server_through_a_storm_of_429(tmp_path: Path, runs: Pa
         done = cua(runs, "swarm", QUESTION, "-m", "fake", "--base-url", server.base_url, "--no-report")
     assert (done.code, done.stdout) == (0, "All are long.\n"), done.stderr
     assert all(f"t00{number} finished" in done.stderr for number in range(1, 9))
-    assert " waiting" in done.stderr
+    assert " suspended" in done.stderr
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_no_case_and_two_of_one_name_are_errors(tmp_path: Path, monkeypatch: pyt
 
 DEADLY = """
 import os
-from model_runtime.kernels.launch import Case
+from model_runtime.kernels.launch import KernelCase
 from model_runtime.kernels.launch import Launch
 
 class Deadly:
@@ -131,7 +131,7 @@ class Deadly:
     arg_names = property(lambda _: os._exit(11))
 
 def release_cases():
-    yield Case(name="deadly.a", launch=Launch(kernel=Deadly(), grid=(1,), args={}))
+    yield KernelCase(name="deadly.a", launch=Launch(kernel=Deadly(), grid=(1,), args={}))
 """
 
 
