@@ -29,9 +29,9 @@ MAX_SIZES = {
     "visual_tools": 20_129,
     "envs": 31_920,
     "model_runtime": 22_167,
-    "cua": 27_464,
+    "cua": 27_475,
     "apps": 57_750,
-    "in all": 159_430,
+    "in all": 159_441,
     "modules with one importer": 200,
     "Any": 2_293,
 }

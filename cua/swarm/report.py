@@ -173,7 +173,7 @@ class _Citations:
 
     def rendered(self, text: str) -> str:
         """Render Markdown as HTML without images and markup of its own, with its citations as links to the calls."""
-        plain = "\n".join(printable(line) for line in text.split("\n"))
+        plain = "\n".join(printable(line) for line in _unfenced(text.split("\n")))
         page: str = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(plain)
         return _CITED.sub(self._link, page)
 
@@ -214,6 +214,15 @@ class _Citations:
         parts = [outcome.call.name, *(str(outcome.result.data.get(key, "")) for key in ("url", "stored"))]
         failed = ' <small class="lost">failed</small>' if outcome.result.is_error else ""
         return f"<small>{_escape(' · '.join(filter(None, parts)))}</small>{failed}"
+
+
+def _unfenced(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of an answer without the fences of blocks of Markdown, which are part of the answer."""
+    is_inside = False
+    for line in lines:
+        is_fence = line.strip() == "```" if is_inside else line.strip() in ("```markdown", "```md")
+        is_inside ^= is_fence
+        yield "" if is_fence else line
 
 
 class _Gantt:

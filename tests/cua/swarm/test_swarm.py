@@ -344,7 +344,7 @@ async def test_the_answer_of_the_page_is_rendered_and_harmless(tmp_path: Path) -
     from cua.swarm.report import write_swarm_report
 
     rows = "| river | km |\n|---|---|\n| <b>Rhine</b> | 1233 [^t001.0^] |"
-    table = f"{rows}\n\n![x](http://evil/x.png) [go](javascript:alert(1))"
+    table = f"The table:\n```markdown\n{rows}\n```\n```\ncode\n```\n![x](http://evil/x.png) [go](javascript:alert(1))"
     model = Cast(["a 3"], faults={"all": []})
     model.faults["all"] = [
         calls(call("create_subagent", name="worker", system_prompt="You work.")),
@@ -356,6 +356,7 @@ async def test_the_answer_of_the_page_is_rendered_and_harmless(tmp_path: Path) -
     text = write_swarm_report(str(done.run.run_dir)).read_text("utf-8")
     assert "<td>&lt;b&gt;Rhine&lt;/b&gt;</td>" in text
     assert 'href="children/t001/report.html#call-0"' in text
+    assert "<pre><code>code" in text
     assert "<img" not in text
     assert 'href="javascript' not in text
     assert "Which river? ...</h1><details>" in text
