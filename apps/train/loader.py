@@ -34,12 +34,12 @@ class LessonLoader:
         stage_at: Callable[[int], CourseStage],
         first_step: int = 0,
         part: slice = slice(None),
-        in_process: bool = True,
+        in_other_processes: bool = True,
         processes: int = 1,
     ) -> None:
         self._stage_at, self._step, self._part = stage_at, first_step, part
         self._pool: Executor
-        if in_process:
+        if in_other_processes:
             self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_process, (folder, seed))
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))

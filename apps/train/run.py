@@ -208,7 +208,7 @@ class TrainingRun:
     row_rate: float = 0.25
     filter_rate: float = 0.1
     in_bf16: bool | None = None
-    draws_in_process: bool = True
+    draws_in_other_processes: bool = True
     processes: int = 1
     size: str = "small"
     device: str = "cpu"
@@ -351,8 +351,8 @@ def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
         stage_at=run.stage_at,
         first_step=trainer.step_number,
         part=slice(trainer.comm.rank, None, trainer.comm.size),
-        in_process=run.draws_in_process,
-        processes=max((os.cpu_count() or 1) - 1, 1) if run.is_on_gpu and run.draws_in_process else 1,
+        in_other_processes=run.draws_in_other_processes,
+        processes=max((os.cpu_count() or 1) - 1, 1) if run.is_on_gpu and run.draws_in_other_processes else 1,
     )
     saved_at = time.monotonic()
     with loader:

@@ -41,7 +41,7 @@ def weights_in(folder: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.long
 def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     said: list[str] = []
-    model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False), said.append)
+    model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_other_processes=False), said.append)
     config = load_config(model_dir)
     assert config.quantization is not None
     assert load_config(tmp_path / WHOLE).quantization is None
@@ -79,7 +79,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
-    train(TrainingRun(folder=tmp_path / "whole", course=COURSE, draws_in_process=False), lambda _: None)
+    train(TrainingRun(folder=tmp_path / "whole", course=COURSE, draws_in_other_processes=False), lambda _: None)
 
     def stop(text: str) -> None:
         if not text.startswith("beginning"):
@@ -87,9 +87,9 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(run_module, "REPORT_EVERY", 3)
     with pytest.raises(KeyboardInterrupt):
-        train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), stop)
+        train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_other_processes=False), stop)
     said: list[str] = []
-    train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_process=False), said.append)
+    train(TrainingRun(folder=tmp_path / "cut", course=COURSE, draws_in_other_processes=False), said.append)
     assert said[0] == "resuming after step 2 of 4"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
@@ -97,7 +97,7 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
 
 def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine of another kind it goes on as it began."""
-    order = TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_process=False)
+    order = TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_other_processes=False)
     for is_faster in (True, False):
         monkeypatch.setattr(run_module, "is_bf16_faster", lambda _, answer=is_faster: answer)
         assert choose_precision(order) is is_faster
@@ -115,15 +115,15 @@ def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pyte
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ConfigError, match="holds other files"):
-        train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_process=False))
+        train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_other_processes=False))
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
 @pytest.mark.long
 def test_another_course_does_not_go_on_from_it(tmp_path: Path) -> None:
-    train(TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_process=False))
+    train(TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_other_processes=False))
     with pytest.raises(CheckpointError, match="other options"):
-        train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),), draws_in_process=False))
+        train(TrainingRun(folder=tmp_path, course=(replace(COURSE[0], steps=9),), draws_in_other_processes=False))
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_there_are_no_more_processes_than_lessons(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = CourseStage(name="point", steps=3, options=OPTIONS, batch=2, questions=2, is_short=True)
-    order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2, draws_in_process=False)
+    order = TrainingRun(folder=tmp_path / "whole", course=(stage,), processes=2, draws_in_other_processes=False)
     train(order)
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
     monkeypatch.setattr(run_module, "REPORT_EVERY", 2)
@@ -148,7 +148,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         train(replace(order, folder=tmp_path / "cut"), stop)
     said: list[str] = []
-    train(replace(order, folder=tmp_path / "cut", draws_in_process=True), said.append)
+    train(replace(order, folder=tmp_path / "cut", draws_in_other_processes=True), said.append)
     assert said[0] == "resuming after step 1 of 3"
     whole, cut = weights_in(tmp_path / "whole"), weights_in(tmp_path / "cut")
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
@@ -158,7 +158,7 @@ def test_two_processes_train_and_go_on(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_whole_run_keeps_to_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """States that are saved and read, pages with pictures and the export included."""
     monkeypatch.setattr(run_module, "SAVE_EVERY_S", 0.0)
-    order = TrainingRun(folder=tmp_path / "plain", course=COURSE, draws_in_process=False)
+    order = TrainingRun(folder=tmp_path / "plain", course=COURSE, draws_in_other_processes=False)
     train(order)
     with two_memories():
         train(replace(order, folder=tmp_path / "two"))
@@ -247,7 +247,7 @@ def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pyt
     short = replace(COURSE[0], steps=2, is_short=True)
     whole = replace(short, steps=3, is_short=False, prefix_every=2)
     course = (short, whole, replace(short, is_short=False, prefix_every=0, number_width=5.0))
-    train(TrainingRun(folder=tmp_path, course=course, draws_in_process=False))
+    train(TrainingRun(folder=tmp_path, course=course, draws_in_other_processes=False))
     assert with_prefix == [False, False, True, False, True, False, False]
     assert widths == [NUMBER_WIDTH] * 5 + [5.0] * 2
 
