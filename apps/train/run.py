@@ -189,7 +189,7 @@ class TrainingRun:
         filter_rate: See `TrainingOptions`.
         in_bf16: See `TrainingOptions`; None for the setting with which the run began, by default the faster one on this
             device.
-        draws_in_process: True to draw lessons in separate processes.
+        draws_in_other_processes: True to draw lessons in separate processes.
         processes: Number of processes that train together, each on a part of every batch; limited to the number of
             lessons in the smallest batch.
         size: A key of `SIZES`.
