@@ -172,7 +172,7 @@ class RevisionRounds:
         if record is None or not (record / _PLAN).is_file():
             return None
         earlier = (await asyncio.to_thread(load_run, record, images=0)).result
-        if earlier is not None and earlier.end.status in COMPLETED:
+        if earlier is not None and earlier.end.status in (*COMPLETED, "failed"):
             return None
         return await self._play(load_tasks(record), spent, resume=record)
 
