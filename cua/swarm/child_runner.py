@@ -41,7 +41,7 @@ class AgentPool(Protocol):
 
 
 class SwarmChildRunner:
-    """Player that continues each try of a child from the previous one.
+    """Runner that continues each try of a child from the previous one; implements `ChildRunner`.
 
     Args:
         agent_pool: Runner of the agents.
@@ -74,7 +74,7 @@ class SwarmChildRunner:
         self._table_lock = asyncio.Lock()
 
     async def ended_before(self, swarm: Swarm, child: Child) -> AttemptResult | None:
-        """Return an earlier result, as in `Player.ended_before`."""
+        """Return an earlier result, as in `ChildRunner.ended_before`."""
         result = child.earlier.result if child.earlier is not None else None
         if result is None or child.is_continued or result.end.status in ("error", "stopped"):
             return None
