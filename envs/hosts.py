@@ -170,7 +170,7 @@ def is_globally_reachable(address: Address) -> bool:
 
 
 def _is_reachable(address: Address) -> bool:
-    return REACHABLE[max((one for one in REACHABLE if address in one), key=lambda one: one.prefixlen)]
+    return REACHABLE[max((net for net in REACHABLE if address in net), key=lambda net: net.prefixlen)]
 
 
 def is_this_machine(address: Address) -> bool:

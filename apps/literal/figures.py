@@ -17,30 +17,30 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, largest_channel
 
-_MIN_SIDE_PX = 5
-_MAX_SHARE = 0.5
-_SAME = 20
-_INK_STEP = 24
-_BLEND_STEP = 40
-_MIN_PIXELS = 12
-_MIN_SOLID_PX = 6
-_BAR_PX = 18
-_MAX_SPECK = 8
-_MIN_COVERED_PX = 20
-_MIN_UPON_PX = 12
-_SIGN_PX = (6, 40)
-_MAX_BUTTON_PX = 48
-_MIN_MARK_PX = 9
-_SOLID_SHARE = 0.93
-_LARGE_PX = 14
-_SIZE_STEP = 1.3
+_MIN_SIDE_PX = 5  # longer side of a figure; smaller ones are dots of text and noise
+_MAX_SHARE = 0.5  # of the screen; a larger area is a panel, not a figure
+_SAME = 20  # difference of a channel within one colour: anti-aliasing and JPEG stay below, shades of a palette above
+_INK_STEP = 24  # contrast with the background from which pixels belong to a figure; lower values join shadows
+_BLEND_STEP = 40  # difference that the mixed pixels of an edge may have from two colours
+_MIN_PIXELS = 12  # of a colour; fewer are the edge of another one
+_MIN_SOLID_PX = 6  # shorter side of a filled figure; thinner ones are lines
+_BAR_PX = 18  # width of a scroll bar at the edge of the screen, which is no figure
+_MAX_SPECK = 8  # pixels of another colour inside a figure that are no mark on it
+_MIN_COVERED_PX = 20  # shorter side of a figure that others cover in part; smaller ones cannot be named safely
+_MIN_UPON_PX = 12  # shorter side of a figure on another one; smaller ones are its decoration
+_SIGN_PX = (6, 40)  # heights of a single letter or digit that is drawn as a figure
+_MAX_BUTTON_PX = 48  # height of a button; a higher box with a mark is a figure
+_MIN_MARK_PX = 9  # longer side of a hollow figure; smaller ones are letters such as "o"
+_SOLID_SHARE = 0.93  # of its outline that a filled figure covers; the rest is its anti-aliased edge
+_LARGE_PX = 14  # divides small from large figures where their sizes have no clear gap
+_SIZE_STEP = 1.3  # ratio of neighbouring sizes that is a clear gap
 _TWOFOLD = set("oO0lI1")
 """Characters that can be read as a letter or as a digit."""
 
 _X_HEIGHT = set("acemnorsuvwxz")
-_SOLID = 0.85
-_SURE = 0.6
-_CERTAIN = 0.9
+_SOLID = 0.85  # of its convex hull that a shape covers; below it is a glyph or a star
+_SURE = 0.6  # confidence of the OCR for a single character; lower ones are often drawn shapes
+_CERTAIN = 0.9  # confidence of the OCR that a shape with a hole is a letter such as "A"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,10 +381,12 @@ def _split_sizes(figures: Sequence[Figure]) -> list[str]:
     return ["large" if figure.size_px > limit else "small" for figure in figures]
 
 
-_MAX_PRESSED = 60
-_MAX_DRAGS = 30
-_DRAG_SHARE = 0.15
-_INSET_PX = 6
+_MAX_PRESSED = 60  # figures that one step clicks; bounds the step
+_MAX_DRAGS = 30  # drags of one figure; bounds the step
+_DRAG_SHARE = (
+    0.15  # of the shorter side of the screen that one drag moves: far enough to be seen, near enough to stay inside
+)
+_INSET_PX = 6  # distance from the edge that a dragged figure keeps
 
 
 def plan_click_figures(step: ClickFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:

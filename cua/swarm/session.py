@@ -287,8 +287,8 @@ class _SwarmSession:
         own = [child for child in self._swarm.children if child.parent == MAIN and child.call in outcomes]
         shown = {child.id: str(outcomes[child.call].get("state", "")) for child in own}
         for question in agent.conversation.questions:
-            told = NEWS_PATTERN.search(text_of(question.parts))  # the first match: texts of children come after it
-            shown |= dict(part.split(" ") for part in told[1].split(", ")) if told else {}
+            news = NEWS_PATTERN.search(text_of(question.parts))  # the first match: texts of children come after it
+            shown |= dict(part.split(" ") for part in news[1].split(", ")) if news else {}
         return await agent.continue_question(news=lambda: self._swarm.continue_children(shown))
 
     async def _run(self, record: RunRecord | None, work: Callable[[ToolAgent], Awaitable[RunResult]]) -> SwarmResult:

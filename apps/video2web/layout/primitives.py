@@ -18,21 +18,21 @@ from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
 
 ChangeKind = Literal["frame", "text", "image", "rule", "toggle"]
 
-_MIN_FRAME_PX = (10, 10)
-_MIN_IMAGE_SIDE_PX = 10
-_MIN_IMAGE_AREA_PX = 160
-_SAME_COLOR = 3
-_SAME_INK = 10
-_FLAT_STEP = 14
-_JOIN_PX = 9
-_MAX_RULE_PX, _MAX_LINE_PX = 9, 4
-_MIN_RULE_PX = 24
-_LINE_HEIGHT = 1.2
-_MAX_PIECES = 3000
+_MIN_FRAME_PX = (10, 10)  # width and height; smaller frames are marks or noise
+_MIN_IMAGE_SIDE_PX = 10  # shorter side of an image; smaller ones are taken for marks and dropped
+_MIN_IMAGE_AREA_PX = 160  # pixels that differ from the area below; fewer are remains of text and lines
+_SAME_COLOR = 3  # difference of a channel that video compression leaves in a flat area
+_SAME_INK = 10  # of text colours, which are estimated from anti-aliased pixels and vary more
+_FLAT_STEP = 14  # difference of a channel within a flat area; a larger one is content
+_JOIN_PX = 9  # gap that joins parts of one image; a larger value joins neighbouring images
+_MAX_RULE_PX, _MAX_LINE_PX = 9, 4  # thickness of a rule, and of a line that is taken out before images are looked for
+_MIN_RULE_PX = 24  # length of a rule; shorter ones are dashes of text
+_LINE_HEIGHT = 1.2  # of the font size: the `normal` of most browser fonts
+_MAX_PIECES = 3000  # primitives of a page; bounds the time of a hostile image
 _STRIP_PX = 1600
 """Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
 
-_MAX_RADIUS_PX = 40
+_MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
