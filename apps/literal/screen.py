@@ -37,7 +37,9 @@ _RING_PX = 4
 RINGS = frozenset("O0oQDC口□○◯☐[(")
 """Characters as which OCR reads the ring or box of a button in front of its label."""
 
-_RING_GAP_PX = 3
+_RING_GAP_PX, _RING_GAP_SHARE = 3, 0.25
+"""Least gap between a ring and its label, in pixels and in heights of the line: letters are closer together."""
+
 _MIN_LABEL = 3
 _SURE = 0.9
 _FRAME_SHARE = 0.85
@@ -277,7 +279,7 @@ def _without_ring(line: TextLine, image: NDArray[np.uint8]) -> TextLine:
     if line.angle_deg or len(line.text) < _MIN_LABEL or line.text[0] not in RINGS:
         return line
     runs = find_runs(find_ink(image[box.top : box.bottom, box.left : box.right]).any(axis=0))
-    if len(runs) < 2 or runs[1][0] - runs[0][1] < _RING_GAP_PX:
+    if len(runs) < 2 or runs[1][0] - runs[0][1] < max(_RING_GAP_PX, _RING_GAP_SHARE * box.height):
         return line
     first = Box(box.left + runs[0][0], box.top, box.left + runs[0][1], box.bottom)
     near = first.padded(2).clipped(image.shape[1], image.shape[0])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from apps.literal import LiteralModel
 from apps.literal.screen import read_screen
@@ -111,3 +111,16 @@ def test_screens_are_read_by_many_threads_at_once() -> None:
         sys.setswitchinterval(interval_s)
 
     assert widths == [24 + index % 9 for index in range(1000)]
+
+
+@pytest.mark.parametrize("size", [20, 28, 40, 56])
+def test_first_letters_that_look_like_a_ring_stay_at_each_text_size(size: int) -> None:
+    labels = ["Delete", "Open", "Quit", "Copy", "Done"]
+    image = Image.new("RGB", (8 * size, 3 * size * len(labels)), "white")
+    for row, label in enumerate(labels):
+        ImageDraw.Draw(image).text(
+            (size, 3 * size * row + size), label, fill="#a32020", font=ImageFont.truetype("DejaVuSans.ttf", size)
+        )
+    buffer = io.BytesIO()
+    image.save(buffer, "png")
+    assert [line.text for line in read_screen(buffer.getvalue()).lines] == labels
