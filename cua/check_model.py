@@ -196,7 +196,7 @@ async def _check_stop(probe: _Probe) -> None:
     reply = await probe.try_to_ask(f"stop={word!r}", _conversation(), Sampling(stop=(word,)))
     _check_refusal(clause, f"stop={word!r}", reply)
     if isinstance(reply, Reply) and word in reply.content:
-        _broken(clause, f"{word!r} stands in {reply.content[:200]!r}")
+        _broken(clause, f"{word!r} occurs in {reply.content[:200]!r}")
 
 
 async def _check_seed(probe: _Probe) -> None:

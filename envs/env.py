@@ -386,7 +386,7 @@ def check_task(task: object) -> None:
     for name in set(names) - _MEMBERS:
         if near := get_close_matches(name.lower(), _MEMBERS, 1, _MIN_LIKENESS):
             raise TypeError(
-                f"{kind} has the member {name!r}, which means nothing to an envs.Task; write {near[0]!r} if that is "
+                f"{kind} has the member {name!r}, which envs.Task does not have; write {near[0]!r} if that is "
                 "meant, or begin the name with an underscore"
             )
 

@@ -110,7 +110,9 @@ class Assistant:
         session = self.find(session_id) if session_id else None
         if session is not None and session.is_running:
             if request.files:
-                raise CuaError("files go in with a new question; wait for the answer, or stop it first")
+                raise CuaError(
+                    "files can be added only with a new question; wait for the answer, or stop the run first"
+                )
             session.redirect(request.instruction)
             return session
         chosen = settings_of(request, self.preferences.values)

@@ -37,8 +37,8 @@ _FILES = {"type": "array", "items": _TEXT, "maxItems": 100, "description": "Path
 _STEPS = {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Stop after so many steps."}
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "task": (
-        "Do something in a real browser that starts fresh, and say what came of it. With the embedded literal model "
-        'the instruction must be plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
+        "Carry out an instruction in a real browser with a fresh profile, and report the result. With the embedded "
+        'literal model, write plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
         {"instruction": _TEXT, "url": {**_TEXT, "description": "Page to start at."}, "max_steps": _STEPS},
     ),
     "ask": (

@@ -186,7 +186,7 @@ def describe_comparison(comparison: Comparison, before: Evaluation, after: Evalu
     yield f"A: {_named(before)}"
     yield f"B: {_named(after)}"
     if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
-        yield "careful: they are not of the same revision of the same suite"
+        yield "warning: they are not of the same revision of the same suite"
     alone = [
         f"{count} only in {which}"
         for which, count in (("A", comparison.num_only_before), ("B", comparison.num_only_after))

@@ -232,7 +232,7 @@ def page_view(evaluation: Evaluation) -> EvaluationView:
 def _method(methods: Collection[str], cluster_by: str, *, is_once: bool) -> str:
     """Return a description of the method of the intervals, for a person."""
     if "clustered" in methods:
-        return f"95 % by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
+        return f"95 %, by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
     return f"Wilson's{', since each task was tried once' if is_once else ' over tasks, since all scores are alike'}."
 
 

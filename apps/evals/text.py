@@ -95,7 +95,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
         yield f"unfinished: {evaluation.num_unfinished} of {plan.num_episodes} episodes are not over{why}"
     if damaged := find_damaged_lines(evaluation.folder):
         numbers = ", ".join(map(str, damaged))
-        yield f"careful: {EPISODES} holds what is no line of a journal and was left out: line {numbers}"
+        yield f"warning: {EPISODES} has lines that cannot be read; they were left out: line {numbers}"
     if not whole.num_episodes:
         return
     yield ""

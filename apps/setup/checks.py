@@ -73,7 +73,7 @@ def check_package() -> DoctorRow:
         return DoctorRow(name="cua package", level="fail", found=found, expected=str(ours), fix=fix)
     foreign = installed_namesakes()
     if foreign:
-        found = f"ours, but an unrelated project's {', '.join(foreign)} is installed beside it"
+        found = f"ours, but an unrelated project's {', '.join(foreign)} is also installed"
         expected = "each project in a virtual environment of its own"
         return DoctorRow(name="cua package", level="warn", found=found, expected=expected, fix=fix)
     return DoctorRow(
@@ -126,7 +126,7 @@ def check_runs_folder(folder: Path) -> DoctorRow:
 def check_terminal() -> DoctorRow:
     """Check whether the terminal supports any text, and is interactive."""
     encoding = sys.stdout.encoding or locale.getpreferredencoding(False)
-    kind = "a person can be asked" if sys.stdin.isatty() else "nobody can be asked: risky steps are refused"
+    kind = "a person can be asked" if sys.stdin.isatty() else "not interactive, so risky steps are refused"
     found = f"{encoding}, {kind}"
     if encoding.lower().replace("-", "") != "utf8":
         return DoctorRow(

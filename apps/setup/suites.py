@@ -179,7 +179,7 @@ def find_installers(names: Sequence[str]) -> tuple[InstallSuite, ...]:
     for name in names:
         if name not in SUITES:
             raise ConfigError(
-                f"{name!r} is no suite that can be set up; there are: {', '.join(sorted(SUITES))}"
+                f"{name!r} is not a suite that can be set up; available: {', '.join(sorted(SUITES))}"
                 f"{did_you_mean(name, SUITES)}"
             )
     return tuple(SUITES[name] for name in dict.fromkeys(names))

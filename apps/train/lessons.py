@@ -326,7 +326,7 @@ class LessonMaker:
             return {}
         value = self.tokenizer.encode(question.typed)
         here, there = find_within(answer, value), find_within(instruction_ids, value)
-        assert here is not None, "what is typed is written as it stands in the request"
+        assert here is not None, "the typed text occurs literally in the request"
         places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
         sources = range(length + there, length + there + len(places)) if there is not None else ()
         targets = (

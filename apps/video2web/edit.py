@@ -137,7 +137,7 @@ def _question(request: BuildRequest) -> str:
     listed = ", ".join(f"{SITE}/{name}" for name in request.names)
     return (
         f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "
-        f"{request.instruction}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
+        f"{request.instruction}\nCarry it out, and leave all else as it is. compare_site shows the difference from the "
         "site before: nothing but what the wish asks for should. Then say in one sentence what you changed."
     )
 

@@ -227,7 +227,7 @@ def _question(request: BuildRequest, best: Round, last: Round, folder: Path) -> 
         lines.append("What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):")
         lines += list(tell_facts(facts))[:_MAX_FACTS]
     if request.instruction:
-        lines.append(f"The user wishes besides: {request.instruction}")
+        lines.append(f"The user also requires: {request.instruction}")
     lines.append("Change the files so that less differs, then say in one sentence what you changed.")
     return "\n".join(lines)
 

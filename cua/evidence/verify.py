@@ -92,7 +92,7 @@ def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
     fingerprint = record.chain.fingerprint
     if expect is None or "".join(expect.split()).replace("-", "").lower() == fingerprint:
         return ()
-    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was demanded",)
+    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was expected",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:

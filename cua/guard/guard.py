@@ -151,7 +151,7 @@ class Guard:
     async def ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> GuardVerdict:
         """Ask a person about an `ask` verdict; without an approver it becomes `deny`."""
         if self.approver is None:
-            return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
+            return replace(verdict, decision="deny", reason=f"{verdict.reason}; there is no person to approve it")
         async with self._asking:  # one question at a time
             is_approved = await self.approver(verdict, turn, actions)
         if is_approved:

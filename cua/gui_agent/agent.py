@@ -335,7 +335,7 @@ class Agent:
                     await self._drop_requests()
                     return await judge(task, self.env, outcome.terminate)
                 if outcome.is_cut_off:
-                    raise CapReachedError("env", "the environment cut the episode off at a limit of its own")
+                    raise CapReachedError("env", "the environment ended the episode at its own limit")
         except CapReachedError as cap:
             await self._drop_requests()
             return await judge_capped(task, self.env, cap)

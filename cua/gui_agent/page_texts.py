@@ -190,7 +190,7 @@ class PageTexts:
         if area.kind == "login" and self._has_bound_secret(area.origin):
             return
         if self.guard.approver is None:
-            self.scope.note("take_over", f"the agent works on {area_name} by itself: nobody is there to take over")
+            self.scope.note("take_over", f"the agent works on {area_name} by itself: there is no person to take over")
             return
         verdict = GuardVerdict(
             decision="ask",

@@ -357,7 +357,10 @@ class StreamAccumulator:
         if len(self._calls) >= MAX_CALLS:
             raise UnusableReplyError(
                 f"the reply has more than {MAX_CALLS} tool calls",
-                remark=f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time.",
+                remark=(
+                    f"Your reply had more than {MAX_CALLS} tool calls; none of them was executed. "
+                    "Make fewer calls per reply."
+                ),
             )
         index = count_of(piece.get("index"))
         self._calls.append(_GrowingCall(len(self._calls) if index is None else index))

@@ -51,11 +51,11 @@ _HINTS = (
     _Hint(
         (400, 415, 422),
         r"image|multimodal|vision|content.{0,20}(list|array|string)",
-        "this model may not take images; `cua doctor` tells. Choose a model that sees",
+        "this model may not accept images; check with `cua doctor`, or choose a model with vision",
     ),
     _Hint((400, 422), r"max_tokens|max_completion_tokens", "change --max-tokens, or leave it out"),
     _Hint((400, 422), r"stream_options|stream", "this server may not stream: turn streaming off"),
-    _Hint((400, 422), r"", "the server does not accept the request as it is; its words above say which field"),
+    _Hint((400, 422), r"", "the server rejects the request; its message above names the field"),
     _Hint((402,), r"", "the account has no money left"),
     _Hint((413,), r"", "the request is too large: send fewer images, or smaller ones with --image-format webp:75"),
     _Hint((429,), r"quota|billing|balance", "the account's quota is used up; waiting does not help"),

@@ -59,7 +59,7 @@ def find_weights(name: str) -> Path:
         return path
     path = Path(name.partition(":")[2]).expanduser()
     if path.suffix != ".gguf" or not path.is_file():
-        raise ConfigError(f"{name!r} names no file of weights; expected llamacpp:FILE.gguf, and the file to be there")
+        raise ConfigError(f"{name!r} does not name an existing file of weights; expected llamacpp:FILE.gguf")
     return path
 
 

@@ -324,7 +324,9 @@ class OpenAICompatModel:
             bound_body(response, 0 if is_packed(response) else MAX_ERROR_BYTES, None)
             return
         if is_packed(response):
-            raise UnusableReplyError("the server packs its reply although it was asked not to; turn compression off")
+            raise UnusableReplyError(
+                "the server compresses its reply although the request forbids it; turn its compression off"
+            )
         size = count_of(response.headers.get("content-length")) or 0
         if size > MAX_BODY_BYTES:
             raise too_long()

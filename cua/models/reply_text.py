@@ -180,7 +180,9 @@ def _check(reply: Reply, problem: str, foreign: str, open_tag: str) -> None:
         message, remark = f"the reply holds a broken tool call: {problem}", MARKER_REMARK.format(found=problem)
     elif len(reply.tool_calls) > MAX_CALLS:
         message = f"the reply has {len(reply.tool_calls)} tool calls, more than {MAX_CALLS}"
-        remark = f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time."
+        remark = (
+            f"Your reply had more than {MAX_CALLS} tool calls; none of them was executed. Make fewer calls per reply."
+        )
     elif any(not call.name for call in reply.tool_calls):
         message = "a tool call of the reply has no name"
         remark = "A tool call in your reply had no name; no call was made. Write the call again, with the tool's name."

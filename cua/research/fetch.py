@@ -172,7 +172,7 @@ class Fetcher:
     def _checked(self, url: str, response: Response) -> Fetched:
         if response.status != 200:
             wait_s = _retry_after_s(response, 0) if response.status in _BUSY else 0.0
-            retry_note = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
+            retry_note = f"; it asks to wait {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
             raise FetchError(f"{url} answered {response.status}{retry_note}", status=response.status)
         self.num_bytes += len(response.body)
         content_type = response.headers.get("content-type", "")
@@ -188,7 +188,7 @@ class Fetcher:
                 return response or Response(status=404, headers={}, body=b"")
         host, _ = self._rules.check_url(url)
         if self._is_offline and not self._rules.allow_hosts:
-            raise FetchError(f"{url[:200]} is not part of what is searched here, and nothing else can be reached")
+            raise FetchError(f"{url[:200]} is not in the search corpus, and no other pages can be reached")
         if self._obeys_robots and not await self._may_fetch(url):
             raise FetchError(f"robots.txt of {host} does not allow programs to fetch {url[:200]}; find it elsewhere")
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.limits.per_host)):

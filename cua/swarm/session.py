@@ -88,7 +88,7 @@ class SwarmOptions:
     def __post_init__(self) -> None:
         taken = [name for name in (TOOLS, *ENV_KINDS) if name in self.agents]
         if taken:
-            raise ConfigError(f"{taken[0]!r} is a kind of agent that there is already: give yours another name")
+            raise ConfigError(f"{taken[0]!r} is an existing kind of agent: give yours another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

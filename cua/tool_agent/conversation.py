@@ -23,7 +23,7 @@ INTERRUPTED_CALL = (
 )
 LOST_CALL = (
     "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
-    "is undone; what it did elsewhere may stand. Look before you repeat it."
+    "is undone; what it did elsewhere may still be in effect. Look before you repeat it."
 )
 LIMIT_RAISED = "The limit was raised. Go on with the question from what is there; tools can be called again."
 UNANSWERED = "The question before this one was not answered: {status}, {reason}."

@@ -178,7 +178,7 @@ _TAIL_LINES, _TAIL_CHARS = 5, 300
 
 UNKNOWN_OUTCOME = (
     "its process ended or its connection broke during this call. The outcome of the call is unknown: what it did may "
-    "stand. Look before you repeat it. The next call starts the server again."
+    "still be in effect. Look before you repeat it. The next call starts the server again."
 )
 
 

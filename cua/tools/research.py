@@ -245,14 +245,14 @@ def _shown(document: WebDocument, asked: BrowseArguments) -> str:
     text = document.text
     if asked.page:
         if not document.pages:
-            raise FetchError("`page` is for PDFs; this is none. Use `scroll`")
+            raise FetchError("`page` is for PDFs, and this is not one. Use `scroll`")
         if asked.page > len(document.pages):
             raise FetchError(f"the PDF has {len(document.pages)} pages; there is no page {asked.page}")
         text = document.pages[asked.page - 1]
     if asked.find:
         return _find_text(text, asked.find)
     if asked.scroll and asked.scroll >= len(text):
-        raise FetchError(f"the text has {len(text)} characters; nothing stands at {asked.scroll}")
+        raise FetchError(f"the text has {len(text)} characters; there is no text at {asked.scroll}")
     part, end = text[asked.scroll : asked.scroll + SHOWN_CHARS], asked.scroll + SHOWN_CHARS
     more = f"\n[{len(text) - end} more characters; scroll={end} goes on]" if end < len(text) else ""
     return (part if part.strip() else "(no text)") + more
@@ -271,7 +271,7 @@ def _find_text(text: str, wanted: str) -> str:
         elif len(places) < MAX_FOUND:
             places.append((start, end))
     if not places:
-        return f"{wanted!r} does not stand on this page ({len(text)} characters)."
+        return f"{wanted!r} does not occur on this page ({len(text)} characters)."
     shown = [f"... at {start}:\n{text[start:end]}" for start, end in places]
     return f"{count} places with {wanted!r}:\n" + "\n".join(shown)
 
@@ -298,7 +298,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
     """Write a new file without following links, which the model's code could create in the same folder."""
     inner = folder / Path(name).parent
     if inner.is_symlink():
-        raise FetchError(f"{Path(name).parent} is a link; it is left alone")
+        raise FetchError(f"{Path(name).parent} is a link; it is not overwritten")
     inner.mkdir(parents=True, exist_ok=True)
     path = folder / name
     try:
@@ -306,7 +306,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
             file.write(body)
     except FileExistsError:
         if path.is_symlink() or path.read_bytes() != body:
-            raise FetchError(f"{name} is there already and holds something else") from None
+            raise FetchError(f"{name} already exists with other content") from None
 
 
 class DownloadTool:

@@ -197,7 +197,7 @@ def _time(unix_s: float) -> str:
     try:
         return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError) as error:  # a record may contain any number
-        raise TrajectoryError(f"the record has a time that is none: {unix_s!r}") from error
+        raise TrajectoryError(f"the record has an invalid time: {unix_s!r}") from error
 
 
 def _filled(**values: Any) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def _with_record(run_dir: Path, run_dirs: Sequence[Path]) -> Path:
         return run_dir
     others = [other.name for other in run_dirs if _has_record(other)]
     raise TrajectoryError(
-        f"the run {run_dir.name} has no record: it ended before, or has not come to, its first line. "
+        f"the run {run_dir.name} has no record: its first line was not written yet, or the run ended before that. "
         + (f"Runs that have one: {_some(others)}" if others else "No run has one")
     )
 

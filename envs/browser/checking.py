@@ -154,7 +154,7 @@ class InputCheck:
             targets = await asked
         except TimeoutError as error:
             raise ActionError(
-                "the page does not answer, so it cannot be told what this would activate; wait, then try again"
+                "the page does not answer, so what this would activate cannot be determined; wait, then try again"
             ) from error
         if not targets:
             return

@@ -101,7 +101,7 @@ class Upstream:
         writer.write(bytes([5, len(methods)]) + methods)
         version, method = await reader.readexactly(2)
         if version != 5 or method not in methods:
-            raise UpstreamError("the proxy takes no way to log in that we know")
+            raise UpstreamError("the proxy offers no supported authentication method")
         if method == 2:
             name, word = self.username.encode(), self.password.encode()
             writer.write(bytes([1, len(name)]) + name + bytes([len(word)]) + word)
@@ -401,7 +401,7 @@ def _authority(text: str, default_port: int | None = None) -> tuple[str, int]:
         ValueError: If it is invalid.
     """
     if any(char in text for char in "?#\\"):  # other parsers may find a different host in it
-        raise ValueError("the path is not set off by a slash")
+        raise ValueError("the path does not begin with a slash")
     host, colon, port = text.rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text.rpartition("@")[2], str(default_port or "")

@@ -45,9 +45,7 @@ _HINTS = {
     407: "the proxy wants a password",
     429: "wait before the next request",
 }
-_REFUSED = (
-    "it refuses the user name and the password that there are for it; a person can change them in the setting http_auth"
-)
+_REFUSED = "it refuses the user name and the password given for it; a person can change them in the setting http_auth"
 
 
 def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:

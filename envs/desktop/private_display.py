@@ -233,4 +233,4 @@ def last_words(program: Program, max_lines: int = 5) -> str:
     except FileNotFoundError:
         lines = []
     words = "\n".join(lines[-max_lines:])
-    return f"; its last words:\n{words}" if words else "; it said nothing"
+    return f"; its last output:\n{words}" if words else "; it said nothing"

@@ -172,7 +172,7 @@ def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int,
     added = to_logits(bits.to(logits.device), vocab_size)
     for place, row in enumerate(matchers):
         logits[row] += added[place]
-    return {row: f"the grammar cannot go on: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
+    return {row: f"the grammar cannot continue: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
 
 
 def to_logits(bits: Tensor, size: int) -> Tensor:

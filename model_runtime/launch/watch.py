@@ -151,7 +151,7 @@ def explain_exit(return_code: int, lines: list[str]) -> str:
     if fault is not None:
         return f"vLLM {ended}: {fault.meaning}. {fault.advice[0].upper()}{fault.advice[1:]}"
     if return_code in (-9, 137):
-        return f"vLLM {ended}: the kernel probably ran out of memory for it (see dmesg). Loading needs room in RAM"
+        return f"vLLM {ended}: the kernel probably killed it for lack of memory (see dmesg). Loading needs free RAM"
     last = next((line for line in reversed(lines) if re.search(r"Error|error:|Exception", line)), "")
     message = last or next((line for line in reversed(lines) if line.strip()), "it wrote nothing")
     return f"vLLM {ended}: {message.strip()}. The lines above say more"

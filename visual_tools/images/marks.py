@@ -220,7 +220,7 @@ def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[n
     try:
         values = np.asarray(points, np.float64)
     except (TypeError, ValueError) as error:
-        raise ImageError("found points that are no numbers, expected x and y in pixels for each") from error
+        raise ImageError("found points that are not numbers, expected x and y in pixels for each") from error
     if values.ndim != 2 or values.shape[1] != 2 or not len(values):
         raise ImageError(f"found points of shape {values.shape}, expected (N, 2): x and y in pixels for each")
     if not np.isfinite(values).all():

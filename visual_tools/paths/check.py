@@ -153,7 +153,7 @@ def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connect
             fits &= _is_bounded(room, number[1:, 1:], number[:-1, :-1], DIAGONAL_PX)
             fits &= _is_bounded(room, number[1:, :-1], number[:-1, 1:], DIAGONAL_PX)
         if not fits:
-            return f"no proof: the numbers in the rows from {top} do not fit together"
+            return f"not proven: the numbers in the rows from {top} do not fit together"
     return ""
 
 
@@ -215,8 +215,8 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
         raise ImageError(
-            f"found an image of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the one that was "
-            f"searched, {result.mask.shape[1]} x {result.mask.shape[0]}"
+            f"found an image of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the searched image, "
+            f"{result.mask.shape[1]} x {result.mask.shape[0]}"
         )
     room_px = _usual_room(result.mask)
     if result.found:

@@ -97,7 +97,7 @@ class ZmtpConnection:
         while True:
             flags, size_bytes = await self._read_head()
             if flags & _COMMAND:
-                raise ZmtpError("a command came among the messages: none was agreed upon")
+                raise ZmtpError("received a ZMTP command among the messages; expected messages only")
             left_bytes -= size_bytes
             if left_bytes < 0 or len(frames) == self._max_frames:
                 raise ZmtpError(f"a message is longer than {self._max_bytes} bytes or {self._max_frames} frames")

@@ -34,7 +34,7 @@ _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
 _AGAIN_S = 1.0
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
-_LOST = "the kernel was started anew: variables, imports and definitions of earlier cells are gone, files are kept"
+_LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,9 @@ class IsolatedKernel:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell
         if running is None:
-            why = "it could not be started anew"
+            why = "it could not be restarted"
         elif running.channels.is_cut_off and not running.process.ended.done():
-            why = "what it sent was no message of a kernel's"
+            why = "it sent a message that kernels do not send"
         else:
             if not running.process.ended.done() and (
                 cell is None or cell.is_idle.is_set() or await self._stop(running, cell)
@@ -188,7 +188,7 @@ class IsolatedKernel:
                 return _Outcome(cell, "interrupted" if self._is_interrupted else "ok", done.result())
             if running.process.ended.done():
                 return _Outcome(cell, "died", {}, running.process.ended.result())
-            why = "it put out more than anybody can read" if flooded.done() else f"it ran for {timeout_s:g} s"
+            why = "its output was too large" if flooded.done() else f"it ran for {timeout_s:g} s"
             if await self._stop(running, cell):
                 await wait_for_first(done, timeout_s=_AGAIN_S)
                 return _Outcome(cell, "interrupted", done.result() if done.done() else {}, why)
@@ -511,4 +511,4 @@ def _choose_inside_dir(shown: Sequence[str]) -> str:
     for place in WORK_DIRS:
         if not any(Path(path).is_relative_to(place) or Path(place).is_relative_to(path) for path in shown):
             return place
-    raise SandboxError(f"the paths {', '.join(shown)} leave no place for the working folder")
+    raise SandboxError(f"the paths {', '.join(shown)} leave no free path for the working folder")

@@ -158,7 +158,7 @@ class ZygoteClient:
         elif fds:
             waiting.set_result(fds[0])
         else:
-            waiting.set_exception(SandboxError(f"no working folder in memory can be had: {message.get('error')}"))
+            waiting.set_exception(SandboxError(f"no working folder in memory can be created: {message.get('error')}"))
 
     def _hear(self, message: dict[str, Any]) -> None:
         if "ready" in message and not self.ready.done():

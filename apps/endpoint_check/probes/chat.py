@@ -137,7 +137,7 @@ def probe_errors(endpoint: CheckedEndpoint) -> Outcome:
 
 def _fault(case: str, raw: RawResponse) -> str | None:
     if raw.status >= 500:
-        return f"{case} gives HTTP {raw.status}, expected 4xx: the server takes the blame for the client"
+        return f"{case} gives HTTP {raw.status}, expected 4xx: a client's error is reported as the server's"
     if raw.status < 400:
         return f"{case} is accepted (HTTP {raw.status})"
     error = raw.body.get("error") if isinstance(raw.body, Mapping) else None

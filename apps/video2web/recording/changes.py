@@ -275,9 +275,9 @@ class _Scanner:
         count = len(self.moments)
         if count >= 10 and self._restless > _RESTLESS_SHARE * count:
             raise RecordingError(
-                f"{self._plan.path.name} is no recording of a website: {100 * self._restless // count} of 100 frames "
-                "change nearly everywhere without scrolling, as in camera footage or a film. A screen recording in "
-                "which pages come to rest was expected"
+                f"{self._plan.path.name} is not a recording of a website: {100 * self._restless // count} of 100 "
+                "frames change nearly everywhere without scrolling, as in camera footage or a film. A screen recording "
+                "in which pages come to rest was expected"
             )
 
 

@@ -167,7 +167,7 @@ _NOT_HERE = {
     ),
     **dict.fromkeys(
         ["alert", "confirm", "prompt", "password"],
-        "nobody would answer a message box: say it in the Action section or in computer.terminate(answer=...)",
+        "a message box cannot be answered here: say it in the Action section or in computer.terminate(answer=...)",
     ),
     **dict.fromkeys(
         ["getActiveWindow", "getActiveWindowTitle", "getWindowsWithTitle", "getAllWindows", "getWindowsAt", "Window"],

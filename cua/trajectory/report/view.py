@@ -351,7 +351,7 @@ def _status(record: RunRecord) -> tuple[str, str]:
         return record.end.status, record.end.reason
     if is_locked(record.run_dir):
         return "running", "this page was made while the run was going on"
-    return "interrupted", "the run broke off without an end; it can be taken up again"
+    return "interrupted", "the run was interrupted before its end; it can be resumed"
 
 
 def _verdict(record: RunRecord) -> str:

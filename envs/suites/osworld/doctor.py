@@ -242,7 +242,7 @@ async def _check_proxy(guest: GuestClient) -> DoctorRow:
         return DoctorRow(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
     if announced.startswith("HTTP/1.") and announced.split()[1:2] == ["200"]:
         return DoctorRow(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
-    fix = "mend or unset http_proxy and https_proxy of the guest's server"
+    fix = "correct or unset http_proxy and https_proxy of the guest's server"
     return DoctorRow(
         name=name, level="warn", found=f"{url}: {announced}{of_desktop}", expected="a way to example.com:443", fix=fix
     )

@@ -63,7 +63,7 @@ def test_namesakes_in_the_same_environment(tmp_path: Path, monkeypatch: pytest.M
     assert installed_namesakes() == ("cua 0.4.1", "cua-agent 0.4.1")
     row = check_package()
     assert row.level == "warn"
-    assert "cua 0.4.1, cua-agent 0.4.1 is installed beside it" in row.found
+    assert "cua 0.4.1, cua-agent 0.4.1 is also installed" in row.found
 
 
 def test_a_namesake_that_shadows_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ class TestGuard:
         agent = make_agent(ScriptedModel([calls(("echo", "a")), "ok"]), [tool], is_isolated=False)
         await agent.run(QUESTION)
         assert tool.received == []
-        assert "nobody is there to approve it" in agent.steps[0].outcomes[0].result.text
+        assert "there is no person to approve it" in agent.steps[0].outcomes[0].result.text
 
     async def test_rules_about_tools_hold_in_every_mode(self) -> None:
         import re

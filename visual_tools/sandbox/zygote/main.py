@@ -499,7 +499,7 @@ class Zygote:
             try:
                 exceeded = monitor.look(now)
             except (OSError, ValueError) as error:  # caused by this kernel: it must not affect the others
-                exceeded = f"what it uses could not be found out ({error})"
+                exceeded = f"its use of resources could not be measured ({error})"
             if exceeded:
                 self._tell({"over": number, "what": exceeded})
                 monitor.kill()
