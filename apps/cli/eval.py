@@ -565,8 +565,8 @@ def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
     from apps.evals.text import describe_evaluation
 
     if form != "text":
-        found = {**results_object(evaluation), **files}
-        terminal.echo_json(found if form == "json" else {"event": "result", **found})
+        results = {**results_object(evaluation), **files}
+        terminal.echo_json(results if form == "json" else {"event": "result", **results})
         return
     for line in describe_evaluation(evaluation):
         terminal.echo(line)

@@ -220,14 +220,14 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
     try:
         errors = await work()
     except EnvError as error:
-        return DoctorRow(name=name, level="fail", found=str(error), expected="every target clicked")
+        return DoctorRow(name=name, level="fail", actual=str(error), expected="every target clicked")
     for number, off_px in enumerate(errors, 1):
         say(f"  target {number}: " + ("no click arrived" if off_px is None else f"{off_px:.1f} px off"))
     arrived = [off_px for off_px in errors if off_px is not None]
-    found = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
+    actual = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
     good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
     expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
-    return DoctorRow(name=name, level="ok" if good else "fail", found=found, expected=expected)
+    return DoctorRow(name=name, level="ok" if good else "fail", actual=actual, expected=expected)
 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:

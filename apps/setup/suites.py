@@ -53,20 +53,20 @@ MINIWOB = PinnedWheel(
 
 async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> DoctorRow:
     """Download the wheel of MiniWoB++ with pip, and unpack its pages into the user's data folder."""
-    found, target = find_pages(), installed_dir()
-    if found is None:
+    pages, target = find_pages(), installed_dir()
+    if pages is None:
         say(f"getting the pages of MiniWoB++: {wheel.name} {wheel.version} by pip")
         problem = await _get_miniwob(say, wheel, target)
         if problem is not None:
             return DoctorRow(
                 name="miniwob",
                 level="fail",
-                found=problem,
+                actual=problem,
                 expected=f"{wheel.name} {wheel.version} from PyPI, or from where PIP_INDEX_URL or PIP_FIND_LINKS say",
                 fix="cua setup miniwob" if _has_pip() else f"{shlex.quote(sys.executable)} -m ensurepip",
             )
-        found = target / "html"
-    return DoctorRow(name="miniwob", level="ok", found=f"the pages of MiniWoB++ {wheel.version} in {found}")
+        pages = target / "html"
+    return DoctorRow(name="miniwob", level="ok", actual=f"the pages of MiniWoB++ {wheel.version} in {pages}")
 
 
 async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None:
