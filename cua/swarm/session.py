@@ -387,7 +387,7 @@ class _SwarmSession:
         inside, outside = self._core_tools(self._main_workspace)
         lending = [LendingTool(tool, self._main_workspace) for tool in self._swarm_tools(swarm, MAIN)]
         context, _ = self._contexts()
-        own_scope = scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
+        own_scope = scope.make_part(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
         own_scope.listen(swarm.on_orchestrator_event)
         profile = Profile(
             name="swarm",

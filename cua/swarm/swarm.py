@@ -148,7 +148,7 @@ class Swarm:
         self.children: list[Child] = []
         self.configs: Configs = {}
         self.steps: Sequence[ToolStep] = ()
-        self.pool = scope.make_turn(share_of(limits.run))
+        self.pool = scope.make_part(share_of(limits.run))
         self._child_runner, self._listener = child_runner, listener
         self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}

@@ -259,6 +259,7 @@ def text_of(parts: Sequence[Part]) -> str:
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
+# Estimate before the server has counted: low, so that a conversation is shortened early rather than refused
 CHARS_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1500
 """Estimates for servers that report no token counts; a 1024x1024 image is 1369 tokens for K2.5."""

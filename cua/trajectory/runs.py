@@ -19,8 +19,8 @@ from envs.errors import nearest
 Fits = Callable[[Path, RunHeader], bool]
 """Predicate of folder and header: True for the runs that a command can resume."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
-_TAIL_BYTES = 65536
-_MAX_FIRST_BYTES = 16 * 2**20
+_TAIL_BYTES = 65536  # the last lines of a record, with the end of the run, without reading all of it
+_MAX_FIRST_BYTES = 16 * 2**20  # the header has instruction and settings; bounds memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,7 +209,7 @@ def _body_of(refusal: Refusal) -> list[Instruction]:
     if when is None:
         return [refuse]
     code = _IF_BIT if when.is_ == "has bit" else _IF_EQUAL
-    tests = [(code, len(when.values) - place, 0, value) for place, value in enumerate(when.values)]
+    tests = [(code, len(when.values) - index, 0, value) for index, value in enumerate(when.values)]
     skip_one: Instruction = (_IF_AT_LEAST, 1, 1, 0)
     ending = [refuse] if when.is_ == "not in" else [skip_one, refuse]
     reload: Instruction = (_LOAD, 0, 0, _NR_OFFSET)

@@ -15,7 +15,7 @@ from cua.gui_agent.interpreter.values import Value, kind, short
 from envs import Button, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import normalize_key
 
-_MAX_HOTKEY = 10
+_MAX_HOTKEY = 10  # no shortcut has as many keys; more are a list that was meant for press
 
 
 def click(arguments: CallArguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
