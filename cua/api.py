@@ -32,7 +32,7 @@ from envs import Env, InstructionTask, Task
 from envs.env import check_task
 from envs.secret_texts import HttpLogin, split_login
 
-MAX_INSTRUCTION_CHARS = 200_000
+MAX_INSTRUCTION_CHARS = 200_000  # some 50,000 tokens: far above a task in words, below the context of the model
 
 
 async def run_task(

@@ -25,10 +25,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MIN_TOKEN_CHARS = 16
-MAX_BODY_BYTES = 110 * 2**20
-MAX_JSON_BYTES = 2 * 2**20
-_WRONG_TOKEN_S = 0.5
+MIN_TOKEN_CHARS = 16  # a token of the user's own must not be guessable at one try per half second
+MAX_BODY_BYTES = 110 * 2**20  # the largest upload with its framing
+MAX_JSON_BYTES = 2 * 2**20  # bounds memory; commands have some hundred bytes
+_WRONG_TOKEN_S = 0.5  # delay of the answer to a wrong token: slows guessing
 _UPLOADS = ("/gradio_api/upload", "/api/files")
 _SAFE_METHODS = ("GET", "HEAD")
 _GRADIO = re.compile(

@@ -34,9 +34,9 @@ SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
 _KEYRING_S = 20.0
 """Timeout of the keyring; a locked keyring prompts the user first."""
-_TEST_S = 60.0
+_TEST_S = 60.0  # a model that loads answers late; a person waits
 _NAMED = "secrets"
-_MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000
+_MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000  # number and length; bounds the file and the search for secrets in texts
 
 
 class SecretStore(Protocol):

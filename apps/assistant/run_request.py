@@ -31,7 +31,7 @@ MODES: dict[Mode, str] = {
 }
 PLACES: dict[str, Place] = {"Practice page": "practice", "Web address": "web", "Private desktop": "desktop"}
 """Places by their names on the page."""
-MAX_FILES = 20
+MAX_FILES = 20  # as many as a question reasonably has; each is copied
 PRACTICE_INSTRUCTION = INSTRUCTION
 """Instruction that the practice page can verify; others may be tried on it."""
 PRACTICE_SWARM = (

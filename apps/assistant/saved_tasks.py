@@ -21,7 +21,7 @@ from cua.trajectory.disk import RunLock
 from cua.trajectory.images import write_atomically
 
 FILE = "tasks.json"
-MAX_TASKS = 200
+MAX_TASKS = 200  # bounds the file and the list on the page
 LATE_S = 90.0
 """Delay after which a time counts as missed."""
 _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")

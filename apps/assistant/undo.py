@@ -9,7 +9,7 @@ from cua.guard.words import kind_of
 from cua.step import Step
 from envs import Action, Click, Drag, Hotkey, MouseUp, PressKey, TypeText
 
-MAX_STEPS = 5
+MAX_STEPS = 5  # earlier steps are rarely what a person wants to undo
 _BACK = "Alt+Left goes back; what a form has sent stays sent"
 _KEYS: dict[frozenset[str], str] = {
     frozenset(

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 4
 """Largest number of concurrent calls; further calls wait."""
-STOP_TIMEOUT_S = 30.0
-SEE_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 30.0  # time for runs to end and write their records when the client leaves
+SEE_TIMEOUT_S = 300.0  # a long video takes minutes
+# Clients put results into a model's context: bounds the tokens
 MAX_IMAGES, MAX_IMAGE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
 REFUSED = (
     "Refused, because MCP cannot ask for approval: {actions}. To allow it, start `cua mcp` with a rule in --policy "

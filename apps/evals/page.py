@@ -29,7 +29,7 @@ from cua.trajectory.describe import describe_cost, describe_duration, describe_t
 from cua.trajectory.report.shell import PageTemplate
 
 _PAGE = PageTemplate(package="apps.evals", template="page.html", script="page.js", style="page.css")
-_MAX_GROUPS = 50
+_MAX_GROUPS = 50  # rows of the page's tables and lengths of its texts: a page stays readable
 _MAX_SETTING_CHARS = 2_000
 _MAX_REASON_CHARS = 300
 _MAX_BARS = 24

@@ -25,8 +25,8 @@ from envs.suites.webarena.verified_tasks import load_verified
 
 SUITES = ("webarena", "webarena-verified")
 TREE, RESULTS = "verified", "verified.json"
-_MAX_ANSWER_BYTES = 2**20
-_MAX_REASONS = 20
+_MAX_ANSWER_BYTES = 2**20  # bounds memory for an untrusted run
+_MAX_REASONS = 20  # printed lines; the file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

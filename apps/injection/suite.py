@@ -11,7 +11,7 @@ from envs.suite import FAMILY, LABELS, Baseline, Suite
 
 REVISION = "1"
 PERSONS = ("careful", "absent")
-_MAX_QUESTIONS, _MAX_QUESTION_CHARS = 10, 200
+_MAX_QUESTIONS, _MAX_QUESTION_CHARS = 10, 200  # recorded questions of an episode, and the length of one
 _PLAYS: list[CaseScript] = []
 """Plays of all cases that are set up in this process."""
 _FIELDS = "Array.from(document.querySelectorAll('input, textarea'), field => field.value).join('\\n')"

@@ -31,7 +31,7 @@ from visual_tools.sandbox import KernelMaker
 
 OUT = "out"
 MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported
-_MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
+_MAX_FILES, _MAX_BYTES = 200, 512 * 2**20  # of out/: bounds what a model's code leaves on this machine
 CHECKS, _REPORT = "check", "report.json"
 
 Emit = Callable[[str], None]

@@ -24,7 +24,7 @@ OUR_DISTRIBUTION = "cua-k25"
 FOREIGN_DISTRIBUTIONS = ("cua", "cua-agent", "cua-computer", "cua-core", "cua-cli", "cua-som", "cua-bench")
 """Distributions of an unrelated project that is also named `cua`."""
 OCR_MODULES = ("rapidocr", "onnxruntime", "cv2")
-MIN_FREE_MB = 200
+MIN_FREE_MB = 200  # a run with screenshots may not fit below this; below the next value a long one may not
 GOOD_FREE_MB = 2000
 
 

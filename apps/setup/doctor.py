@@ -25,7 +25,7 @@ from cua.models.endpoint import ProbeReport, probe
 from cua.trajectory import default_runs_dir
 from envs import EnvError
 
-_MODEL_TIMEOUT_S = 60.0
+_MODEL_TIMEOUT_S = 60.0  # a model that loads answers late; a person waits
 
 
 async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> SetupReport:

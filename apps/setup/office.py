@@ -16,8 +16,8 @@ from apps.setup.report import DoctorRow
 
 EXTRA = "office"
 _DISTRIBUTION = "cua-k25"
-_PIP_TIMEOUT_S = 900.0
-_TRIAL_S = 120.0
+_PIP_TIMEOUT_S = 900.0  # some 100 MB over a slow network
+_TRIAL_S = 120.0  # the first start of LibreOffice makes its profile
 
 
 async def install_office(say: Say) -> tuple[DoctorRow, ...]:

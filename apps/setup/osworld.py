@@ -35,7 +35,7 @@ PROGRAMS: tuple[str, ...] = (
 """Debian packages of the programs that tasks use; 335 MB to download, 1.6 GB on disk."""
 _PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "pyperclip")
 """Packages to install without dependencies: python3-xlib and others are from the system; mouseinfo needs tkinter."""
-_MAX_HOME_BYTES = 400 * 2**20
+_MAX_HOME_BYTES = 400 * 2**20  # of the packed home of a guest; a larger one has caches that were not meant
 
 _OFFICE = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema"

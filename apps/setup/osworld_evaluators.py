@@ -25,7 +25,7 @@ from envs.suites.osworld.official import (
     python_of,
 )
 
-_TIMEOUT_S = 1800.0
+_TIMEOUT_S = 1800.0  # some 1.2 GB over a slow network
 _NAME = "osworld-evaluators"
 
 

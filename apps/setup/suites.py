@@ -21,8 +21,8 @@ from cua.errors import ConfigError
 from envs.errors import did_you_mean
 from envs.suites.miniwob.pages import VERSION, find_pages, has_pages, installed_dir
 
-_PIP_TIMEOUT_S = 300.0
-_MAX_FILES = 5_000
+_PIP_TIMEOUT_S = 300.0  # a few MB over a slow network
+_MAX_FILES = 5_000  # with the limit below: bounds what an archive unpacks to
 _MAX_BYTES = 50_000_000
 
 

@@ -17,7 +17,7 @@ from envs.errors import EnvError
 from envs.suites.apps.app import INSTALLED_FILE, WebApp, apps_dir, initial_state, is_found, locked, remove_old_versions
 from envs.suites.apps.suite import APPS
 
-_TIMEOUT_S = 900.0
+_TIMEOUT_S = 900.0  # downloads and the first start of an app
 
 
 async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[DoctorRow, ...]:

@@ -14,7 +14,7 @@ from cua.errors import ModelError, UnusableReplyError
 from cua.json_text import well_formed
 from cua.messages import FinishReason, ReplyTokens, ToolCall
 
-_MAX_COUNT = 2**53
+_MAX_COUNT = 2**53  # largest whole number that JSON readers represent exactly
 _TEXT_PARTS = (None, "text", "output_text")
 
 
@@ -111,10 +111,10 @@ _BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "
 MAX_TEXT_CHARS = 4 * 2**20
 """Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
 
-MAX_CALLS = 256
-MAX_NAME_CHARS = 256
-_CHARS_PER_ID = 8
-_MAX_REASON_CHARS = 40
+MAX_CALLS = 256  # far above what a model calls at once; bounds a reply that repeats itself
+MAX_NAME_CHARS = 256  # of a tool's name or id; bounds what a broken server sends
+_CHARS_PER_ID = 8  # what a token id counts against the limit on a reply's size
+_MAX_REASON_CHARS = 40  # of finish_reason, which is one word
 
 EMPTY_REMARK = "Your reply was empty: no text and no tool call. Answer again."
 

@@ -19,8 +19,8 @@ _OVERLOADED = {408, 409, 425, 429, 503, 529}
 _AWAY = {502, 504, *range(520, 528), 530}
 """Statuses of a proxy that does not reach the server behind it; 520 to 530 are Cloudflare's."""
 _NEVER_RETRYABLE = {501, 505}
-_MAX_SHOWN_CHARS = 400
-_MAX_READ_CHARS = 100_000
+_MAX_SHOWN_CHARS = 400  # of a server's message: enough for its sentence, too little for a page of HTML
+_MAX_READ_CHARS = 100_000  # bounds the time to strip an error page
 
 TEMPERATURE_HINT = (
     "Kimi K2.5 on this server takes one temperature only (1 with thinking, 0.6 without). "

@@ -35,7 +35,7 @@ MAX_TOKENS, MAX_CALL_TOKENS = 512, 256
 UNSEEN = "[an image, which this model cannot see]"
 _TEMPERATURE, _TOP_P, _REPEAT_PENALTY = 0.2, 0.9, 1.1
 """Temperature and top_p are from the model card of SmolLM2-135M-Instruct."""
-_TIMEOUT_S = 1200.0
+_TIMEOUT_S = 1200.0  # a CPU may take minutes for a long prompt
 _MAX_ITEMS = 4
 """Maximum length of lists in arguments. Texts have no limit: a grammar that counts characters is ten times slower."""
 _TOOLS = (

@@ -26,7 +26,8 @@ from cua.models.wire import RequestEncoder, move_tool_images, tools_to_wire
 if TYPE_CHECKING:
     import httpx2
 
-_LIST_MODELS_TIMEOUT_S = 5.0
+_LIST_MODELS_TIMEOUT_S = 5.0  # only for the names in an error message, so it must be short
+# Above the sub-agents of any swarm; idle ones are kept for the next calls
 _MAX_CONNECTIONS, _MAX_IDLE_CONNECTIONS = 1000, 100
 MAX_ERROR_BYTES = 2**20
 """Maximum size of the body of an error status; the rest is not read."""

@@ -296,9 +296,9 @@ def _code_spans(text: str) -> Iterator[tuple[int, int]]:
         number += 1
 
 
-_MAX_LITERAL_CHARS = 20_000
-_MAX_LAYERS = 3
-_MAX_NAME_CHARS = 64
+_MAX_LITERAL_CHARS = 20_000  # `ast.literal_eval` takes memory and stack beyond its text; longer arguments must be JSON
+_MAX_LAYERS = 3  # arguments encoded as a string within a string; deeper nesting is damage
+_MAX_NAME_CHARS = 64  # the limit of OpenAI's API on a tool's name
 
 
 def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:

@@ -18,11 +18,11 @@ from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, R
 from cua.research.pages import WebDocument, charset_of, read_document
 from envs.errors import require
 
-MAX_REDIRECTS = 5
-MAX_ROBOTS_BYTES = 512 * 1024
+MAX_REDIRECTS = 5  # sites use one or two; more are a loop
+MAX_ROBOTS_BYTES = 512 * 1024  # parsers must read at least 500 KiB: RFC 9309, section 2.5
 MAX_WAIT_S = 10.0
 """Longest accepted wait for a busy server; a longer one is reported as an error."""
-_TRIES = 3
+_TRIES = 3  # a server that is busy for longer is reported to the agent, which can look elsewhere
 _BUSY = (429, 503)
 
 

@@ -31,9 +31,9 @@ from envs.errors import EnvError, require
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
 
-LOAD_S = 8.0
-MAX_REQUESTS = 100
-MAX_HTML_CHARS = 5 * 2**20
+LOAD_S = 8.0  # scripts of most pages are done by then; the agent waits
+MAX_REQUESTS = 100  # of a page's scripts; bounds what one page can fetch
+MAX_HTML_CHARS = 5 * 2**20  # bounds the time to convert a page
 _WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
 
 
@@ -102,10 +102,10 @@ class _Requests:
 
 KIND = "web"
 """`kind` in the data of a result: it is not a cell, and the web may change; the stored copies are evidence."""
-SHOWN_CHARS = 12_000
-MAX_QUERIES = 8
-MAX_URLS = 20
-MAX_FOUND = 12
+SHOWN_CHARS = 12_000  # some 3,000 tokens of a page at a time; `scroll` shows more
+MAX_QUERIES = 8  # in one call; they run at once
+MAX_URLS = 20  # in one call; bounds its duration
+MAX_FOUND = 12  # occurrences of a text that one call shows
 PAGES, DOWNLOADS = "pages", "downloads"
 _AROUND, _MAX_PLACE = 240, 1000
 """Characters around a match, and of a place that joins matches near to each other."""

@@ -62,8 +62,8 @@ _QUIET_ARGS = (
 )
 _NOWHERE: "ProxySettings" = {"server": "http://127.0.0.1:9", "bypass": "<-loopback>"}
 """Proxy at the discard port, which does not answer: contexts without their own gate reach nothing."""
-_CLOSE_TIMEOUT_S = 5.0
-_LAUNCH_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0  # a browser that hangs is killed
+_LAUNCH_TIMEOUT_S = 30.0  # a cold start on a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from envs.secret_texts import origin_of, without_login
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Response
 
-_MAX_FAILED = 50
+_MAX_FAILED = 50  # remembered failed requests; bounds memory
 _NOT_OPENED = "This page could not be opened"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _KNOWN = frozenset({"http", "https", "about", "data"})

@@ -23,7 +23,7 @@ _FAMILY_WILD = 65535  # Source: X11/Xauth.h
 _OPENBOX_CONFIG = Path("/etc/xdg/openbox/rc.xml")
 _OPENBOX_NAMESPACE = "http://openbox.org/3.4/rc"
 _KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "XDG_DATA_DIRS")
-_POLL_S = 0.003
+_POLL_S = 0.003  # a start is noticed this late at most
 
 
 def find_xvfb() -> str | None:

@@ -162,13 +162,13 @@ def _how_it_ended(return_code: int) -> str:
 
 
 SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
-STOPPED = 130
+STOPPED = 130  # exit status after SIGINT: 128 + 2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that request a shutdown; SIGHUP is sent when the terminal is closed."""
 _LAST_LINES_S = 15.0
 """Maximum wait for the output of an exited process."""
-KEPT_LINES = 2000
-POLL_S = 0.2
+KEPT_LINES = 2000  # last lines of the output, in which known failures are searched for; bounds memory
+POLL_S = 0.2  # short against the minutes that loading takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 MAX_INLINE_CHARS = 2000
 """Maximum characters that are rendered and tokenized on the event loop: for these, a thread would cost more time."""
-MAX_INLINE_MESSAGES = 20
+MAX_INLINE_MESSAGES = 20  # longer requests are tokenized in a thread, so that the event loop is not blocked
 
 
 async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict[str, Loaded]:

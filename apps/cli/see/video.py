@@ -19,7 +19,7 @@ from apps.cli.see.output import (
     write_image,
 )
 
-_MAX_SHEET_FRAMES = 48
+_MAX_SHEET_FRAMES = 48  # scenes of one sheet that are still recognizable
 
 Start = Annotated[float, typer.Option(metavar="SECONDS", help="Start time.")]
 End = Annotated[float | None, typer.Option(metavar="SECONDS", help="End time.", show_default="end of the video")]

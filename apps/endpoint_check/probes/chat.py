@@ -112,7 +112,7 @@ def probe_usage(endpoint: CheckedEndpoint) -> Outcome:
     return ok(f"{second.cached} of {second.prompt} tokens of the repeated prompt came from the cache")
 
 
-BIG_MIB = 24
+BIG_MIB = 24  # the size of a request with many screenshots
 BROKEN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
@@ -164,7 +164,7 @@ SCHEMA = {
     "required": ["colour", "is_round"],
     "additionalProperties": False,
 }
-REFUSED = (400, 404, 405, 415, 422, 501)
+REFUSED = (400, 404, 405, 415, 422, 501)  # statuses with which servers refuse what they do not support
 
 
 def probe_end_token(endpoint: CheckedEndpoint) -> Outcome:

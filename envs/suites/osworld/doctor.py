@@ -19,8 +19,8 @@ from envs.suites.osworld.providers import NAMES, check_options, make_provider, p
 
 Say = Callable[[str], None]
 _USUAL_PX = (1920, 1080)
-_A11Y_TIMEOUT_S = 30.0
-_CONNECT_TIMEOUT_S = 5.0
+_A11Y_TIMEOUT_S = 30.0  # a full desktop takes seconds
+_CONNECT_TIMEOUT_S = 5.0  # a check that a person waits for
 _PLACES_OF_TASKS = "282 of the 369 task files name /home/user"
 _CHECK_WEB = "import socket; socket.create_connection(('example.com', 443), 5).close()"
 _CHECK_PROXY = """

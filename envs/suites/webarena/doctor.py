@@ -29,8 +29,8 @@ from envs.suites.webarena.sites import (
 from envs.suites.webarena.verdict import is_alike
 
 Say = Callable[[str], None]
-_TIMEOUT_S = 30.0
-_MAX_PAGE_BYTES = 8 * 2**20
+_TIMEOUT_S = 30.0  # a site that has just started answers late
+_MAX_PAGE_BYTES = 8 * 2**20  # bounds memory
 _LINK = re.compile(r"""(?:href|src|action)\s*=\s*["']?(https?://[^"'\s>]+)""", re.IGNORECASE)
 _QUESTION = "What colour is a clear sky at noon?"
 

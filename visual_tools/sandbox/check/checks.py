@@ -473,7 +473,7 @@ CHECKS: tuple[SandboxCheck, ...] = (
 Say = Callable[[str], None]
 MakeSandbox = Callable[[], Awaitable[KernelMaker]]
 
-_NUM_OWN_AT_ONCE = 6
+_NUM_OWN_AT_ONCE = 6  # checks with their own kernel that run at once; more slow each other down beyond their limits
 
 
 async def check_sandbox(
