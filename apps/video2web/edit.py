@@ -14,7 +14,7 @@ from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Ve
 from apps.video2web.score import rendered_reference
 from apps.video2web.site_files import Files, read_site, write_site
 
-MAX_TRIES = 2
+MAX_TRIES = 2  # a model that breaks the site twice is not asked again
 
 
 async def edit_site(

@@ -31,8 +31,9 @@ from visual_tools.images import load_image
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Response
 
+# Of a whole page, of its loading, and without changes before it is at rest
 _PAGE_S, _LOAD_S, _QUIET_S = 60.0, 20.0, 1.5
-_MAX_LOOKS = 40
+_MAX_LOOKS = 40  # of a page that moves without end, with the pause below
 _LOOK_S = 0.08
 _SHOWN_TYPES = ("text/html", "application/xhtml+xml", "image/svg+xml", "text/plain")
 _WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUSED": "no server answers there",
@@ -40,10 +41,10 @@ _WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUS
          "ERR_BLOCKED_BY_CLIENT": "the rules on domains forbid it", "Download is starting": "it is a download",
          "ERR_ABORTED": "it is a download or a file, not a page"}  # fmt: skip
 VIEWPORT_PX = (1280, 720)
-MAX_PAGES = 12
+MAX_PAGES = 12  # bounds the time of a build
 NO_RULES = DomainRules()
 _VIDEO_SUFFIXES = (".mp4", ".m4v", ".webm", ".mkv", ".mov", ".avi")
-_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
+_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096  # nothing can be read on smaller images; larger ones are not screens
 
 
 def is_url(text: str) -> bool:

@@ -30,8 +30,8 @@ from visual_tools.sandbox import KernelMaker
 SITE = "site"
 """Folder of the site within the model's working folder."""
 
-_MAX_SHOWN = 12
-_MAX_FACTS = 200
+_MAX_SHOWN = 12  # images of interactions in one message: bounds the tokens
+_MAX_FACTS = 200  # lines about a recording in one message: bounds the tokens
 
 
 class CompareArguments(Arguments):

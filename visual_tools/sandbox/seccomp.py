@@ -27,7 +27,7 @@ _STREAM_TYPES = tuple(kind | flags for kind in (1, 5) for flags in (0, 0x800, 0x
 # Source: linux/sched.h, asm-generic/socket.h, linux/socket.h
 _CLONE_NEW_ANYTHING = 0x7E020000
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and their FORCE variants
-_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10  # from Linux' socket.h
 
 
 @dataclass(frozen=True, slots=True)

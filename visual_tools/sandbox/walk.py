@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MAX_ENTRIES, _MAX_DEPTH = 10**9, 10**9
+_MAX_ENTRIES, _MAX_DEPTH = 10**9, 10**9  # no limit in practice
 _REMOVED_AT_ONCE = 50_000  # entries, which are held in memory
 
 

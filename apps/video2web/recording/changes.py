@@ -20,6 +20,7 @@ from visual_tools.errors import require
 from visual_tools.video import Frame
 from visual_tools.video.types import Progress
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 BLOCK_PX = 8
 _IDLE_LEVELS = 12
 _MEAN_LEVELS = 6.0

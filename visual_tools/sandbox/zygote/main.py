@@ -229,7 +229,7 @@ class KernelMonitor:
 
 
 _LAST_LINE_CHARS = 300  # of a failed program's last output
-_DISK = 10**9
+_DISK = 10**9  # number of the file system of the trial kernel; those of kernels count from 1
 _LOOK = (
     "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.main import find_unreadable;"
     "sys.exit(find_unreadable() or None)"
