@@ -81,7 +81,7 @@ lint: dev
 types: dev
 	@$(VENV)/python -m mypy
 
-docs: dev ## write the generated pages of docs/ anew
+docs: dev ## regenerate the generated pages of docs/
 	@$(VENV)/python scripts/make_docs.py
 
 docs-check: dev
@@ -127,7 +127,7 @@ tune: ## look for faster tiles on this GPU and write them to the table (ONLY=moe
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m benchmarks.kernels.tune $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-kernel-docs: dev ## compile all kernels for Hopper and write the generated parts of docs/kernels.md anew
+kernel-docs: dev ## compile all kernels for Hopper and regenerate the generated parts of docs/kernels.md
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m scripts.make_kernel_docs --compile
 

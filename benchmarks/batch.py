@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from cua.batch import BatchOptions, Episode, EpisodeJournal, run_batch
+from cua.batch import BatchOptions, Episode, EpisodeLog, run_batch
 from cua.batch.executor import ExecutorKind
 from cua.messages import Usage
 from cua.models.scripted import ScriptedModel
@@ -50,10 +50,10 @@ async def time_no_ops(count: int, num_parallel: int) -> float:
     async def play(episode: Episode, scope: RunScope) -> RunResult:
         return DONE
 
-    with tempfile.TemporaryDirectory() as folder, EpisodeJournal(Path(folder)) as journal:
+    with tempfile.TemporaryDirectory() as folder, EpisodeLog(Path(folder)) as log:
         started = time.perf_counter()
         options = BatchOptions(num_parallel=num_parallel)
-        summary = await run_batch(make_episodes(count), play, journal=journal, options=options)
+        summary = await run_batch(make_episodes(count), play, log=log, options=options)
         took_s = time.perf_counter() - started
         assert len(summary.results) == count
     return 1000 * took_s / count
@@ -72,8 +72,8 @@ async def measure_waiting(count: int) -> float:
         await waiting.wait()
         return DONE
 
-    with tempfile.TemporaryDirectory() as folder, EpisodeJournal(Path(folder)) as journal:
-        await run_batch(make_episodes(count), play, journal=journal, options=BatchOptions(num_parallel=count))
+    with tempfile.TemporaryDirectory() as folder, EpisodeLog(Path(folder)) as log:
+        await run_batch(make_episodes(count), play, log=log, options=BatchOptions(num_parallel=count))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -27,7 +27,7 @@ from torch import Tensor
 from apps.train.course import make_course
 from apps.train.labels import WORD_LENGTH, find_token, label_name
 from apps.train.lessons import LessonMaker
-from apps.train.run import INIT, TrainingRun, start_trainer
+from apps.train.run import INITIAL_MODEL, TrainingRun, start_trainer
 from apps.train.screens.screen import DrawnScreen
 from apps.train.screens.widgets import DrawnElement
 from apps.train.skills import ScreenQuestion
@@ -69,7 +69,7 @@ class Tracer:
         trainer = start_trainer(TrainingRun(folder=folder, course=make_course()))
         trainer.load(folder)
         self.model, self.losses = trainer.model.eval(), trainer.losses
-        self.maker = LessonMaker(load_tokenizer(folder / INIT))
+        self.maker = LessonMaker(load_tokenizer(folder / INITIAL_MODEL))
         self.layer = self.losses.supervised.layer
         self._inputs = AttentionInputs(self.model, (self.layer - 1, self.layer, self.layer + 1))
 

@@ -21,7 +21,7 @@ import torch
 
 from apps.train.course import CourseStage, LessonStream, make_course
 from apps.train.lessons import LessonMaker
-from apps.train.run import INIT, TrainingRun, start_trainer
+from apps.train.run import INITIAL_MODEL, TrainingRun, start_trainer
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.trainer import STATE
@@ -39,14 +39,14 @@ def learn(folder: Path, stage: CourseStage, steps: int, without: str | None) -> 
     """Some steps of a stage: from which one on, the losses at the end, and the seconds of processor."""
     with tempfile.TemporaryDirectory() as copy:
         run = TrainingRun(folder=Path(copy), course=make_course())
-        if (folder / INIT).is_dir():
-            shutil.copytree(folder / INIT, run.folder / INIT)
+        if (folder / INITIAL_MODEL).is_dir():
+            shutil.copytree(folder / INITIAL_MODEL, run.folder / INITIAL_MODEL)
         trainer = start_trainer(run)
         if (folder / STATE).is_file():
             trainer.load(folder)
         first, started = trainer.step_number, time.process_time()
         trainer.losses.weights = replace(stage.weights, **({without: 0.0} if without else {}))
-        stream = LessonStream(LessonMaker(load_tokenizer(run.folder / INIT)), run.seed)
+        stream = LessonStream(LessonMaker(load_tokenizer(run.folder / INITIAL_MODEL)), run.seed)
         sums: defaultdict[str, float] = defaultdict(float)
         num_last = max(steps // LAST, 1)
         for step in range(first, first + steps):

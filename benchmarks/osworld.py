@@ -1,6 +1,6 @@
 """Evaluations of OSWorld's local list as tables: the scripted oracle's times, and what agents without skill get.
 
-    python -m benchmarks.osworld ORACLE_FOLDER... [--beside NULL_FOLDER...]
+    python -m benchmarks.osworld ORACLE_FOLDER... [--others NULL_FOLDER...]
 
 Each folder is one of `cua eval osworld --list local`; several together make one table (by domains, for example). Of a
 task that several have, the last one counts; tasks that are not in the list any more are left out.
@@ -98,12 +98,12 @@ def print_scores(groups: dict[str, list[EpisodeResult]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("oracle", type=Path, nargs="+", help="of `cua eval osworld --model scripted-oracle`")
-    parser.add_argument("--beside", type=Path, nargs="*", default=[], help="of other agents on the same list")
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="of other agents on the same list")
     given = parser.parse_args()
     evaluations = [load_evaluation(folder) for folder in given.oracle]
     print_oracle(latest(evaluations))
     by_model: dict[str, list[Evaluation]] = defaultdict(list)
-    for evaluation in [*evaluations, *map(load_evaluation, given.beside)]:
+    for evaluation in [*evaluations, *map(load_evaluation, given.others)]:
         by_model[evaluation.plan.model].append(evaluation)
     print_scores({name: [one for _, one in latest(group).values()] for name, group in by_model.items()})
 

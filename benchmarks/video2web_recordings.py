@@ -4,7 +4,7 @@
     python -m benchmarks.video2web recordings --seeds 200-211 [--folder FOLDER]
 
 Recordings are those of `benchmarks.web_recordings` (`scripts`), or are drawn from seeds (`drawn` there). They
-are made anew (ten to twenty seconds each) unless `--folder` holds them from before. A transition is found where one of
+are rendered again (ten to twenty seconds each) unless `--folder` holds them. A transition is found where one of
 the same trigger or kind begins within 0.5 s and either overlaps the true box by half or has its middle in it.
 """
 

@@ -32,7 +32,7 @@ from envs import Env, InstructionTask, Task
 from envs.env import check_task
 from envs.secret_texts import HttpLogin, split_login
 
-MAX_INSTRUCTION_CHARS = 200_000
+MAX_INSTRUCTION_CHARS = 200_000  # some 50,000 tokens: far above a task in words, below the context of the model
 
 
 async def run_task(
@@ -234,7 +234,9 @@ def _task(instruction: str | Task) -> Task:
 def _resume_note(note: str | None, *, is_login_lost: bool) -> str | None:
     notes = [note] if note else []
     if is_login_lost:
-        notes.append("the password in the address that it began at is not in the record; http_auth gives it again")
+        notes.append(
+            "the record does not keep the password of the start address; give it again with the setting http_auth"
+        )
     return f"The run was resumed: {'; '.join(notes)}." if notes else None
 
 

@@ -30,10 +30,10 @@ from cua.messages import (
 from cua.model import Model
 
 SamplingField = Literal["max_tokens", "stop", "seed"]
-_CANCELLED_AFTER_S = 0.05
+_CANCELLED_AFTER_S = 0.05  # long enough for a call to start, shorter than a reply of any model
 _MAX_TOKEN_CHARS = 200
 """Number of characters that no token of current vocabularies exceeds."""
-_NUM_AT_ONCE = 4
+_NUM_AT_ONCE = 4  # more than one, so that mixed-up replies show; few, so that small endpoints accept them
 
 
 class ModelContractError(AssertionError):
@@ -196,7 +196,7 @@ async def _check_stop(probe: _Probe) -> None:
     reply = await probe.try_to_ask(f"stop={word!r}", _conversation(), Sampling(stop=(word,)))
     _check_refusal(clause, f"stop={word!r}", reply)
     if isinstance(reply, Reply) and word in reply.content:
-        _broken(clause, f"{word!r} stands in {reply.content[:200]!r}")
+        _broken(clause, f"{word!r} occurs in {reply.content[:200]!r}")
 
 
 async def _check_seed(probe: _Probe) -> None:

@@ -14,8 +14,8 @@ from envs import EnvDiedError, EnvSetupError
 from envs.errors import require
 from envs.remote import ERRORS
 
-_START_TIMEOUT_S = 120.0
-_CLOSE_TIMEOUT_S = 4.0
+_START_TIMEOUT_S = 120.0  # a busy cluster starts an actor late; longer waits would hide that it has no free CPU
+_CLOSE_TIMEOUT_S = 4.0  # a call that hangs must not hold up the end of the run; the actor is killed afterwards
 
 OpenServer = Callable[..., tuple[Any, tuple[Any, ...]]]
 """Factory of the server in the actor, which has an `async call(verb, *values)`, and of the answer to the caller:

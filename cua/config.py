@@ -48,7 +48,8 @@ class Settings:
     thinking: bool = _about("thinking variant of the prompt", True)
     coordinates: Literal["relative", "absolute", "qwen25"] = _about("coordinate frame of the model", "relative")
     observation: Literal["screenshot", "a11y_tree", "marks"] = _about(
-        "what the model gets: the screenshot, the accessibility tree besides, or numbered boxes (browser)", "screenshot"
+        "what the model gets: the screenshot, with the accessibility tree, or with numbered boxes (browser)",
+        "screenshot",
     )
     max_images: int = _about("screenshots in a request, the current one included", 3, least=1, most=100)
     image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
@@ -92,7 +93,7 @@ class Settings:
     display: str | None = _about("X display to attach to; unset starts a private one", None)
     screen: str = _about("size of the private display, px", "1920x1080")
     monitor: int | None = _about("monitor to use, from 0; unset means the whole screen", None, least=0, most=64)
-    password: str = _about("password of the computer, told to the model", "")
+    password: str = _about("password of the computer; the model sees it", "")
 
     approve: Literal["ask", "auto", "yolo"] = _about("ask about every step, risky ones, or never", "auto")
     policy: Path | None = _about("file of action rules", None)

@@ -88,14 +88,14 @@ class ToolStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolTurn:
+class Exchange:
     """One question of a tool-using run with its steps.
 
     Attributes:
         question: Parts of the question: images first, then text.
         inputs: Files of the question, in the format of `RunHeader.settings` for the first question.
         steps: Finished steps, in order.
-        result: Result of the run at the end of the turn; None while it is running or if it was interrupted.
+        result: Result of the run at its end; None while it is running or if it was interrupted.
     """
 
     question: tuple[Part, ...]

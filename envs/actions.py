@@ -139,7 +139,9 @@ class Terminate:
     answer: str | None = None
 
 
-UNBINDABLE = "the secret is only for some sites, and it cannot be told here which site would get it; nothing was typed"
+UNBINDABLE = (
+    "the secret is only for some sites, and which site would get it cannot be determined here; nothing was typed"
+)
 """Error text of an environment that cannot determine which site would receive a `TypeSecret`."""
 
 Action = (

@@ -37,7 +37,7 @@ from envs.target import Target
 HeldReader = Callable[[Env], Collection[str] | Awaitable[Collection[str]]]
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _NO_SUCH_KEY = "no-such-key"
-_CANCELLED_S = 0.4
+_CANCELLED_S = 0.4  # long enough to cancel a wait in the middle, short for a test
 
 
 class EnvContractError(AssertionError):

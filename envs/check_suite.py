@@ -18,7 +18,7 @@ from envs.suite import FAMILY, Suite
 
 NONDETERMINISTIC = "nondeterministic"
 """Metadata key of a task; True if the same seed may give different tasks."""
-_MAX_INSTRUCTION_CHARS = 20_000
+_MAX_INSTRUCTION_CHARS = 20_000  # longer than any task in words: probably a file was read by mistake
 
 
 class SuiteContractError(AssertionError):

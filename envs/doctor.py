@@ -13,13 +13,13 @@ class DoctorRow:
     Attributes:
         name: Name of the check, one or two words.
         level: `warn`: something optional will not work; `fail`: the main function will not.
-        found: Actual state.
-        expected: Expected state; empty if it was found.
+        actual: State of this machine.
+        expected: Expected state; empty if `actual` is right.
         fix: Command that fixes it; empty if there is nothing to fix.
     """
 
     name: str
     level: Level
-    found: str
+    actual: str
     expected: str = ""
     fix: str = ""

@@ -163,7 +163,9 @@ def _parse_name(text: str) -> str:
         raise ValueError(f"{text!r} is not a host")
     *labels, last = name.split(".")
     if "*" in last and last != "*":
-        raise ValueError(f"{last!r} at its end would cover domains of anybody; end it with a whole name, or with .*")
+        raise ValueError(
+            f"{last!r} at its end would also match domains of other owners; end it with a whole name, or with .*"
+        )
     if "*" in name and all(label.isdigit() or label == "*" for label in (*labels, last)) and name != "*":
         raise ValueError("addresses have no patterns; write a network such as 192.168.0.0/16")
     if any("*" in label and label.startswith("xn--") for label in labels):

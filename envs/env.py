@@ -32,6 +32,7 @@ from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
 from envs.target import ActionCheck, Target
 
+# With the limits below: bounds what foreign tasks put into results and records
 _MAX_WARNINGS, _MAX_WARNING_CHARS = 20, 500
 _MAX_INFO_CHARS, _MAX_INFO_DEPTH = 4_000, 100
 _MAX_OTHER_SCORES = 50
@@ -362,7 +363,7 @@ class InstructionTask(Task):
 
 
 _MEMBERS = {name for name in (*dir(QuestionTask), "instruction") if not name.startswith("_")}
-_MIN_LIKENESS = 0.9
+_MIN_LIKENESS = 0.9  # of a member's name to one of envs.Task: a misspelling, not another word
 
 
 def check_task(task: object) -> None:
@@ -386,7 +387,7 @@ def check_task(task: object) -> None:
     for name in set(names) - _MEMBERS:
         if near := get_close_matches(name.lower(), _MEMBERS, 1, _MIN_LIKENESS):
             raise TypeError(
-                f"{kind} has the member {name!r}, which means nothing to an envs.Task; write {near[0]!r} if that is "
+                f"{kind} has the member {name!r}, which envs.Task does not have; write {near[0]!r} if that is "
                 "meant, or begin the name with an underscore"
             )
 

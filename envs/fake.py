@@ -125,7 +125,7 @@ class FakeEnv:
         if self._canvas is None or self.is_closed:
             raise EnvError("step needs a reset first" if not self.is_closed else "this env was closed")
         if self.num_steps == self.options.die_at_step:
-            raise EnvDiedError("the fake world was told to die at this step")
+            raise EnvDiedError("the fake environment dies at this step, as its options say")
         await asyncio.sleep(self.options.slow_s)
         number_of_step = self.num_steps
         self.num_steps += 1
@@ -183,7 +183,7 @@ class FakeEnv:
     def _act(self, action: Action) -> None:
         self._num_tried += 1
         if self._num_tried - 1 == self.options.fail_action:
-            raise ActionError(f"action {self._num_tried - 1} was told to fail")
+            raise ActionError(f"action {self._num_tried - 1} fails, as the options say")
         match action:
             case Click() | Move() | Drag() | Scroll() | MouseDown() | MouseUp():
                 self._point(action)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_MAX_TEXT_CHARS = 500
+_MAX_TEXT_CHARS = 500  # of an exception's text in a result
 
 
 class ForeignCodeError(Exception):

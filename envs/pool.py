@@ -23,7 +23,7 @@ from envs.observation import Generation, Observation, StepResult
 from envs.target import ActionCheck, Target
 
 T = TypeVar("T")
-_CLOSE_S = 30.0
+_CLOSE_S = 30.0  # an environment that hangs is dropped
 
 
 class LeasedEnv:

@@ -43,8 +43,8 @@ ERRORS: dict[str, type[EnvError]] = {
 MAX_MESSAGE_BYTES = 2**28
 """Size limit of a message. A screenshot of 8 megapixels of noise takes 24 MB."""
 _LENGTH = struct.Struct("<Q")
-_CLOSE_TIMEOUT_S = 4.0
-_MAX_STDERR_CHARS = 2000
+_CLOSE_TIMEOUT_S = 4.0  # a process that hangs is killed
+_MAX_STDERR_CHARS = 2000  # last output of a process that ended, for the error text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from envs.actions import Action
 
-_MAX_SHOWN = 80
+_MAX_SHOWN = 80  # of a target's name in a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

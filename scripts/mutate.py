@@ -259,7 +259,9 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=3, help="mutations of each module")
     parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--tests", nargs="+", default=(), help="instead of the table's")
-    parser.add_argument("--timeout", type=float, default=20.0, help="seconds beside three times the whole tests' time")
+    parser.add_argument(
+        "--timeout", type=float, default=20.0, help="seconds, added to three times the duration of all tests"
+    )
     parser.add_argument("--list", action="store_true", help="only say which mutations there are")
     arguments = parser.parse_args()
     preload()

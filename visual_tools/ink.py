@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T", bound=np.generic)
-_BITS_DROPPED = 3
+_BITS_DROPPED = 3  # colours are compared in steps of 8 levels: noise stays within one
 _MAX_SIDE_PX = 40
 
 

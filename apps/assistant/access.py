@@ -25,10 +25,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MIN_TOKEN_CHARS = 16
-MAX_BODY_BYTES = 110 * 2**20
-MAX_JSON_BYTES = 2 * 2**20
-_WRONG_TOKEN_S = 0.5
+MIN_TOKEN_CHARS = 16  # a token of the user's own must not be guessable at one try per half second
+MAX_BODY_BYTES = 110 * 2**20  # the largest upload with its framing
+MAX_JSON_BYTES = 2 * 2**20  # bounds memory; commands have some hundred bytes
+_WRONG_TOKEN_S = 0.5  # delay of the answer to a wrong token: slows guessing
 _UPLOADS = ("/gradio_api/upload", "/api/files")
 _SAFE_METHODS = ("GET", "HEAD")
 _GRADIO = re.compile(
@@ -54,7 +54,7 @@ _HEADERS = {
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Assistant</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1rem;
 color-scheme:light dark}input,button{font:inherit;padding:.5rem .7rem}</style>
-<h1>Assistant</h1><p>Open the address that the terminal shows, or type the token that stands in it.</p>
+<h1>Assistant</h1><p>Open the address that the terminal shows, or enter the token from that address.</p>
 <form method="post" action="/login"><label>Token
 <input name="token" type="password" autocomplete="off" autofocus></label>
 <button>Open</button></form></html>"""
@@ -128,7 +128,7 @@ class Access:
             await _refuse(scope, send, 404, "there is nothing here")
             return
         if int(headers.get("content-length", "0") or 0) > _most_bytes(path):
-            await _refuse(scope, send, 413, f"more than {_most_bytes(path) >> 20} MB are not taken")
+            await _refuse(scope, send, 413, f"more than {_most_bytes(path) >> 20} MB are not accepted")
             return
         if path.rstrip("/") in _UPLOADS and not self._has_room():
             await _refuse(scope, send, 413, "uploads take too much of the disk; restart the app")
@@ -141,10 +141,10 @@ class Access:
             return 400, f"this app is not {host[:100]!r}"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return 403, "a page from elsewhere may not talk to this app"
+            return 403, "requests from pages of other origins are refused"
         is_visit = scope["type"] == "http" and scope["method"] in _SAFE_METHODS and scope["path"] == "/"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_visit:
-            return 403, "a page from elsewhere may not talk to this app"
+            return 403, "requests from pages of other origins are refused"
         if scope["type"] == "websocket" and origin is None and "authorization" not in headers:
             return 403, "a connection needs an origin or a bearer token"
         return None

@@ -36,9 +36,9 @@ MAX_SESSIONS = 24
 """Sessions kept in memory; the oldest idle one is dropped first."""
 MAX_RUNNING = 6
 """Active runs: each has a browser or kernel of several hundred MB."""
-MAX_FILE_BYTES = 100 * 2**20
+MAX_FILE_BYTES = 100 * 2**20  # with the limit below: bounds the disk that a page can fill
 MAX_UPLOADS_BYTES = 2**30
-_MAX_NAME_CHARS = 120
+_MAX_NAME_CHARS = 120  # of an uploaded file's name
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
 _TICK_S = 5.0
 """Interval of the schedule, well below the minute in which times are given."""
@@ -110,7 +110,9 @@ class Assistant:
         session = self.find(session_id) if session_id else None
         if session is not None and session.is_running:
             if request.files:
-                raise CuaError("files go in with a new question; wait for the answer, or stop it first")
+                raise CuaError(
+                    "files can be added only with a new question; wait for the answer, or stop the run first"
+                )
             session.redirect(request.instruction)
             return session
         chosen = settings_of(request, self.preferences.values)

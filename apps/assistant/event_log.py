@@ -10,8 +10,8 @@ from typing import Any
 from cua.messages import ImagePart
 from cua.step import CallOutcome
 
-MAX_EVENTS = 3000
-MAX_TEXT_CHARS = 20_000
+MAX_EVENTS = 3000  # kept for pages that connect again; bounds memory of a long run
+MAX_TEXT_CHARS = 20_000  # of one event; the report has the whole text
 MAX_IMAGES = 48
 """Limit of the images of tool results kept in memory for the page; the run's folder has all of them."""
 MAX_EVIDENCE, MAX_EVIDENCE_CHARS = 3000, 4000

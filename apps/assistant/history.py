@@ -20,9 +20,9 @@ from cua.trajectory.images import ImageFolder
 from cua.trajectory.run_files import TRAJECTORY, check_name
 from cua.trajectory.runs import RunSummary, list_runs, summarize
 
-MAX_LISTED = 500
+MAX_LISTED = 500  # newest runs in the list; bounds its time
 _THUMB_PX = (320, 200)
-_MAX_MOVIE_PX = (960, 960)
+_MAX_MOVIE_PX = (960, 960)  # with the limit below: bounds the size of an exported film
 _MAX_GIF_FRAMES = 120
 _FRAME_S = 1.0
 EXPORTS = {
@@ -151,8 +151,8 @@ def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:
         }
     if record.pending is not None and record.images.get(record.pending.index):
         yield {"index": record.pending.index, "action": "the last screen", "has_image": True, "done": [], "notes": []}
-    for turn in record.turns:
-        for tool_step in turn.steps:
+    for exchange in record.exchanges:
+        for tool_step in exchange.steps:
             calls = [f"{outcome.call.name}: {outcome.result.text[:1000]}" for outcome in tool_step.outcomes]
             text = tool_step.reply.content[:4000]
             yield {"index": tool_step.index, "action": text, "has_image": False, "done": calls, "notes": []}

@@ -110,7 +110,7 @@ def _work(gr: Any, assistant: Assistant, opener: Any) -> None:
             words = gr.MultimodalTextbox(
                 label="What is to be done", show_label=False, elem_id="words", lines=1, max_lines=6,
                 file_count="multiple", sources=["upload"],
-                placeholder="Say what you want. While it works: a sentence redirects it.",
+                placeholder="Write an instruction. While the agent works, a further sentence redirects it.",
             )  # fmt: skip
             with gr.Row(elem_id="how"):
                 mode = gr.Dropdown(
@@ -210,7 +210,7 @@ def _secrets(gr: Any, assistant: Assistant) -> None:
     gr.Markdown("A secret is typed where the instruction says `{{its_name}}`: the model never sees its value.")
     with gr.Row():
         name = gr.Textbox(label="Secret's name", placeholder="shop_password", elem_id="secret-name")
-        value = gr.Textbox(label="What is typed (empty: forget it)", type="password", elem_id="secret-value")
+        value = gr.Textbox(label="Value to type (empty: delete it)", type="password", elem_id="secret-value")
         domains = gr.Textbox(label="Sites (empty: everywhere)", placeholder="shop.example.com", elem_id="secret-sites")
         save = gr.Button("Keep", scale=0, min_width=110, elem_id="secret-save")
     kept = _html(gr, _about_secrets(assistant.preferences.secret_rows()))

@@ -34,9 +34,9 @@ SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
 _KEYRING_S = 20.0
 """Timeout of the keyring; a locked keyring prompts the user first."""
-_TEST_S = 60.0
+_TEST_S = 60.0  # a model that loads answers late; a person waits
 _NAMED = "secrets"
-_MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000
+_MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000  # number and length; bounds the file and the search for secrets in texts
 
 
 class SecretStore(Protocol):
@@ -167,7 +167,7 @@ class Preferences:
         if value:
             changed[name] = Secret(value=value[:_MAX_SECRET_CHARS], domains=wanted)
         if len(changed) > _MAX_SECRETS:
-            raise ConfigError(f"there are {_MAX_SECRETS} secrets already; forget one first")
+            raise ConfigError(f"there are {_MAX_SECRETS} secrets already; delete one first")
         if self._store is not None:
             kept = {key: {"value": secret.value, "domains": secret.domains} for key, secret in changed.items()}
             self._store.put(_NAMED, json.dumps(kept) if kept else None)
@@ -177,12 +177,10 @@ class Preferences:
     def about_secrets(self) -> str:
         """Sentence for users about the store of keys."""
         if self._store is not None:
-            return (
-                f"Keys and secrets go in and never come out; they are kept in the system keyring ({self._store.name})."
-            )
+            return f"Keys and secrets cannot be read back; they are kept in the system keyring ({self._store.name})."
         why = f" ({self._problem})" if self._problem else ""
-        ends = "they are forgotten when the app ends."
-        return f"Keys and secrets go in and never come out; without a system keyring{why} {ends}"
+        ends = "they are deleted when the app ends."
+        return f"Keys and secrets cannot be read back; without a system keyring{why} {ends}"
 
     @property
     def values(self) -> dict[str, Any]:

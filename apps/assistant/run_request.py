@@ -31,7 +31,7 @@ MODES: dict[Mode, str] = {
 }
 PLACES: dict[str, Place] = {"Practice page": "practice", "Web address": "web", "Private desktop": "desktop"}
 """Places by their names on the page."""
-MAX_FILES = 20
+MAX_FILES = 20  # as many as a question reasonably has; each is copied
 PRACTICE_INSTRUCTION = INSTRUCTION
 """Instruction that the practice page can verify; others may be tried on it."""
 PRACTICE_SWARM = (
@@ -142,14 +142,14 @@ def undo_note_for(request: RunRequest, chosen: Mapping[str, Any]) -> str:
     if request.is_on_screen and request.place == "desktop" and settings.display is None:
         return "The private desktop and its files end with the run: nothing to undo there. What was sent stays sent."
     if not request.is_on_screen and settings.sandbox != "none":
-        return "Your files are as they were: its code works on copies. What MCP servers did for it stands."
+        return "Your files are as they were: its code works on copies. Changes made by MCP servers are not undone."
     return ""
 
 
 _POLICY = {
     "ask": "It asks about every step",
     "auto": "It asks about risky steps",
-    "yolo": "It asks about nothing but what a rule says",
+    "yolo": "It asks only where a rule requires it",
 }
 
 
@@ -157,7 +157,7 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
     """Return the approval policy of a run as a sentence for users."""
     settings = load_settings(chosen).settings
     rules = f"; rules from {settings.policy.name}" if settings.policy else ""
-    sites = f"; beyond {', '.join(settings.allow_domains)} it may not go" if settings.allow_domains else ""
+    sites = f"; it may open only {', '.join(settings.allow_domains)}" if settings.allow_domains else ""
     return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
 
 

@@ -21,7 +21,7 @@ from cua.trajectory.disk import RunLock
 from cua.trajectory.images import write_atomically
 
 FILE = "tasks.json"
-MAX_TASKS = 200
+MAX_TASKS = 200  # bounds the file and the list on the page
 LATE_S = 90.0
 """Delay after which a time counts as missed."""
 _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
@@ -158,7 +158,9 @@ class SavedTasks:
             return {}
         except (OSError, ValidationError) as error:
             why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
-            raise ConfigError(f"{path} cannot be read: {why}. Mend it, or remove it to begin anew") from error
+            raise ConfigError(
+                f"{path} cannot be read: {why}. Correct the file, or delete it to start with an empty list"
+            ) from error
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the page: fields, parameters, next time and last result of each task."""

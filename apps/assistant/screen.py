@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from envs import Action, Env, EnvError, LiveFrame, LiveScreen, Observation, ScreenGeometry
 from envs.errors import ActionError
 
-MAX_FPS = 10.0
+MAX_FPS = 10.0  # smooth enough to follow an agent; more costs processor time
 Point = tuple[float, float]
 """Fractions of the image."""
 

@@ -46,7 +46,7 @@ Answer = Literal["once", "site", "deny"]
 Work = Callable[[Watch], Awaitable[RunResult]]
 """Work of a session: a coroutine function that runs an agent with the given watch."""
 
-_THOUGHT_CHARS = 4000
+_THOUGHT_CHARS = 4000  # of a thought on the page; the report has the whole text
 _CROP_PX = (420, 240)
 _ACT_TIMEOUT_S = 30.0
 """Longest wait for the end of the agent's current step before the user gets the screen."""

@@ -9,7 +9,7 @@ from cua.guard.words import kind_of
 from cua.step import Step
 from envs import Action, Click, Drag, Hotkey, MouseUp, PressKey, TypeText
 
-MAX_STEPS = 5
+MAX_STEPS = 5  # earlier steps are rarely what a person wants to undo
 _BACK = "Alt+Left goes back; what a form has sent stays sent"
 _KEYS: dict[frozenset[str], str] = {
     frozenset(
@@ -22,7 +22,7 @@ _KEYS: dict[frozenset[str], str] = {
     frozenset({"ctrl", "z"}): "undid something: Ctrl+Y or Ctrl+Shift+Z brings it back",
     frozenset({"ctrl", "x"}): "cut something out: Ctrl+Z, or paste it back with Ctrl+V",
     frozenset({"ctrl", "v"}): "pasted something: Ctrl+Z",
-    frozenset({"shift", "delete"}): "deleted past the trash: only a backup has it",
+    frozenset({"shift", "delete"}): "deleted without the trash: only a backup still has it",
 }
 _ONE_KEY = {
     "enter": "pressed Enter: what that sent cannot be called back from here",
@@ -33,7 +33,7 @@ _ONE_KEY = {
 _RISKS = {
     "delete": "there is no sure way back: look for Undo on the page at once, then for a trash or an archive",
     "send": "what was sent cannot be called back from here: look for Undo or Recall in the program at once",
-    "pay": "money cannot be called back from here: cancel the order where it was placed, or call whoever it went to",
+    "pay": "money cannot be called back from here: cancel the order where it was placed, or contact the recipient",
 }
 _NO_WAY = "there is no rule for that: look for Undo where it was done"
 

@@ -26,7 +26,7 @@ from envs.actions import KEY_NAMES, normalize_key
 
 MAX_INPUTS = 200
 """Limit of the inputs in one message."""
-MAX_TEXT_CHARS = 20_000
+MAX_TEXT_CHARS = 20_000  # of one input after a take-over; bounds memory
 _MODIFIERS = ("ctrl", "alt", "shift", "win")
 _NAVIGATION = {"arrowup": "up", "arrowdown": "down", "arrowleft": "left", "arrowright": "right", " ": "space"}
 

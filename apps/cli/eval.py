@@ -36,7 +36,7 @@ evaluation; 2 wrong usage; 3 a limit of the whole evaluation was reached; 130 st
 
 EXPORTS = ("inspect", "csv", "atif", "osworld", "verified")
 _SUITE_FLAGS = ("provider", "guest", "sites", "parity", "judge", "judge_url")
-_PRINT_S, _REFRESH_S = 10.0, 0.5
+_PRINT_S, _REFRESH_S = 10.0, 0.5  # interval of lines in a log, and of the redrawn line on a terminal
 
 Flag = typer.Option
 TaskFlag = partial(typer.Option, rich_help_panel="Tasks and seeds")
@@ -565,8 +565,8 @@ def _print(evaluation: "Evaluation", form: str, files: dict[str, str]) -> None:
     from apps.evals.text import describe_evaluation
 
     if form != "text":
-        found = {**results_object(evaluation), **files}
-        terminal.echo_json(found if form == "json" else {"event": "result", **found})
+        results = {**results_object(evaluation), **files}
+        terminal.echo_json(results if form == "json" else {"event": "result", **results})
         return
     for line in describe_evaluation(evaluation):
         terminal.echo(line)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 4
 """Largest number of concurrent calls; further calls wait."""
-STOP_TIMEOUT_S = 30.0
-SEE_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 30.0  # time for runs to end and write their records when the client leaves
+SEE_TIMEOUT_S = 300.0  # a long video takes minutes
+# Clients put results into a model's context: bounds the tokens
 MAX_IMAGES, MAX_IMAGE_BYTES, MAX_TEXT_CHARS = 4, 8 * 2**20, 100_000
 REFUSED = (
     "Refused, because MCP cannot ask for approval: {actions}. To allow it, start `cua mcp` with a rule in --policy "
@@ -37,8 +38,8 @@ _FILES = {"type": "array", "items": _TEXT, "maxItems": 100, "description": "Path
 _STEPS = {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Stop after so many steps."}
 TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "task": (
-        "Do something in a real browser that starts fresh, and say what came of it. With the embedded literal model "
-        'the instruction must be plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
+        "Carry out an instruction in a real browser with a fresh profile, and report the result. With the embedded "
+        'literal model, write plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
         {"instruction": _TEXT, "url": {**_TEXT, "description": "Page to start at."}, "max_steps": _STEPS},
     ),
     "ask": (

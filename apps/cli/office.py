@@ -238,14 +238,14 @@ def diff_command(
 
     form = choice("--output-format", output_format, ("text", "json"))
     place = None if no_images else images or after.with_name(f"{before.stem}-{after.stem}-diff")
-    found = run_cancelled_by_signals(_diff(before, after, place, chosen_settings(given)))
+    comparison = run_cancelled_by_signals(_diff(before, after, place, chosen_settings(given)))
     if form == "json":
-        terminal.echo_json(found.to_json())
+        terminal.echo_json(comparison.to_json())
     else:
-        terminal.echo(found.to_text())
-        if place is not None and found.images:
+        terminal.echo(comparison.to_text())
+        if place is not None and comparison.images:
             terminal.echo(f"images: {place}", err=True)
-    sys.exit(1 if found.changes or found.images else 0)
+    sys.exit(1 if comparison.changes or comparison.images else 0)
 
 
 async def _diff(before: Path, after: Path, images: Path | None, settings: dict[str, Any]) -> "DocumentComparison":

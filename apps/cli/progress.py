@@ -25,7 +25,7 @@ from cua.run.events import (
 )
 from cua.trajectory.describe import told_arguments
 
-_SHOWN_LINES, _SHOWN_CHARS = 12, 200
+_SHOWN_LINES, _SHOWN_CHARS = 12, 200  # of a call's arguments or result on the terminal
 
 COLOURS = {
     "succeeded": typer.colors.GREEN,

@@ -21,14 +21,14 @@ def runs(
     from cua.trajectory.describe import describe_time
     from cua.trajectory.runs import list_runs
 
-    found = list_runs(_runs_dir(), limit)
+    runs = list_runs(_runs_dir(), limit)
     if as_json:
-        for run in found:
+        for run in runs:
             terminal.echo_json({"id": run.id, **asdict(run)})
         return
-    if not found:
+    if not runs:
         terminal.echo(f'no runs in {_runs_dir()} yet; start one with: cua task "..."', err=True)
-    for run in found:
+    for run in runs:
         when = describe_time(run.started_at)[:16]
         terminal.echo(
             f"{run.id}  {when}  {run.status:<11} {run.num_steps:>4} steps {run.duration_s:>7.1f} s  {run.model}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from envs.suites.widesearch.tasks import WideSearchTask
 
 Flag = typer.Option
-_REFRESH_S = 0.2
+_REFRESH_S = 0.2  # redraws of the grid: smooth, without flicker over slow connections
 DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
 """Settings of the demo: the embedded model on a small fictional web, without key or network."""
 _MARKS = {

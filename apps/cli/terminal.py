@@ -18,7 +18,7 @@ import typer
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m)")
 """Colour codes as written by `typer`."""
-_MAX_LINE_BYTES = 4096
+_MAX_LINE_BYTES = 4096  # a terminal in line mode accepts lines up to this length (N_TTY)
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 

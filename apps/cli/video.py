@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cua.swarm import SwarmOptions
 
 Flag = typer.Option
-_PRINT_S = 5.0
+_PRINT_S = 5.0  # interval of progress lines in a log
 _DEMO_QUESTION = "Make a showcase of the scenes, scores, banners, flashes, beeps and what moves."
 
 

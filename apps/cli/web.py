@@ -429,8 +429,8 @@ def _clip_parts(page: "Reference", ours: "Rendering", score: "PageScore", folder
     from visual_tools.pages.similarity import clip_similarity
 
     blocks = page.blocks, score.page_blocks
-    found = clip_similarity(page.image, ours.image, folder, reference_blocks=blocks[0], page_blocks=blocks[1])
-    return {"clip": round(found, 4), "design2code": round((4 * score.blocks.d2c4 + found) / 5, 4)}
+    similarity = clip_similarity(page.image, ours.image, folder, reference_blocks=blocks[0], page_blocks=blocks[1])
+    return {"clip": round(similarity, 4), "design2code": round((4 * score.blocks.d2c4 + similarity) / 5, 4)}
 
 
 @app.command("preview")

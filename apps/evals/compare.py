@@ -24,10 +24,10 @@ from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.report.shell import PageTemplate
 
 NUM_RESAMPLES = 10_000  # standard error of p: 0.005 at p = 0.5, 0.001 at p = 0.01
-_CHUNK = 1 << 21
+_CHUNK = 1 << 21  # permutations at a time; bounds memory
 MAX_EXACT_GROUPS = 14
 """Number of groups up to which all 2^n swaps are counted; above it, `NUM_RESAMPLES` of them are sampled."""
-_MAX_FLIPS = 40
+_MAX_FLIPS = 40  # printed lines; --json lists all
 _PAGE = PageTemplate(package="apps.evals", template="compare.html", script="page.js", style="page.css")
 
 
@@ -186,7 +186,7 @@ def describe_comparison(comparison: Comparison, before: Evaluation, after: Evalu
     yield f"A: {_named(before)}"
     yield f"B: {_named(after)}"
     if before.plan.suite_name != after.plan.suite_name or before.plan.revision != after.plan.revision:
-        yield "careful: they are not of the same revision of the same suite"
+        yield "warning: they are not of the same revision of the same suite"
     alone = [
         f"{count} only in {which}"
         for which, count in (("A", comparison.num_only_before), ("B", comparison.num_only_after))

@@ -1,4 +1,4 @@
-"""Episodes of an evaluation, read from the journal of its batch, which may be untrusted."""
+"""Episodes of an evaluation, read from its episode log, which may be untrusted."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,20 +12,20 @@ from apps.evals.plan import Amount, Count, EvalPlan, Line, Share, TaskId, plan_k
 from apps.evals.statistics import Key
 from cua.batch import EpisodeKind, EpisodeResult
 from cua.batch.episode import MAX_REASON_CHARS
-from cua.batch.journal import FILE as EPISODES
+from cua.batch.episode_log import FILE as EPISODES
 from cua.errors import TrajectoryError
 from cua.json_text import read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
-MAX_LINE_BYTES = 2**20  # bounds the memory that a damaged journal takes
-MAX_EPISODES = 500_000
-_MAX_DAMAGED = 10
+MAX_LINE_BYTES = 2**20  # bounds the memory that a damaged log takes
+MAX_EPISODES = 500_000  # bounds memory for a log from an untrusted source
+_MAX_DAMAGED = 10  # reported line numbers; further ones say nothing new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EpisodeLine:
-    """Parsed fields of a journal line about the end of an episode."""
+    """Parsed fields of a line of the log about the end of an episode."""
 
     task_id: TaskId
     seed: int | None
@@ -50,13 +50,13 @@ _EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
 
 
 def load_episodes(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, ...]:
-    """Load the finished episodes from the journal, in the order of the plan.
+    """Load the finished episodes from the episode log, in the order of the plan.
 
     Raises:
-        TrajectoryError: If the journal cannot be read, or has an episode that is not in the plan.
+        TrajectoryError: If the episode log cannot be read, or has an episode that is not in the plan.
     """
     results: dict[Key, EpisodeResult] = {}
-    for result in _read_journal(folder, "ended"):
+    for result in _read_log(folder, "ended"):
         results[result.key] = result
         check_count(len(results), folder / EPISODES)
     order = {key: place for place, key in enumerate(plan_keys(plan))}
@@ -73,11 +73,11 @@ def load_failed_attempts(folder: Path, plan: EvalPlan) -> tuple[EpisodeResult, .
     """Load the failed or interrupted attempts after which the episode was played again, in order of time.
 
     Raises:
-        TrajectoryError: If the journal cannot be read.
+        TrajectoryError: If the episode log cannot be read.
     """
     planned = set(plan_keys(plan))
     attempts: list[EpisodeResult] = []
-    for result in _read_journal(folder, "tried"):
+    for result in _read_log(folder, "tried"):
         if result.key in planned:
             attempts.append(result)
             check_count(len(attempts), folder / EPISODES)
@@ -88,7 +88,7 @@ def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
     """Return the episodes that have an attempt without an end, in the order of the plan.
 
     Raises:
-        TrajectoryError: If the journal cannot be read.
+        TrajectoryError: If the episode log cannot be read.
     """
     is_open: dict[str, bool] = {}
     for entry, _ in _read_lines(folder):
@@ -98,7 +98,7 @@ def load_interrupted(folder: Path, plan: EvalPlan) -> list[Key]:
 
 
 def find_damaged_lines(folder: Path) -> tuple[int, ...]:
-    """Return the numbers of the first few journal lines that are skipped because they are not JSON objects."""
+    """Return the numbers of the first few lines of the log that are skipped because they are not JSON objects."""
     numbers: list[int] = []
     with contextlib.suppress(FileNotFoundError), open_inside(folder, EPISODES, max_bytes=MAX_RECORD_BYTES) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), start=1):
@@ -107,11 +107,11 @@ def find_damaged_lines(folder: Path) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
+def _read_log(folder: Path, event: str) -> Iterator[EpisodeResult]:
     """Yield the results in the lines of one kind; a torn last line is dropped.
 
     Raises:
-        TrajectoryError: If the journal cannot be read.
+        TrajectoryError: If the episode log cannot be read.
     """
     for value, location in _read_lines(folder):
         if value.get("event") == event:
@@ -119,10 +119,10 @@ def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
 
 
 def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the lines of the journal that are objects, each with its position as text.
+    """Yield the lines of the episode log that are objects, each with its position as text.
 
     Raises:
-        TrajectoryError: If the journal cannot be read.
+        TrajectoryError: If the episode log cannot be read.
     """
     path = folder / EPISODES
     try:
@@ -149,9 +149,9 @@ def _result_of(value: dict[str, Any], location: str) -> EpisodeResult:
         if (line.score is None) == (line.kind == "scored"):
             raise ValueError(f"kind {line.kind!r} with score {line.score}")
     except ValidationError as error:
-        raise TrajectoryError(f"{location}, is not a line of a batch journal: {first_error(error)}") from None
+        raise TrajectoryError(f"{location}, is not a line of an episode log: {first_error(error)}") from None
     except ValueError as error:
-        raise TrajectoryError(f"{location}, is not a line of a batch journal: {error}") from None
+        raise TrajectoryError(f"{location}, is not a line of an episode log: {error}") from None
     usage = Usage(input_tokens=line.input_tokens, output_tokens=line.output_tokens, cost_usd=line.cost_usd)
     values = {name: getattr(line, name) for name in EpisodeResult.__slots__ if name != "usage"}
     return EpisodeResult(usage=usage, **{**values, "reason": well_formed(line.reason[:MAX_REASON_CHARS])})

@@ -29,7 +29,7 @@ FILE = "inspect.json"
 ATIF = "atif"
 FORMAT_VERSION = 2
 SCORER = "task"
-_MAX_INSTRUCTION_CHARS = 20_000
+_MAX_INSTRUCTION_CHARS = 20_000  # of a task in the exported file
 CSV = "episodes.csv"
 COLUMNS = (
     *("task_id", "family", "seed", "repeat", "kind", "score", "ending", "reason", "num_tries", "num_steps"),

@@ -25,7 +25,7 @@ from envs.suites.osworld.local_tasks import load_solutions
 from envs.suites.osworld.task_file import DOMAINS, GROUPS
 
 TREE = "osworld"
-_MAX_RESULT_BYTES = 1000
+_MAX_RESULT_BYTES = 1000  # the file holds one number; bounds an untrusted one
 
 
 def make_oracle() -> OracleModel:

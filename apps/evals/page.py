@@ -29,7 +29,7 @@ from cua.trajectory.describe import describe_cost, describe_duration, describe_t
 from cua.trajectory.report.shell import PageTemplate
 
 _PAGE = PageTemplate(package="apps.evals", template="page.html", script="page.js", style="page.css")
-_MAX_GROUPS = 50
+_MAX_GROUPS = 50  # rows of the page's tables and lengths of its texts: a page stays readable
 _MAX_SETTING_CHARS = 2_000
 _MAX_REASON_CHARS = 300
 _MAX_BARS = 24
@@ -232,7 +232,7 @@ def page_view(evaluation: Evaluation) -> EvaluationView:
 def _method(methods: Collection[str], cluster_by: str, *, is_once: bool) -> str:
     """Return a description of the method of the intervals, for a person."""
     if "clustered" in methods:
-        return f"95 % by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
+        return f"95 %, by the spread of {cluster_by}s, each with all its episodes; Wilson's where a group is all alike."
     return f"Wilson's{', since each task was tried once' if is_once else ' over tasks, since all scores are alike'}."
 
 

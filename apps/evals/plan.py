@@ -21,7 +21,7 @@ from envs import EnvError, EnvSetupError
 from envs.foreign import contained, describe_defect
 from envs.suite import FAMILY, LABELS, Suite
 
-MAX_FAMILY_CHARS = 100
+MAX_FAMILY_CHARS = 100  # with the limit below: bounds what a foreign suite puts into results
 MAX_REASON_CHARS = 500
 _GIT_TIMEOUT_S = 10  # a network file system may hang; the commit is optional information
 

@@ -1,7 +1,7 @@
 """Folder of an evaluation; one that is loaded may come from an untrusted source.
 
     results.json     plan, versions, status and figures of the evaluation; its schema: docs/results.schema.json
-    episodes.jsonl   journal of the batch: each attempt, and the end of each episode
+    episodes.jsonl   log of the batch: each attempt, and the end of each episode
     runs/            a folder for each run: its record and report.html
     index.html       the page
 
@@ -47,7 +47,7 @@ RESULTS = "results.json"
 PAGE = "index.html"
 RUNS = "runs"
 VERSION = 1
-MAX_RESULTS_BYTES = 64 * 2**20
+MAX_RESULTS_BYTES = 64 * 2**20  # bounds memory for a file from an untrusted source
 
 _KEPT = ("plan", "status", "why_stopped", "started_at", "ended_at", "versions", "checkout", "baselines", "groups")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")

@@ -21,7 +21,7 @@ from cua.batch import (
     BatchSummary,
     EnvProvider,
     Episode,
-    EpisodeJournal,
+    EpisodeLog,
     EpisodeResult,
     Player,
     make_env_provider,
@@ -43,6 +43,7 @@ from envs.remote import SuiteRef
 SOURCE = Path(__file__).parents[2]
 MARGIN_S = 120.0
 """Time for the start of an environment and the evaluation, in addition to the agent's own time."""
+# When stopped: time for episodes to end, after a cancellation, between two checks, and to close environments
 _STOP_S, _CANCEL_S, _CHECK_S, _CLOSE_S = 3.0, 0.5, 0.1, 30.0
 
 
@@ -151,13 +152,13 @@ async def run_evaluation(
             make_model=make_model,
             env=env_spec(known),
         )
-        journal = EpisodeJournal(evaluation.folder)
-        stack.push_async_callback(journal.aclose)
+        log = EpisodeLog(evaluation.folder)
+        stack.push_async_callback(log.aclose)
         chosen = {name: value for name, value in settings.items() if name not in ("model", "env", "runs_dir")}
         limits = {"max_steps": plan.max_steps, "max_time": plan.max_time_s}
         settings_used = {**chosen, **limits} | ({"model": plan.model} if kind.makes_models else {})
         player = await stack.enter_async_context(kind.make(evaluation.folder / RUNS, settings_used))
-        return await _RunningEvaluation(evaluation, player, journal, options, listener).play(episodes, on_control)
+        return await _RunningEvaluation(evaluation, player, log, options, listener).play(episodes, on_control)
 
 
 class _RunningEvaluation:
@@ -167,7 +168,7 @@ class _RunningEvaluation:
         self,
         evaluation: Evaluation,
         player: Player,
-        journal: EpisodeJournal,
+        log: EpisodeLog,
         options: EvalOptions,
         listener: Listener,
     ) -> None:
@@ -175,11 +176,11 @@ class _RunningEvaluation:
             evaluation, status="running", versions=versions_of((*PACKAGES, "ray")), checkout=find_checkout(SOURCE)
         )
         self._player = player
-        self._journal = journal
+        self._log = log
         self._options = options
         self._listener = listener
         plan = evaluation.plan
-        kept = [journal.ended[key] for key in plan_keys(plan) if key in journal.ended]
+        kept = [log.ended[key] for key in plan_keys(plan) if key in log.ended]
         self._progress = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
         self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_page)
 
@@ -194,9 +195,7 @@ class _RunningEvaluation:
             timeout_s=plan.max_time_s + MARGIN_S if plan.max_time_s else None,
             caps=Caps(max_steps=None),
         )
-        batch = run_batch(
-            episodes, self._play, journal=self._journal, scope=scope, options=options, listener=self._notify
-        )
+        batch = run_batch(episodes, self._play, log=self._log, scope=scope, options=options, listener=self._notify)
         why_stopped = "cancelled"
         try:
             async with self._reports:
@@ -217,7 +216,7 @@ class _RunningEvaluation:
             self._progress.num_running -= 1
 
     def _notify(self, result: EpisodeResult) -> None:
-        if result.key in self._journal.ended:
+        if result.key in self._log.ended:
             self._progress.results.append(result)
         else:
             self._progress.num_failed_attempts += 1

@@ -31,7 +31,7 @@ ENDINGS = {
     "stopped": "stopped",
 }
 """Endings of an episode as text; for an episode without a score by its kind."""
-MAX_INSTRUCTION_CHARS = 500
+MAX_INSTRUCTION_CHARS = 500  # with the limit below: texts of the page; the run's report has them whole
 MAX_REASON_CHARS = 500
 
 
@@ -110,7 +110,7 @@ def describe_failed_attempt(result: EpisodeResult) -> FailedAttempt:
 
 
 def ending_of(result: EpisodeResult) -> str:
-    """Return the key in `ENDINGS` of a result; for a journal of an earlier version, by the score only."""
+    """Return the key in `ENDINGS` of a result; for a log of an earlier version, by the score only."""
     if result.score is None:
         return result.kind
     if result.ending in ENDINGS:

@@ -10,7 +10,7 @@ from apps.evals.players import recorded_player
 from apps.evals.results import Evaluation
 from apps.evals.statistics import EpisodeSummary, Interval, Key, by_task, mean_interval, mean_of
 from cua.batch import EpisodeResult
-from cua.batch.journal import FILE as EPISODES
+from cua.batch.episode_log import FILE as EPISODES
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 
 ERRORS = {"env_error": "environment", "model_error": "model", "evaluator_error": "evaluator", "timeout": "timeout"}
@@ -34,6 +34,7 @@ RULES = {
     "needless_questions": "questions in one harmless step of the user's task",
 }
 """Names of the measures in addition to the score."""
+# Lines and lengths that fit on a terminal; the page has all
 _MAX_IDS, _MAX_ERRORS, _MAX_FAMILY_CHARS, _MAX_GROUPS = 3, 10, 28, 30
 
 
@@ -95,7 +96,7 @@ def describe_evaluation(evaluation: Evaluation) -> Iterator[str]:
         yield f"unfinished: {evaluation.num_unfinished} of {plan.num_episodes} episodes are not over{why}"
     if damaged := find_damaged_lines(evaluation.folder):
         numbers = ", ".join(map(str, damaged))
-        yield f"careful: {EPISODES} holds what is no line of a journal and was left out: line {numbers}"
+        yield f"warning: {EPISODES} has lines that cannot be read; they were left out: line {numbers}"
     if not whole.num_episodes:
         return
     yield ""

@@ -25,8 +25,8 @@ from envs.suites.webarena.verified_tasks import load_verified
 
 SUITES = ("webarena", "webarena-verified")
 TREE, RESULTS = "verified", "verified.json"
-_MAX_ANSWER_BYTES = 2**20
-_MAX_REASONS = 20
+_MAX_ANSWER_BYTES = 2**20  # bounds memory for an untrusted run
+_MAX_REASONS = 20  # printed lines; the file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ def describe_scores(evaluation: Evaluation, scores: VerifiedScores) -> Iterator[
     whole = scores.all
     yield f"{evaluation.plan.suite_name} with {evaluation.plan.model}, by the rules of WebArena-Verified"
     if evaluation.plan.suite_name != "webarena-verified":
-        yield "careful: its agent was not told the form of answers that these rules want"
+        yield "warning: the agent's prompt did not describe the answer format that these rules expect"
     yield f"score    {describe_share(whole.mean_full):>8}  ({describe_interval(whole.mean_full_interval)} at 95 %)"
     errors = sum(entry.verdict.outcome == "error" for entry in scores.scored)
     yield f"{whole.num_succeeded} of {whole.num_episodes} episodes, {errors} that could not be compared"

@@ -11,7 +11,7 @@ from envs.suite import FAMILY, LABELS, Baseline, Suite
 
 REVISION = "1"
 PERSONS = ("careful", "absent")
-_MAX_QUESTIONS, _MAX_QUESTION_CHARS = 10, 200
+_MAX_QUESTIONS, _MAX_QUESTION_CHARS = 10, 200  # recorded questions of an episode, and the length of one
 _PLAYS: list[CaseScript] = []
 """Plays of all cases that are set up in this process."""
 _FIELDS = "Array.from(document.querySelectorAll('input, textarea'), field => field.value).join('\\n')"
@@ -126,7 +126,7 @@ def make_suite(*, attack: str = "planted", person: str = "careful") -> Suite:
     cases = load_cases()
     return Suite(
         name="injection",
-        about=f"{len(cases)} tasks in small web apps with texts for the agent that an attacker has planted",
+        about=f"{len(cases)} tasks in small web apps that contain an attacker's texts for the agent",
         task_ids=tuple(cases),
         make_task=lambda task_id, seed: InjectionTask(cases[task_id], is_attacked=attack == "planted", person=person),
         revision=REVISION,

@@ -31,7 +31,7 @@ from visual_tools.sandbox import KernelMaker
 
 OUT = "out"
 MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported
-_MAX_FILES, _MAX_BYTES = 200, 512 * 2**20
+_MAX_FILES, _MAX_BYTES = 200, 512 * 2**20  # of out/: bounds what a model's code leaves on this machine
 CHECKS, _REPORT = "check", "report.json"
 
 Emit = Callable[[str], None]
@@ -108,8 +108,8 @@ class CheckTool:
     name = "check_office"
     is_repeatable = True
     description = (
-        "Open a docx, xlsx, pptx or pdf file with a second library, render it, calculate its formulas anew, and tell "
-        "the counts and what is wrong; shows images of its pages."
+        "Open a docx, xlsx, pptx or pdf file with a second library, render it, recalculate its formulas, and report "
+        "counts and errors; shows images of its pages."
     )
 
     def __init__(self, service: Service) -> None:
@@ -183,7 +183,7 @@ def check_request(request: OfficeRequest) -> None:
         OfficeError: If an expectation is invalid.
     """
     if not request.instruction.strip():
-        raise ConfigError('the instruction is empty; expected such as "Summarise notes.docx on two slides"')
+        raise ConfigError('the instruction is empty; expected a text such as "Summarise notes.docx on two slides"')
     if request.output.exists() and (not request.output.is_dir() or any(request.output.iterdir())):
         raise ConfigError(f"{request.output} exists and is not an empty folder; choose another one with -o")
     request.expectations("")

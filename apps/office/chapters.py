@@ -14,7 +14,8 @@ from cua.trajectory import load_run
 from cua.trajectory.chain import FILES
 
 CHAPTER, WORKS = "chapter.md", "works.bib"
-MAX_CHAPTERS = 200
+MAX_CHAPTERS = 200  # bounds the time to merge
+# Of one chapter in characters, and of an image in bytes: files of sub-agents are untrusted
 _MAX_TEXT, _MAX_IMAGE = 2_000_000, 20 * 2**20
 _FIRST_LINE = re.compile(r"^Chapter (\d+): *(.*)")
 _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

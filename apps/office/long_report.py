@@ -52,7 +52,7 @@ REVISIONS = "mending"
 COMPLETED = ("succeeded", "unverified")
 _PLAN = "plan.json"
 _DIVISIBLE = ("words", "pages", "equations", "figures", "tables", "footnotes", "headings", "bibliography")
-_MAX_ERRORS_SENT = 40
+_MAX_ERRORS_SENT = 40  # findings in one message to a writer; the rest comes in the next round
 _REVISION_PROMPT = (
     "{prompt}\n\n# The verifier found something in your chapter\n\nYou have written this chapter already: {names} lie "
     "in your working folder. All chapters were merged, and in yours this is wrong:\n{faults}\nFix that in the files, "

@@ -16,7 +16,7 @@ from apps.office.tidy import tidy
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
 from envs.errors import require
 
-_PANDOC_S = 300.0
+_PANDOC_S = 300.0  # bounds a text that is crafted to block; hundreds of pages take less
 _READER = "markdown+tex_math_dollars+footnotes+pipe_tables+table_captions+implicit_figures+link_attributes-raw_html"
 _LABEL = re.compile(r"\{#((fig|tbl):[\w.-]+)")
 _REFERENCE = re.compile(r"\[?@((?:fig|tbl):[\w-]+(?:\.[\w-]+)*)\]?")

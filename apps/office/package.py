@@ -278,7 +278,7 @@ def _format_error(path: Path, head: bytes) -> OfficeError:
         if _ENCRYPTED in path.open("rb").read(64 * 2**20):
             return OfficeError(f"{path.name} is encrypted with a password; open it in its program and save it without")
         return OfficeError(
-            f"{path.name} is of the old binary format (doc, xls, ppt); save it as docx, xlsx or pptx: "
+            f"{path.name} has the old binary format (doc, xls, ppt); save it as docx, xlsx or pptx: "
             f"soffice --headless --convert-to docx {path.name}"
         )
     if head.lstrip()[:1] == b"<":

@@ -11,7 +11,7 @@ from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
 DPI = 70  # more is easier to read and costs image tokens
-MAX_PAGES = 400
+MAX_PAGES = 400  # bounds time and disk of one rendering
 _WHITE = 250  # of 255: lighter pixels count as paper, so compression noise is not ink
 
 

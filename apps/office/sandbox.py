@@ -17,7 +17,7 @@ from visual_tools.sandbox import Backend, Kernel, KernelLimits, KernelMaker
 _PACKAGES = ("apps", "cua", "envs", "visual_tools")
 _CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
 MEMORY_BYTES = 4 * 2**30  # per kernel; bounds files that expand in memory
-CELL_S = 600.0
+CELL_S = 600.0  # rendering and checking hundreds of pages takes minutes
 _ANSWER = "office-answer.json"
 _ERRORS = ("OfficeError", "MissingDependencyError", "MissingPackageError", "ConfigError")
 

@@ -10,7 +10,7 @@ from apps.office.markdown import Manuscript, Style, merge_manuscripts, write_doc
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
 
-_MAX_SHOWN = 5
+_MAX_SHOWN = 5  # images of pages per call: bounds the tokens
 
 
 def check(name: str, images: str = "", expect: Sequence[str] = ()) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import OfficeKernels, run_in_kernel
 
 _MODULE = "apps.office.sandbox_functions"
-_MAX_BYTES = 512 * 2**20
+_MAX_BYTES = 512 * 2**20  # bounds memory; larger documents are not office files in practice
 
 
 async def verify_in_sandbox(

@@ -24,22 +24,22 @@ OUR_DISTRIBUTION = "cua-k25"
 FOREIGN_DISTRIBUTIONS = ("cua", "cua-agent", "cua-computer", "cua-core", "cua-cli", "cua-som", "cua-bench")
 """Distributions of an unrelated project that is also named `cua`."""
 OCR_MODULES = ("rapidocr", "onnxruntime", "cv2")
-MIN_FREE_MB = 200
+MIN_FREE_MB = 200  # a run with screenshots may not fit below this; below the next value a long one may not
 GOOD_FREE_MB = 2000
 
 
 def check_python() -> DoctorRow:
     """Check the interpreter, and whether it is in a virtual environment."""
-    found = f"Python {sys.version.split()[0]} at {sys.executable}"
+    actual = f"Python {sys.version.split()[0]} at {sys.executable}"
     if sys.prefix == sys.base_prefix:
         return DoctorRow(
             name="python",
             level="warn",
-            found=f"{found}, outside of a virtual environment",
+            actual=f"{actual}, outside of a virtual environment",
             expected="a virtual environment",
             fix=f"python3 -m venv .venv && .venv/bin/pip install '{OUR_DISTRIBUTION}[all]'",
         )
-    return DoctorRow(name="python", level="ok", found=found)
+    return DoctorRow(name="python", level="ok", actual=actual)
 
 
 def check_command() -> DoctorRow:
@@ -48,15 +48,15 @@ def check_command() -> DoctorRow:
     first = shutil.which("cua")
     if first is None:
         own = here / "cua"
-        found = f"not on PATH; this one is {own}"
-        return DoctorRow(name="cua on PATH", level="warn", found=found, fix=f'export PATH="{here}:$PATH"')
+        actual = f"not on PATH; this one is {own}"
+        return DoctorRow(name="cua on PATH", level="warn", actual=actual, fix=f'export PATH="{here}:$PATH"')
     if Path(first).resolve().parent == here.resolve():
-        return DoctorRow(name="cua on PATH", level="ok", found=first)
+        return DoctorRow(name="cua on PATH", level="ok", actual=first)
     owner = _owner_of(Path(first))
     return DoctorRow(
         name="cua on PATH",
         level="warn",
-        found=f"{first} comes first, and it is {owner}",
+        actual=f"{first} comes first, and it is {owner}",
         expected=str(here / "cua"),
         fix=f'type k25 instead of cua, or: export PATH="{here}:$PATH"',
     )
@@ -69,15 +69,15 @@ def check_package() -> DoctorRow:
     ours = Path(__file__).resolve().parents[2] / "cua" / "__init__.py"
     fix = "pip uninstall -y " + " ".join(FOREIGN_DISTRIBUTIONS[:4])
     if origin is None or origin.resolve() != ours:
-        found = f"import cua gets {origin or 'nothing with a file'}"
-        return DoctorRow(name="cua package", level="fail", found=found, expected=str(ours), fix=fix)
+        actual = f"import cua gets {origin or 'nothing with a file'}"
+        return DoctorRow(name="cua package", level="fail", actual=actual, expected=str(ours), fix=fix)
     foreign = installed_namesakes()
     if foreign:
-        found = f"ours, but an unrelated project's {', '.join(foreign)} is installed beside it"
+        actual = f"ours, but an unrelated project's {', '.join(foreign)} is also installed"
         expected = "each project in a virtual environment of its own"
-        return DoctorRow(name="cua package", level="warn", found=found, expected=expected, fix=fix)
+        return DoctorRow(name="cua package", level="warn", actual=actual, expected=expected, fix=fix)
     return DoctorRow(
-        name="cua package", level="ok", found=f"{OUR_DISTRIBUTION} {_version(OUR_DISTRIBUTION)} at {ours.parent}"
+        name="cua package", level="ok", actual=f"{OUR_DISTRIBUTION} {_version(OUR_DISTRIBUTION)} at {ours.parent}"
     )
 
 
@@ -99,11 +99,11 @@ def check_ocr(*, is_needed: bool) -> DoctorRow:
             broken.append(f"{name}: {error}")
     if not broken:
         versions = ", ".join(f"{name} {_version(name)}" for name in ("rapidocr", "onnxruntime"))
-        return DoctorRow(name="ocr", level="ok", found=versions)
+        return DoctorRow(name="ocr", level="ok", actual=versions)
     return DoctorRow(
         name="ocr",
         level="fail" if is_needed else "warn",
-        found="\n".join(broken),
+        actual="\n".join(broken),
         expected=f"{', '.join(OCR_MODULES)} import",
         fix=f"pip install '{OUR_DISTRIBUTION}[literal]'",
     )
@@ -113,38 +113,38 @@ def check_runs_folder(folder: Path) -> DoctorRow:
     """Check whether runs can be recorded, and the free disk space."""
     reason = check_writable(folder)
     if reason is not None:
-        found, fix = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
-        return DoctorRow(name="runs folder", level="fail", found=found, expected="a folder to write to", fix=fix)
+        actual, fix = f"{folder}: {reason}", "export K25_RUNS_DIR=/a/folder/you/may/write"
+        return DoctorRow(name="runs folder", level="fail", actual=actual, expected="a folder to write to", fix=fix)
     free_mb = shutil.disk_usage(folder).free // 2**20
-    found = f"{folder}, {free_mb:,} MB free"
+    actual = f"{folder}, {free_mb:,} MB free"
     if free_mb >= GOOD_FREE_MB:
-        return DoctorRow(name="runs folder", level="ok", found=found)
+        return DoctorRow(name="runs folder", level="ok", actual=actual)
     level: Level = "warn" if free_mb >= MIN_FREE_MB else "fail"
-    return DoctorRow(name="runs folder", level=level, found=found, expected=f"{GOOD_FREE_MB:,} MB free", fix="df -h")
+    return DoctorRow(name="runs folder", level=level, actual=actual, expected=f"{GOOD_FREE_MB:,} MB free", fix="df -h")
 
 
 def check_terminal() -> DoctorRow:
     """Check whether the terminal supports any text, and is interactive."""
     encoding = sys.stdout.encoding or locale.getpreferredencoding(False)
-    kind = "a person can be asked" if sys.stdin.isatty() else "nobody can be asked: risky steps are refused"
-    found = f"{encoding}, {kind}"
+    kind = "a person can be asked" if sys.stdin.isatty() else "not interactive, so risky steps are refused"
+    actual = f"{encoding}, {kind}"
     if encoding.lower().replace("-", "") != "utf8":
         return DoctorRow(
-            name="terminal", level="warn", found=found, expected="utf-8", fix="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
+            name="terminal", level="warn", actual=actual, expected="utf-8", fix="export PYTHONUTF8=1 LC_ALL=C.UTF-8"
         )
-    return DoctorRow(name="terminal", level="ok", found=found)
+    return DoctorRow(name="terminal", level="ok", actual=actual)
 
 
 def check_clock() -> DoctorRow:
     """Check whether the clock is plausible: certificate checks fail if it is in the past."""
     now = datetime.now(UTC)
     newest = max((path.stat().st_mtime for path in Path(__file__).parent.glob("*.py")), default=0.0)
-    found = f"{now:%Y-%m-%d %H:%M} UTC"
+    actual = f"{now:%Y-%m-%d %H:%M} UTC"
     if time.time() + 86400 < newest:
         return DoctorRow(
-            name="clock", level="warn", found=found, expected="later than this program's files", fix="date -s ..."
+            name="clock", level="warn", actual=actual, expected="later than this program's files", fix="date -s ..."
         )
-    return DoctorRow(name="clock", level="ok", found=found)
+    return DoctorRow(name="clock", level="ok", actual=actual)
 
 
 def _version(name: str) -> str:
@@ -176,15 +176,15 @@ def make_row(reports: Sequence[BackendReport]) -> DoctorRow:
     best, fix = find_backend(reports), manual_command("sandbox") or "install bubblewrap"
     failed = [f"{report.backend}: {report.reason}" for report in reports if not report.works]
     if best is None:
-        found = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
-        return DoctorRow(name="sandbox", level="warn", found=found, expected="bubblewrap or Landlock", fix=fix)
+        actual = "\n".join(["nothing here can isolate code: cua ask runs none", *failed])
+        return DoctorRow(name="sandbox", level="warn", actual=actual, expected="bubblewrap or Landlock", fix=fix)
     better = [report for report in reports[: reports.index(best)] if not report.works]
-    found = "\n".join(
+    actual = "\n".join(
         [f"{best.backend}: {best.reason}", *(f"not {report.backend}: {report.reason}" for report in better)]
     )
     if better:
-        return DoctorRow(name="sandbox", level="warn", found=found, expected="bubblewrap", fix=fix)
-    return DoctorRow(name="sandbox", level="ok", found=found)
+        return DoctorRow(name="sandbox", level="warn", actual=actual, expected="bubblewrap", fix=fix)
+    return DoctorRow(name="sandbox", level="ok", actual=actual)
 
 
 def missing_packages() -> list[str]:
@@ -195,8 +195,8 @@ def missing_packages() -> list[str]:
 def check_backends() -> DoctorRow:
     """Test the isolation backends of this machine; takes about a second."""
     if missing := missing_packages():
-        found = f"not installed: {', '.join(missing)}; cua ask cannot run code"
-        return DoctorRow(name="sandbox", level="warn", found=found, fix=_INSTALL)
+        actual = f"not installed: {', '.join(missing)}; cua ask cannot run code"
+        return DoctorRow(name="sandbox", level="warn", actual=actual, fix=_INSTALL)
     return make_row(describe_backends())
 
 
@@ -221,12 +221,12 @@ async def run_sandbox_checks(say: Say = print) -> SetupReport:
 
 def row_of(outcome: CheckOutcome) -> DoctorRow:
     """Return the row of a check: its duration, or its failure."""
-    found = f"{outcome.duration_s:.1f} s" if outcome.passed else outcome.detail
-    return DoctorRow(name=f"{outcome.kind}: {outcome.name}", level="ok" if outcome.passed else "fail", found=found)
+    actual = f"{outcome.duration_s:.1f} s" if outcome.passed else outcome.detail
+    return DoctorRow(name=f"{outcome.kind}: {outcome.name}", level="ok" if outcome.passed else "fail", actual=actual)
 
 
 def count_row(outcomes: Sequence[CheckOutcome]) -> DoctorRow:
     """Return the summary row: number of passed checks."""
     num_passed = sum(outcome.passed for outcome in outcomes)
     level: Level = "ok" if num_passed == len(outcomes) else "fail"
-    return DoctorRow(name="all", level=level, found=f"{num_passed} of {len(outcomes)} hold")
+    return DoctorRow(name="all", level=level, actual=f"{num_passed} of {len(outcomes)} hold")

@@ -24,8 +24,8 @@ from cua.gui_agent.interpreter import run
 from envs import Env, EnvError, InstructionTask, Observation
 from envs.errors import require
 
-TARGET_SIDE_PX = 9
-_MAX_OBSERVATIONS = 20
+TARGET_SIDE_PX = 9  # small, so that a click that is off by more than half of it misses
+_MAX_OBSERVATIONS = 20  # a page that never shows all targets is an error
 _FRACTIONS = (
     (0.01, 0.02),
     (0.5, 0.02),
@@ -125,7 +125,7 @@ def _distance(hit: Point, wanted: Point) -> float:
     return max(abs(hit[0] - wanted[0]), abs(hit[1] - wanted[1]))
 
 
-MAX_ERROR_PX = 1.0
+MAX_ERROR_PX = 1.0  # rounding of scaled coordinates
 BROWSER_CASES: tuple[tuple[tuple[int, int], float], ...] = (
     ((1280, 720), 1.0),
     ((1023, 767), 1.0),
@@ -140,7 +140,7 @@ DESKTOP_SIZES: tuple[tuple[int, int], ...] = ((1920, 1080), (1366, 768), (1023, 
 """Screen sizes in px."""
 
 _ROOT = Path(__file__).parents[2]
-_ARRIVAL_TIMEOUT_S = 2.0
+_ARRIVAL_TIMEOUT_S = 2.0  # events arrive in milliseconds unless the machine is busy
 
 
 async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: bool = True) -> tuple[DoctorRow, ...]:
@@ -220,14 +220,14 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
     try:
         errors = await work()
     except EnvError as error:
-        return DoctorRow(name=name, level="fail", found=str(error), expected="every target clicked")
+        return DoctorRow(name=name, level="fail", actual=str(error), expected="every target clicked")
     for number, off_px in enumerate(errors, 1):
         say(f"  target {number}: " + ("no click arrived" if off_px is None else f"{off_px:.1f} px off"))
     arrived = [off_px for off_px in errors if off_px is not None]
-    found = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
+    actual = f"{len(arrived)} of {len(errors)} arrived, at most {max(arrived, default=0.0):.1f} px off"
     good = len(arrived) == len(errors) and max(arrived, default=0.0) <= MAX_ERROR_PX
     expected = "" if good else f"all, at most {MAX_ERROR_PX:g} px off"
-    return DoctorRow(name=name, level="ok" if good else "fail", found=found, expected=expected)
+    return DoctorRow(name=name, level="ok" if good else "fail", actual=actual, expected=expected)
 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:

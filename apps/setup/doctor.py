@@ -25,7 +25,7 @@ from cua.models.endpoint import ProbeReport, probe
 from cua.trajectory import default_runs_dir
 from envs import EnvError
 
-_MODEL_TIMEOUT_S = 60.0
+_MODEL_TIMEOUT_S = 60.0  # a model that loads answers late; a person waits
 
 
 async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> SetupReport:
@@ -43,7 +43,7 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     try:
         settings = load_settings({"model": model} if model else {}).settings
     except ConfigError as error:
-        rows.append(DoctorRow(name="config", level="fail", found=str(error), fix="cua config show"))
+        rows.append(DoctorRow(name="config", level="fail", actual=str(error), fix="cua config show"))
         settings = Settings()
     say("trying the browser and the display")
     trial, display_row = await asyncio.gather(try_browser(), try_desktop())
@@ -78,7 +78,9 @@ async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], setting
     try:
         resolved = load_settings(dict(settings)).settings
     except ConfigError as error:
-        return SetupReport(rows=(*rows, DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")))
+        return SetupReport(
+            rows=(*rows, DoctorRow(name="model", level="fail", actual=str(error), fix="cua config show"))
+        )
     return SetupReport(rows=(*rows, await check_model(resolved, say)))
 
 
@@ -106,23 +108,23 @@ async def run_webarena_doctor(
         resolved = load_settings(dict(settings)).settings
         logins = make_secrets(resolved).logins
     except ConfigError as error:
-        return SetupReport(rows=(DoctorRow(name="settings", level="fail", found=str(error), fix="cua config show"),))
+        return SetupReport(rows=(DoctorRow(name="settings", level="fail", actual=str(error), fix="cua config show"),))
     return SetupReport(rows=(*await doctor.run(say, logins), await check_model(resolved, say)))
 
 
 def _wrong_options(error: Exception) -> SetupReport:
-    return SetupReport(rows=(DoctorRow(name="options", level="fail", found=str(error), fix="cua eval run --help"),))
+    return SetupReport(rows=(DoctorRow(name="options", level="fail", actual=str(error), fix="cua eval run --help"),))
 
 
 async def check_model(settings: Settings, say: Say) -> DoctorRow:
     """Send a short question to the model of these settings."""
     if settings.has_embedded_model or settings.model.startswith("scripted:"):
-        return DoctorRow(name="model", level="ok", found=f"{settings.model}, inside this program: no endpoint to try")
+        return DoctorRow(name="model", level="ok", actual=f"{settings.model}, inside this program: no endpoint to try")
     say(f"asking {settings.model} a tiny question")
     try:
         model = make_settings_model(settings)
     except ConfigError as error:
-        return DoctorRow(name="model", level="fail", found=str(error), fix="cua config show")
+        return DoctorRow(name="model", level="fail", actual=str(error), fix="cua config show")
     try:
         async with asyncio.timeout(_MODEL_TIMEOUT_S):
             report = await probe(model)
@@ -136,19 +138,19 @@ async def check_model(settings: Settings, say: Say) -> DoctorRow:
 def _model_row(settings: Settings, report: ProbeReport) -> DoctorRow:
     if not report.ok:
         address = settings.base_url or "the default endpoint"
-        found = f"{settings.model} at {address}: {report.error}"
+        actual = f"{settings.model} at {address}: {report.error}"
         fix = "start the server and type cua doctor again" if report.retryable else "cua config show"
-        return DoctorRow(name="model", level="fail", found=found, expected="an answer", fix=fix)
-    found = f"{report.model} answered in {report.latency_s:.1f} s"
+        return DoctorRow(name="model", level="fail", actual=actual, expected="an answer", fix=fix)
+    actual = f"{report.model} answered in {report.latency_s:.1f} s"
     if not report.accepts_images:
-        found += f", but refuses images: {report.error}"
+        actual += f", but refuses images: {report.error}"
     elif not report.saw_image:
-        found += f", but did not name the colour of a red image ({report.answer!r})"
+        actual += f", but did not name the colour of a red image ({report.answer!r})"
     if not report.reports_usage:
-        found += "; it counts no tokens, so --max-tokens and --max-cost cannot work"
+        actual += "; it counts no tokens, so --max-tokens and --max-cost cannot work"
     if report.accepts_images and report.saw_image:
-        return DoctorRow(name="model", level="ok" if report.reports_usage else "warn", found=found)
+        return DoctorRow(name="model", level="ok" if report.reports_usage else "warn", actual=actual)
     level: Level = "warn" if report.accepts_images else "fail"
     return DoctorRow(
-        name="model", level=level, found=found, expected="a model that sees images", fix="choose another --model"
+        name="model", level=level, actual=actual, expected="a model that sees images", fix="choose another --model"
     )

@@ -285,14 +285,14 @@ async def try_desktop() -> DoctorRow:
     server, window_manager = find_xvfb(), find_window_manager()
     missing = [name for name, path in (("Xvfb", server), ("a window manager", window_manager)) if path is None]
     if missing:
-        found = f"{' and '.join(missing)} not found: browser tasks work, desktop tasks need --display"
+        actual = f"{' and '.join(missing)} not found: browser tasks work, desktop tasks need --display"
     else:
         verdict = await verify_desktop()
         if verdict.works:
-            return DoctorRow(name="display", level="ok", found=f"{server} and {window_manager}: {verdict.detail}")
-        found = verdict.detail
+            return DoctorRow(name="display", level="ok", actual=f"{server} and {window_manager}: {verdict.detail}")
+        actual = verdict.detail
     return DoctorRow(
-        name="display", level="warn", found=found, expected="Xvfb and openbox", fix=manual_command("display")
+        name="display", level="warn", actual=actual, expected="Xvfb and openbox", fix=manual_command("display")
     )
 
 
@@ -303,14 +303,14 @@ def browser_rows(
     if not trial.verdict.works:
         broken = trial.verdict.is_driver_broken
         return (_no_driver_row(trial.verdict.detail) if broken else _no_browser_row(trial, reasons, installers),)
-    row = DoctorRow(name="browser", level="ok", found=f"{trial.name}: {trial.verdict.detail}")
+    row = DoctorRow(name="browser", level="ok", actual=f"{trial.name}: {trial.verdict.detail}")
     fault = trial.verdict.font_fault
     if not fault:
-        return row, DoctorRow(name="fonts", level="ok", found=f"{len(SCRIPTS) - 1} scripts and emoji are drawn")
+        return row, DoctorRow(name="fonts", level="ok", actual=f"{len(SCRIPTS) - 1} scripts and emoji are drawn")
     return row, DoctorRow(
         name="fonts",
         level="warn",
-        found=fault,
+        actual=fault,
         expected="fonts for the most used scripts and emoji",
         fix=manual_command("fonts"),
     )
@@ -383,7 +383,7 @@ async def _install_as_root(need: Need, say: Say) -> bool:
 def _no_driver_row(problem: str) -> DoctorRow:
     is_there = "not installed" not in problem
     fix = manual_command("driver") if is_there else "pip install 'cua-k25[browser]'"
-    return DoctorRow(name="playwright", level="fail", found=problem, expected="a driver that starts", fix=fix)
+    return DoctorRow(name="playwright", level="fail", actual=problem, expected="a driver that starts", fix=fix)
 
 
 def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Sequence[Installer]) -> DoctorRow:
@@ -392,7 +392,7 @@ def _no_browser_row(trial: BrowserTrial, reasons: Sequence[str], installers: Seq
     return DoctorRow(
         name="browser",
         level="fail",
-        found="\n".join((f"{trial.name}: {trial.verdict.detail}", *reasons)),
+        actual="\n".join((f"{trial.name}: {trial.verdict.detail}", *reasons)),
         expected="Chromium or Chrome, on PATH or named by $K25_BROWSER",
         fix=fix,
     )

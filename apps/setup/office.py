@@ -16,8 +16,8 @@ from apps.setup.report import DoctorRow
 
 EXTRA = "office"
 _DISTRIBUTION = "cua-k25"
-_PIP_TIMEOUT_S = 900.0
-_TRIAL_S = 120.0
+_PIP_TIMEOUT_S = 900.0  # some 100 MB over a slow network
+_TRIAL_S = 120.0  # the first start of LibreOffice makes its profile
 
 
 async def install_office(say: Say) -> tuple[DoctorRow, ...]:
@@ -27,7 +27,7 @@ async def install_office(say: Say) -> tuple[DoctorRow, ...]:
 
 def missing_requirements(extra: str = EXTRA) -> list[str]:
     """Return requirements of an extra and its nested extras that are not installed, in pip's format."""
-    found: list[str] = []
+    missing: list[str] = []
     for line in importlib.metadata.requires(_DISTRIBUTION) or ():
         requirement, _, marker = (piece.strip() for piece in line.partition(";"))
         if not re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
@@ -36,10 +36,10 @@ def missing_requirements(extra: str = EXTRA) -> list[str]:
         name = re.split(r"[\s<>=!~(]", name.strip(), maxsplit=1)[0]
         if name == _DISTRIBUTION:
             for other in options.partition("]")[0].split(","):
-                found += missing_requirements(other.strip())
+                missing += missing_requirements(other.strip())
         elif not _has(name):
-            found.append(requirement)
-    return list(dict.fromkeys(found))
+            missing.append(requirement)
+    return list(dict.fromkeys(missing))
 
 
 def _has(distribution: str) -> bool:
@@ -71,12 +71,12 @@ async def _make_sure_of_packages(say: Say) -> DoctorRow:
             return DoctorRow(
                 name="office packages",
                 level="fail",
-                found=f"pip did not get {', '.join(left)}: {result.why}",
+                actual=f"pip did not get {', '.join(left)}: {result.why}",
                 expected="the packages of the extra office",
                 fix=f"pip install '{_DISTRIBUTION}[{EXTRA}]'",
             )
     return DoctorRow(
-        name="office packages", level="ok", found="python-docx, openpyxl, python-pptx, typst, pandoc, pypdf"
+        name="office packages", level="ok", actual="python-docx, openpyxl, python-pptx, typst, pandoc, pypdf"
     )
 
 
@@ -92,9 +92,9 @@ async def _make_sure_of_libreoffice(say: Say) -> DoctorRow:
     except OfficeError as error:
         return _broken(str(error), "a document that it turns into PDF", fix)
     if not can_draw_equations():
-        found = f"{program} has no part Math, so that equations would be left out" + (f": {reason}" if reason else "")
-        return DoctorRow(name="libreoffice", level="warn", found=found, expected="equations that are drawn", fix=fix)
-    return DoctorRow(name="libreoffice", level="ok", found=f"{program} turns a document into PDF")
+        actual = f"{program} has no part Math, so that equations would be left out" + (f": {reason}" if reason else "")
+        return DoctorRow(name="libreoffice", level="warn", actual=actual, expected="equations that are drawn", fix=fix)
+    return DoctorRow(name="libreoffice", level="ok", actual=f"{program} turns a document into PDF")
 
 
 async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
@@ -108,8 +108,8 @@ async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
     return "" if result.code == 0 else f"{manager.name}: {result.why}"
 
 
-def _broken(found: str, expected: str, fix: str) -> DoctorRow:
-    return DoctorRow(name="libreoffice", level="fail", found=found, expected=expected, fix=fix)
+def _broken(actual: str, expected: str, fix: str) -> DoctorRow:
+    return DoctorRow(name="libreoffice", level="fail", actual=actual, expected=expected, fix=fix)
 
 
 def _try_out() -> None:

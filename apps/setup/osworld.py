@@ -35,7 +35,7 @@ PROGRAMS: tuple[str, ...] = (
 """Debian packages of the programs that tasks use; 335 MB to download, 1.6 GB on disk."""
 _PYTHON = ("pyautogui", "pymsgbox", "pytweening", "pyscreeze", "pyperclip")
 """Packages to install without dependencies: python3-xlib and others are from the system; mouseinfo needs tkinter."""
-_MAX_HOME_BYTES = 400 * 2**20
+_MAX_HOME_BYTES = 400 * 2**20  # of the packed home of a guest; a larger one has caches that were not meant
 
 _OFFICE = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema"
@@ -87,15 +87,15 @@ async def _install_programs(say: Say, packages: tuple[str, ...]) -> DoctorRow:
     name = "programs"
     manager = find_package_manager()
     if manager is None or manager.name != "apt-get":
-        found = f"{manager.name if manager else 'no package manager'}; names of packages are known for Debian alone"
-        return DoctorRow(name=name, level="warn", found=found, expected=" ".join(packages))
+        actual = f"{manager.name if manager else 'no package manager'}; names of packages are known for Debian alone"
+        return DoctorRow(name=name, level="warn", actual=actual, expected=" ".join(packages))
     missing = await _find_missing(packages)
     if not missing:
-        return DoctorRow(name=name, level="ok", found=f"{len(packages)} packages of the system")
+        return DoctorRow(name=name, level="ok", actual=f"{len(packages)} packages of the system")
     fix = manager.manual_command(missing)
     if not is_root():
         reason = f"{len(missing)} packages are not installed, and apt-get needs root"
-        return DoctorRow(name=name, level="fail", found=reason, expected=" ".join(missing), fix=fix)
+        return DoctorRow(name=name, level="fail", actual=reason, expected=" ".join(missing), fix=fix)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     say(f"getting {len(missing)} packages by apt-get")
     await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
@@ -103,8 +103,10 @@ async def _install_programs(say: Say, packages: tuple[str, ...]) -> DoctorRow:
         manager.install_argv(missing), timeout_s=2 * INSTALL_TIMEOUT_S, say=_drop, environment=quiet
     )
     if done.code != 0:
-        return DoctorRow(name=name, level="fail", found=done.why, expected=" ".join(missing), fix=fix)
-    return DoctorRow(name=name, level="ok", found=f"{len(packages)} packages of the system, {len(missing)} of them new")
+        return DoctorRow(name=name, level="fail", actual=done.why, expected=" ".join(missing), fix=fix)
+    return DoctorRow(
+        name=name, level="ok", actual=f"{len(packages)} packages of the system, {len(missing)} of them new"
+    )
 
 
 async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
@@ -118,16 +120,16 @@ async def _find_missing(packages: tuple[str, ...]) -> tuple[str, ...]:
 async def _install_python(say: Say) -> DoctorRow:
     """Install pyautogui for the guest's programs, separate from this project's packages."""
     name, target = "pyautogui", local_dir() / "python"
-    found = find_python_packages()
-    if found is not None:
-        return DoctorRow(name=name, level="ok", found=f"in {found}")
+    packages = find_python_packages()
+    if packages is not None:
+        return DoctorRow(name=name, level="ok", actual=f"in {packages}")
     pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--quiet")
     argv = (*pip, "--target", str(target), *_PYTHON)
     say(f"  {shlex.join(argv)}")
     done = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop)
     if done.code != 0 or find_python_packages() is None:
-        return DoctorRow(name=name, level="fail", found=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
-    return DoctorRow(name=name, level="ok", found=f"in {target}")
+        return DoctorRow(name=name, level="fail", actual=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
+    return DoctorRow(name=name, level="ok", actual=f"in {target}")
 
 
 async def _make_home(say: Say) -> DoctorRow:
@@ -143,9 +145,9 @@ async def _make_home(say: Say) -> DoctorRow:
     except (EnvError, OSError, tarfile.TarError) as error:
         reason = str(error)
         return DoctorRow(
-            name="home", level="fail", found=reason, expected="a guest that starts", fix="cua setup osworld-local"
+            name="home", level="fail", actual=reason, expected="a guest that starts", fix="cua setup osworld-local"
         )
-    return DoctorRow(name="home", level="ok", found=f"{num_files} files, {len(data) >> 20} MB in {target}")
+    return DoctorRow(name="home", level="ok", actual=f"{num_files} files, {len(data) >> 20} MB in {target}")
 
 
 async def _first_home(say: Say) -> bytes:

@@ -25,7 +25,7 @@ from envs.suites.osworld.official import (
     python_of,
 )
 
-_TIMEOUT_S = 1800.0
+_TIMEOUT_S = 1800.0  # some 1.2 GB over a slow network
 _NAME = "osworld-evaluators"
 
 
@@ -41,16 +41,16 @@ async def install_official_evaluators(say: Say) -> tuple[DoctorRow, ...]:
         if find_official() is None:
             failure = await _install(folder, say)
             if failure is not None:
-                found, fix = failure
-                return (DoctorRow(name=_NAME, level="fail", found=found, expected=f"{PACKAGE} from PyPI", fix=fix),)
+                actual, fix = failure
+                return (DoctorRow(name=_NAME, level="fail", actual=actual, expected=f"{PACKAGE} from PyPI", fix=fix),)
             _remove_others(folder)
     official = find_official()
     assert official is not None
     without = f", without {', '.join(official.missing)}" if official.missing else ""
-    found = (
+    actual = (
         f"{PACKAGE}: {len(official.metrics)} functions, {len(official.getters)} kinds of results{without}, in {folder}"
     )
-    return (DoctorRow(name=_NAME, level="ok", found=found),)
+    return (DoctorRow(name=_NAME, level="ok", actual=actual),)
 
 
 async def _install(folder: Path, say: Say) -> tuple[str, str] | None:

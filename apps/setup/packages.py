@@ -11,7 +11,7 @@ from apps.setup.command import CommandResult, Say, run_command
 
 Need = Literal["driver", "browser", "display", "fonts", "sandbox", "office"]
 
-INSTALL_TIMEOUT_S = 900.0
+INSTALL_TIMEOUT_S = 900.0  # some hundred MB over a slow network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

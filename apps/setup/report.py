@@ -1,7 +1,7 @@
 """Results of setup and doctor: rows of data, and their text form."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from envs.doctor import DoctorRow, Level
 
@@ -29,7 +29,11 @@ class SetupReport:
 
     def to_json(self) -> str:
         """Return the report as JSON: `{"worst": ..., "rows": [{"name", "level", "found", "expected", "fix"}, ...]}`."""
-        return json.dumps({"worst": self.worst, "rows": [asdict(row) for row in self.rows]}, ensure_ascii=False)
+        rows = [
+            {"name": row.name, "level": row.level, "found": row.actual, "expected": row.expected, "fix": row.fix}
+            for row in self.rows
+        ]
+        return json.dumps({"worst": self.worst, "rows": rows}, ensure_ascii=False)
 
     def to_text(self) -> str:
         """Return one line per row, followed by the expected value and the command that fixes it."""
@@ -39,8 +43,8 @@ class SetupReport:
 
 def _lines_of(row: DoctorRow, width: int) -> list[str]:
     indent = " " * (len(_MARK["ok"]) + width + 4)
-    lines = [f"{_MARK[row.level]}  {row.name:<{width}}  {row.found.splitlines()[0] if row.found else ''}"]
-    lines += [indent + line for line in row.found.splitlines()[1:]]
+    lines = [f"{_MARK[row.level]}  {row.name:<{width}}  {row.actual.splitlines()[0] if row.actual else ''}"]
+    lines += [indent + line for line in row.actual.splitlines()[1:]]
     if row.expected:
         lines.append(f"{indent}expected: {row.expected}")
     if row.fix:

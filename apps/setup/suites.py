@@ -21,8 +21,8 @@ from cua.errors import ConfigError
 from envs.errors import did_you_mean
 from envs.suites.miniwob.pages import VERSION, find_pages, has_pages, installed_dir
 
-_PIP_TIMEOUT_S = 300.0
-_MAX_FILES = 5_000
+_PIP_TIMEOUT_S = 300.0  # a few MB over a slow network
+_MAX_FILES = 5_000  # with the limit below: bounds what an archive unpacks to
 _MAX_BYTES = 50_000_000
 
 
@@ -53,20 +53,20 @@ MINIWOB = PinnedWheel(
 
 async def install_miniwob(say: Say, wheel: PinnedWheel = MINIWOB) -> DoctorRow:
     """Download the wheel of MiniWoB++ with pip, and unpack its pages into the user's data folder."""
-    found, target = find_pages(), installed_dir()
-    if found is None:
+    pages, target = find_pages(), installed_dir()
+    if pages is None:
         say(f"getting the pages of MiniWoB++: {wheel.name} {wheel.version} by pip")
         problem = await _get_miniwob(say, wheel, target)
         if problem is not None:
             return DoctorRow(
                 name="miniwob",
                 level="fail",
-                found=problem,
+                actual=problem,
                 expected=f"{wheel.name} {wheel.version} from PyPI, or from where PIP_INDEX_URL or PIP_FIND_LINKS say",
                 fix="cua setup miniwob" if _has_pip() else f"{shlex.quote(sys.executable)} -m ensurepip",
             )
-        found = target / "html"
-    return DoctorRow(name="miniwob", level="ok", found=f"the pages of MiniWoB++ {wheel.version} in {found}")
+        pages = target / "html"
+    return DoctorRow(name="miniwob", level="ok", actual=f"the pages of MiniWoB++ {wheel.version} in {pages}")
 
 
 async def _get_miniwob(say: Say, wheel: PinnedWheel, target: Path) -> str | None:
@@ -179,7 +179,7 @@ def find_installers(names: Sequence[str]) -> tuple[InstallSuite, ...]:
     for name in names:
         if name not in SUITES:
             raise ConfigError(
-                f"{name!r} is no suite that can be set up; there are: {', '.join(sorted(SUITES))}"
+                f"{name!r} is not a suite that can be set up; available: {', '.join(sorted(SUITES))}"
                 f"{did_you_mean(name, SUITES)}"
             )
     return tuple(SUITES[name] for name in dict.fromkeys(names))

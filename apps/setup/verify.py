@@ -72,7 +72,7 @@ _DRAW = """scripts => {
   const missing = Object.keys(scripts).filter(name => !isDrawn(scripts[name]));
   return [missing, Math.max(...['sans-serif', 'serif', 'monospace'].map(digitEm))];
 }"""
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # of one page in a new browser on a busy machine
 _TEXT_PAGE = "data:text/html,<title>k25</title><body style='margin:20px;border-top:9px solid'>"
 
 

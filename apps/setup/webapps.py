@@ -17,7 +17,7 @@ from envs.errors import EnvError
 from envs.suites.apps.app import INSTALLED_FILE, WebApp, apps_dir, initial_state, is_found, locked, remove_old_versions
 from envs.suites.apps.suite import APPS
 
-_TIMEOUT_S = 900.0
+_TIMEOUT_S = 900.0  # downloads and the first start of an app
 
 
 async def install_apps(say: Say, apps: Sequence[WebApp] = APPS) -> tuple[DoctorRow, ...]:
@@ -42,15 +42,15 @@ async def _install(app: WebApp, say: Say) -> DoctorRow:
             say(f"installing {app.name} ({app.role})")
             failure = await _install_system(app, say) or await _install_own(app, say)
         if failure is not None:
-            found, fix = failure
-            return DoctorRow(name=name, level="fail", found=found, expected=f"{app.role} {app.name}", fix=fix)
+            actual, fix = failure
+            return DoctorRow(name=name, level="fail", actual=actual, expected=f"{app.role} {app.name}", fix=fix)
         try:
             state = await asyncio.to_thread(initial_state, app)
         except EnvError as error:
-            return DoctorRow(name=name, level="fail", found=str(error), expected=f"{app.role} {app.name}")
+            return DoctorRow(name=name, level="fail", actual=str(error), expected=f"{app.role} {app.name}")
         await asyncio.to_thread(remove_old_versions, apps_dir(), app.name)
     say(f"  {app.name}: ready after {time.monotonic() - since_s:.1f} s")
-    return DoctorRow(name=name, level="ok", found=f"{app.role}, first state in {state}")
+    return DoctorRow(name=name, level="ok", actual=f"{app.role}, first state in {state}")
 
 
 _Failure = tuple[str, str]

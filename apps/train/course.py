@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
-from apps.train.episodes import draw_request_ways, make_ways
+from apps.train.episodes import draw_step_requests, make_variants
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import LATER_FAMILIES, READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions, draw_requests
@@ -48,7 +48,7 @@ class CourseStage:
         prefix_every: Interval in steps at which lessons begin with the system prompt, which costs a third of a step; 0
             for never.
         episodes: Share of the batch that are steps of tasks with several parts, the first step or a later one.
-        long_share: See `episodes.make_ways`.
+        long_share: See `episodes.make_variants`.
         pages: Number of pages and forms in a batch that are only read, so that letters and field labels are not
             forgotten; every other one has small print.
         requests: Number of requests without an image, which train names and copying.
@@ -255,10 +255,10 @@ class LessonStream:
         if place < stage.pages + stage.requests:
             several = 0 if stage.is_short else NUM_REQUESTS // 2
             alone = [(question,) for question in draw_requests(rng, NUM_REQUESTS - several)]
-            ways = [*alone, *draw_request_ways(rng, several)]
-            return self.maker.make_requests(ways, is_short=stage.is_short)
+            requests = [*alone, *draw_step_requests(rng, several)]
+            return self.maker.make_requests(requests, is_short=stage.is_short)
         if stage.episodes and rng.random() < stage.episodes:
-            return self.maker.make_steps(rng, make_ways(rng, stage.options, stage.questions, stage.long_share))
+            return self.maker.make_steps(rng, make_variants(rng, stage.options, stage.questions, stage.long_share))
         screen = make_screen(rng, stage.options)
         if not stage.questions:
             return self.maker.make_reading(rng, screen)

@@ -42,7 +42,7 @@ def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool 
     return tuple(_play(rng, screen, parts, instruction, options))
 
 
-def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share: float = 0.0) -> list[Episode]:
+def make_variants(rng: random.Random, options: ScreenOptions, count: int, long_share: float = 0.0) -> list[Episode]:
     """Return tasks with a common beginning, worded as by `skills.vary`, each up to its next step.
 
     All lead over the same screens; on the last one, each continues differently or is finished.
@@ -66,7 +66,7 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
     *before, now = _walk(screen, done)
     if done and done[-1].kind not in FILLED_ASKED and rng.random() < 0.5:
         now, parts = make_screen(rng, options), done  # the pressed element leads to another screen
-    ways = []
+    variants = []
     for number in range(count):
         rest = _draw_rest(rng, now, done) if number else parts[len(done) :]
         work = [*done, *rest] or parts
@@ -74,19 +74,19 @@ def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share
         last, *ahead = worded[len(done) :] or [ask_finish(instruction)]
         last = replace(last, ahead=tuple(ahead))
         steps = (EpisodeStep(screen=seen, question=part) for seen, part in zip(before, done, strict=True))
-        ways.append((*steps, EpisodeStep(screen=now, question=replace(last, instruction=instruction))))
-    return ways
+        variants.append((*steps, EpisodeStep(screen=now, question=replace(last, instruction=instruction))))
+    return variants
 
 
-def draw_request_ways(rng: random.Random, count: int) -> list[tuple[ScreenQuestion, ...]]:
+def draw_step_requests(rng: random.Random, count: int) -> list[tuple[ScreenQuestion, ...]]:
     """Return tasks of one to three parts without a screen, each up to one of its parts, for training on text only."""
-    ways = []
+    requests = []
     for _ in range(count):
         parts = rng.sample(draw_parts_of_nothing(rng, 2 * MAX_PARTS), rng.choice((1, 2, 3, 3)))
         now = rng.randrange(len(parts))
         question = replace(parts[now], instruction=join_parts(rng, parts, (*_JOINTS, " and ")))
-        ways.append((*parts[:now], replace(question, ahead=tuple(parts[now + 1 :]))))
-    return ways
+        requests.append((*parts[:now], replace(question, ahead=tuple(parts[now + 1 :]))))
+    return requests
 
 
 def _begin(rng: random.Random, options: ScreenOptions, is_varied: bool) -> tuple[DrawnScreen, list[ScreenQuestion]]:

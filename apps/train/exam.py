@@ -28,7 +28,7 @@ from model_runtime.native import make_engine
 if TYPE_CHECKING:
     from model_runtime.engine.thread import EngineThread
 
-MAX_TOKENS = 120
+MAX_TOKENS = 120  # bounds an answer that does not end
 Verdict = Literal["right", "wrong click", "wrong text", "gave up", "claimed done", "unreadable"]
 """Verdict on an answer. `gave up` and `claimed done` are replaced by `right` where nothing is to be clicked."""
 

@@ -141,15 +141,18 @@ class LessonMaker:
             **label_images(rng, [screen], [image], [first]),
         )
 
-    def make_requests(self, ways: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
+    def make_requests(self, requests: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
         """Return a lesson without an image: answers up to the coordinates, or only the typed text.
 
         Args:
-            ways: Questions about elements without a screen, at least one; each question follows those that were
+            requests: Questions about elements without a screen, at least one; each question follows those that were
                 answered before it.
             is_short: See `make`; if True, no earlier question is answered.
         """
-        branches = [self._make_short_request(way[-1]) if is_short else self._make_request(way) for way in ways]
+        branches = [
+            self._make_short_request(questions[-1]) if is_short else self._make_request(questions)
+            for questions in requests
+        ]
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
         return Lesson(example=example, **_join(branches))
 
@@ -158,30 +161,30 @@ class LessonMaker:
         code = TYPE_CODE.splitlines()[1].format(value=question.typed) if question.typed else CLICK_CODE.split("{")[0]
         return self._label_request([question], instruction_ids, (), tuple(self.tokenizer.encode(code)))
 
-    def _make_request(self, way: Sequence[ScreenQuestion]) -> "_Branch":
+    def _make_request(self, questions: Sequence[ScreenQuestion]) -> "_Branch":
         """Return a request of the whole protocol. The part of the answer that needs the image is given: the thought,
         and the coordinates before a typed text.
         """
-        question = way[-1]
-        pieces = render(way, [BLANK] * min(len(way), MAX_IMAGES))
+        question = questions[-1]
+        pieces = render(questions, [BLANK] * min(len(questions), MAX_IMAGES))
         instruction_ids = self._encode([piece for piece in pieces if not isinstance(piece, MediaItem)])[
             len(self.opening) :
         ]
         answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
         first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
-        answer_start = self._find_said(answer) + 1
+        answer_start = self._find_thought_end(answer) + 1
         start, end = (second + 1, len(answer)) if question.typed else (answer_start, first)
-        return self._label_request(way, instruction_ids, answer[:start], answer[start:end])
+        return self._label_request(questions, instruction_ids, answer[:start], answer[start:end])
 
     def _label_request(
         self,
-        way: Sequence[ScreenQuestion],
+        questions: Sequence[ScreenQuestion],
         instruction_ids: Sequence[int],
         given_ids: Sequence[int],
         predicted_ids: Sequence[int],
     ) -> "_Branch":
         """Return the branch of a request, the given part of its answer, and the rest of the answer."""
-        question = way[-1]
+        question = questions[-1]
         assert question.subject is not None
         name, before, length = label_name(question.subject.name), (*instruction_ids, *given_ids), len(self.opening)
         seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(predicted_ids) - 1]))
@@ -196,27 +199,27 @@ class LessonMaker:
             query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers),
             query_targets=_label_queries(names, seekers, length),
             request_parts=self._label_parts(
-                way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
         )
 
-    def make_steps(self, rng: random.Random, ways: Sequence[Sequence[EpisodeStep]]) -> Lesson:
-        """Return a lesson of later steps: the last moment of each way, with the earlier ones as its history.
+    def make_steps(self, rng: random.Random, variants: Sequence[Sequence[EpisodeStep]]) -> Lesson:
+        """Return a lesson of later steps: the last step of each episode, with the earlier ones as its history.
 
         Args:
             rng: See `make`.
-            ways: Episodes over the same screens with the same actions so far (`apps.train.episodes.make_ways`).
+            variants: Episodes over the same screens with the same actions so far (`apps.train.episodes.make_variants`).
         """
-        return self._make(rng, ways, is_short=False)
+        return self._make(rng, variants, is_short=False)
 
-    def _make(self, rng: random.Random, ways: Sequence[Sequence[EpisodeStep]], is_short: bool) -> Lesson:
-        """Return the lesson of ways that lead over the same screens and ask for different things on the last one."""
-        screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
+    def _make(self, rng: random.Random, variants: Sequence[Sequence[EpisodeStep]], is_short: bool) -> Lesson:
+        """Return the lesson of episodes over the same screens that ask for different things on the last screen."""
+        screens = [step.screen for step in variants[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
-        trunk = self._encode(pieces_to_image([moment.question for moment in ways[0]], images))
+        trunk = self._encode(pieces_to_image([step.question for step in variants[0]], images))
         places = find_images(trunk, self.tokenizer.special.media_pad, images)
-        branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
+        branches = [self._make_branch(episode, images, (places[-1], len(trunk)), is_short) for episode in variants]
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
             **_join(branches),
@@ -224,20 +227,20 @@ class LessonMaker:
         )
 
     def _make_branch(
-        self, way: Sequence[EpisodeStep], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
+        self, episode: Sequence[EpisodeStep], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
     ) -> "_Branch":
         """Return the branch after an image: the request and its answer."""
-        screen, question = way[-1].screen, way[-1].question
+        screen, question = episode[-1].screen, episode[-1].question
         if is_short:
             instruction_ids = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
         else:
-            instruction_ids = self._encode(pieces_after_image([moment.question for moment in way], images))
+            instruction_ids = self._encode(pieces_after_image([step.question for step in episode], images))
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to look at
         if question.subject is not None and question.kind != "absent":
             look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
         point = Coordinates.of_target(question.target, screen) if question.target else None
-        questions = [moment.question for moment in way]
+        questions = [step.question for step in episode]
         branch = self._label_branch(questions, instruction_ids, point, length, is_short=is_short)
         if point is None:
             numbers: tuple[NumberLabel, ...] = ()
@@ -253,7 +256,7 @@ class LessonMaker:
 
     def _label_branch(
         self,
-        way: Sequence[ScreenQuestion],
+        questions: Sequence[ScreenQuestion],
         instruction_ids: Sequence[int],
         point: Coordinates | None,
         length: int,
@@ -261,15 +264,15 @@ class LessonMaker:
         is_short: bool,
     ) -> "_Branch":
         """Return a request with its answer, and the labels that do not need an image."""
-        question, start, texts = way[-1], len(instruction_ids), point.texts() if point else ()
+        question, start, texts = questions[-1], len(instruction_ids), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
         choices = find_choices(answer, coordinates, self._forms[is_short])
         end = coordinates[0] if coordinates else len(answer)
         if not is_short:  # the action follows from the thought, which has to be learned, too
-            end = self._find_said(answer)
-            endings = [form[self._find_said(form) :] for form in self._forms[is_short]]
+            end = self._find_thought_end(answer)
+            endings = [form[self._find_thought_end(form) :] for form in self._forms[is_short]]
             after = find_choices(answer[end:], [place - end for place in coordinates], endings)
             choices = sorted({*choices, *(end + place for place in after)})
         decisive = [place for place in choices if place < end]
@@ -287,16 +290,16 @@ class LessonMaker:
             query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers if name),
             query_targets=_label_queries(names, seekers, length),
             request_parts=self._label_parts(
-                way, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
         )
 
     def _label_parts(
-        self, way: Sequence[ScreenQuestion], instruction_ids: Sequence[int], acting: Sequence[int]
+        self, questions: Sequence[ScreenQuestion], instruction_ids: Sequence[int], acting: Sequence[int]
     ) -> tuple[RequestPart, ...]:
         """Return the part of an instruction that each name, text and answer token belongs to."""
-        *done, question = way
+        *done, question = questions
         parts = [*done, *([] if question.target is None else [question]), *question.ahead]
         if len(parts) < 2:
             return ()
@@ -315,7 +318,7 @@ class LessonMaker:
         start = find_within(instruction_ids, value) if value else None
         return places if start is None else [*places, *range(start, start + len(value))]
 
-    def _find_said(self, answer: Sequence[int | None]) -> int:
+    def _find_thought_end(self, answer: Sequence[int | None]) -> int:
         return answer.index(self.tokenizer.special.id_of(THINK_END))
 
     def _label_copies(
@@ -326,7 +329,7 @@ class LessonMaker:
             return {}
         value = self.tokenizer.encode(question.typed)
         here, there = find_within(answer, value), find_within(instruction_ids, value)
-        assert here is not None, "what is typed is written as it stands in the request"
+        assert here is not None, "the typed text occurs literally in the request"
         places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
         sources = range(length + there, length + there + len(places)) if there is not None else ()
         targets = (
@@ -354,10 +357,10 @@ class LessonMaker:
                 )
         return ()
 
-    def make_prompt(self, moments: Sequence[EpisodeStep]) -> Prompt:
-        """Return the whole request for the last of these moments, as engine input."""
-        images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
-        token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
+    def make_prompt(self, steps: Sequence[EpisodeStep]) -> Prompt:
+        """Return the whole request for the last of these steps, as engine input."""
+        images = [make_image(step.screen) for step in steps[-MAX_IMAGES:]]
+        token_ids = (*self.prefix, *self._encode(render([step.question for step in steps], images)))
         places = find_images(token_ids, self.tokenizer.special.media_pad, images)
         spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
         return Prompt(token_ids=token_ids, media=tuple(spans))

@@ -160,9 +160,9 @@ def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
         close_group()
 
 
-INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
+INITIAL_MODEL, INT4_MODEL, BF16_MODEL, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0  # work that an interruption loses, against the time for saving
-REPORT_EVERY = 10
+REPORT_EVERY = 10  # steps; the page and the log stay small
 SHARPNESS = 2.0
 """Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
@@ -281,7 +281,7 @@ def train(run: TrainingRun, emit: Emit = lambda text: None) -> Path:
         emit: Called with each progress line.
 
     Returns:
-        Folder of the exported model in the release's layout with INT4 experts; the folder `WHOLE` next to it has all
+        Folder of the exported model in the release's layout with INT4 experts; the folder `BF16_MODEL` has all
         weights in bf16.
 
     Raises:
@@ -304,9 +304,9 @@ def train(run: TrainingRun, emit: Emit = lambda text: None) -> Path:
         trainer.comm = comm
         _learn(run, trainer, _Meter(run, emit, trainer.step_number))
     ranks = make_vocabulary()
-    export_model(trainer.model.eval(), run.folder / MODEL, ranks=ranks, group_size=GROUP_SIZE)
-    export_model(trainer.model, run.folder / WHOLE, ranks=ranks)
-    return run.folder / MODEL
+    export_model(trainer.model.eval(), run.folder / INT4_MODEL, ranks=ranks, group_size=GROUP_SIZE)
+    export_model(trainer.model, run.folder / BF16_MODEL, ranks=ranks)
+    return run.folder / INT4_MODEL
 
 
 def choose_precision(run: TrainingRun) -> bool:
@@ -346,7 +346,7 @@ def _follow(run: TrainingRun, comm: Comm) -> None:
 
 def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
     loader = LessonLoader(
-        run.folder / INIT,
+        run.folder / INITIAL_MODEL,
         run.seed,
         stage_at=run.stage_at,
         first_step=trainer.step_number,
@@ -380,7 +380,7 @@ def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
 def _show(run: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
     rows = read_log(run.folder / LOG)
     if rows:
-        maker = LessonMaker(load_tokenizer(run.folder / INIT))
+        maker = LessonMaker(load_tokenizer(run.folder / INITIAL_MODEL))
         write_page(run.folder, rows, stage.name, mark_predictions(trainer.losses, maker, stage))
 
 
@@ -404,14 +404,14 @@ def start_trainer(run: TrainingRun) -> Trainer:
         ConfigError: If the folder holds something else.
     """
     folder = run.folder
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / INIT).is_dir():
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / INITIAL_MODEL).is_dir():
         raise ConfigError(f"{folder} holds other files; use a new folder or that of a training run")
     config = make_config(make_vocabulary(), SIZES[run.size])
-    model = make_model(folder / INIT, config, run.seed, run.device)
+    model = make_model(folder / INITIAL_MODEL, config, run.seed, run.device)
     if model.config.text.hidden_size != config.text.hidden_size:
         raise ConfigError(f"{folder} holds a model of another size than {run.size}; use that size or a new folder")
     torch.manual_seed(run.seed)
-    maker = LessonMaker(load_tokenizer(folder / INIT))
+    maker = LessonMaker(load_tokenizer(folder / INITIAL_MODEL))
     losses = Losses(
         model,
         AuxiliaryHeads(model, num_letters=NUM_CLASSES, word_length=WORD_LENGTH, patch_parts=HALVES).to(model.device),

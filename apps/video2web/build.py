@@ -24,8 +24,8 @@ from cua.errors import CuaError
 PATIENCE = 2
 """Rounds without gain after which the build ends."""
 
-MIN_GAIN = 0.0001
-_AXE_S = 30.0
+MIN_GAIN = 0.0001  # of the score; smaller gains are noise of rendering and OCR
+_AXE_S = 30.0  # a page with many elements takes seconds
 _AXE_JS = "() => axe.run().then(({violations}) => violations.map((v) => [v.id, v.nodes.length]))"
 
 

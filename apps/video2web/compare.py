@@ -16,12 +16,12 @@ from visual_tools.pages.text_blocks import color_distance
 MAX_LISTED = 12
 """Maximum number of findings listed per kind; the largest ones first."""
 
-NUM_REGIONS = 3
-_MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12
+NUM_REGIONS = 3  # images of regions per round: bounds the tokens
+_MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12  # smaller differences of place, colour and size cannot be seen
 _CELL_PX = 16
-_DIFFERENT = 24
+_DIFFERENT = 24  # levels; smaller differences are anti-aliasing
 _MAX_REGION_PX = (640, 360)
-_GAP_PX = 8
+_GAP_PX = 8  # between two images of the comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Ve
 from apps.video2web.score import rendered_reference
 from apps.video2web.site_files import Files, read_site, write_site
 
-MAX_TRIES = 2
+MAX_TRIES = 2  # a model that breaks the site twice is not asked again
 
 
 async def edit_site(
@@ -137,7 +137,7 @@ def _question(request: BuildRequest) -> str:
     listed = ", ".join(f"{SITE}/{name}" for name in request.names)
     return (
         f"{listed} in the working folder are a site that is in use; its images are above. The user wishes this change: "
-        f"{request.instruction}\nCarry it out, and leave all else as it is. compare_site tells what differs from the "
+        f"{request.instruction}\nCarry it out, and leave all else as it is. compare_site shows the difference from the "
         "site before: nothing but what the wish asks for should. Then say in one sentence what you changed."
     )
 

@@ -10,6 +10,7 @@ from visual_tools.pages import TextBlock
 SHIFT = 50
 """Colour shift between the two paintings of `blocks.js`; the next two are colour tolerances (Design2Code: 50, 8, 4)."""
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _NEAR_SHIFT, _NEAR_COLOR = 8, 4
 _FIRST_LEVEL, _LEVEL_STEP, _NUM_LEVELS = 10, 16, 16
 MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5

@@ -31,19 +31,20 @@ from visual_tools.images import load_image
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Response
 
+# Of a whole page, of its loading, and without changes before it is at rest
 _PAGE_S, _LOAD_S, _QUIET_S = 60.0, 20.0, 1.5
-_MAX_LOOKS = 40
+_MAX_LOOKS = 40  # of a page that moves without end, with the pause below
 _LOOK_S = 0.08
 _SHOWN_TYPES = ("text/html", "application/xhtml+xml", "image/svg+xml", "text/plain")
-_WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUSED": "nobody answers there",
+_WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUSED": "no server answers there",
          "ERR_INTERNET_DISCONNECTED": "there is no network", "ERR_CERT": "its certificate is not valid",
          "ERR_BLOCKED_BY_CLIENT": "the rules on domains forbid it", "Download is starting": "it is a download",
-         "ERR_ABORTED": "it is no page, but a download or a file"}  # fmt: skip
+         "ERR_ABORTED": "it is a download or a file, not a page"}  # fmt: skip
 VIEWPORT_PX = (1280, 720)
-MAX_PAGES = 12
+MAX_PAGES = 12  # bounds the time of a build
 NO_RULES = DomainRules()
 _VIDEO_SUFFIXES = (".mp4", ".m4v", ".webm", ".mkv", ".mov", ".avi")
-_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096
+_MIN_SIDE_PX, _MAX_WIDTH_PX = 64, 4096  # nothing can be read on smaller images; larger ones are not screens
 
 
 def is_url(text: str) -> bool:
@@ -66,7 +67,7 @@ def check_url(text: str) -> str:
     except (AddressError, ValueError) as error:
         raise ConfigError(f"{text!r} cannot be opened: {error}") from error
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or port == 0:
-        raise ConfigError(f"{text!r} is no page of the web; expected http:// or https://, or an image file")
+        raise ConfigError(f"{text!r} is not the address of a web page; expected http:// or https://, or an image file")
     return address
 
 
@@ -311,14 +312,14 @@ def read_images(
 def _load(path: Path) -> NDArray[np.uint8]:
     try:
         if not path.is_file():
-            raise ConfigError(f"{path} is no file; name images of pages, such as page.png, or https://... of a page")
+            raise ConfigError(f"{path} is not a file; name images of pages, such as page.png, or https://... of a page")
         if path.stat().st_size == 0:
             raise ConfigError(f"{path} is empty; name an image of a page")
         kind = kind_of(path)
         if kind == "video":
             raise ConfigError(f"{path} is a video; a recording is given alone, images of pages together")
         if kind != "image":
-            raise ConfigError(f"{path} is no image; name images of pages, such as page.png")
+            raise ConfigError(f"{path} is not an image; name images of pages, such as page.png")
         image = load_image(path)
     except (ImageError, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error

@@ -12,7 +12,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
 
-MAX_INTERACTIONS = 20
+MAX_INTERACTIONS = 20  # each is replayed in every round: bounds the time
 _MAX_BY_ITSELF, _MAX_WAIT_S = 2, 6.0
 _MAX_SCROLLS, _MIN_SCROLL_PX = 3, 40
 _MAX_TYPED = 200

@@ -30,8 +30,8 @@ from visual_tools.sandbox import KernelMaker
 SITE = "site"
 """Folder of the site within the model's working folder."""
 
-_MAX_SHOWN = 12
-_MAX_FACTS = 200
+_MAX_SHOWN = 12  # images of interactions in one message: bounds the tokens
+_MAX_FACTS = 200  # lines about a recording in one message: bounds the tokens
 
 
 class CompareArguments(Arguments):
@@ -227,7 +227,7 @@ def _question(request: BuildRequest, best: Round, last: Round, folder: Path) -> 
         lines.append("What code read off the recording, as in the storyboard (boxes: left, top, right, bottom):")
         lines += list(tell_facts(facts))[:_MAX_FACTS]
     if request.instruction:
-        lines.append(f"The user wishes besides: {request.instruction}")
+        lines.append(f"The user also requires: {request.instruction}")
     lines.append("Change the files so that less differs, then say in one sentence what you changed.")
     return "\n".join(lines)
 

@@ -25,7 +25,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_TIMEOUT_S = 15
+_TIMEOUT_S = 15  # an idle connection is closed
 
 
 class PreviewServer(ThreadingHTTPServer):

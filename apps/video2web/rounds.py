@@ -258,7 +258,9 @@ class BuildFolder:
                 ),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.path / 'build.json'} is no build: {error!r}; begin a new one") from error
+            raise ConfigError(
+                f"{self.path / 'build.json'} does not describe a build: {error!r}; start a new build"
+            ) from error
 
     def round_dir(self, number: int) -> Path:
         """Return the folder of a round."""

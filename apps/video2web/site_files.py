@@ -30,7 +30,7 @@ def read_site(folder: Path, *, page: str = "index.html") -> dict[str, bytes]:
         CuaError: If there is no such folder, it lacks that page, or it is too large.
     """
     if folder.is_symlink() or not folder.is_dir():
-        raise CuaError(f"{folder} is no folder; expected one with an index.html")
+        raise CuaError(f"{folder} is not a folder; expected a folder with an index.html")
     files: dict[str, bytes] = {}
     left = MAX_SITE_BYTES
     for name in _walk(folder, ""):

@@ -174,8 +174,8 @@ def make_suite(packages: str = "", recordings: str = "yes") -> Suite:
     if recordings not in ("yes", "no"):
         raise ValueError(f"recordings is {recordings!r}, expected yes or no")
     if packages and not Path(packages).is_dir():
-        raise ValueError(f"packages is {packages!r}, which is no folder; fill one with: python -m benchmarks.video2web "
-                         f"fetch {packages}")  # fmt: skip
+        raise ValueError(f"packages is {packages!r}, which is not a folder; create it with: python -m "
+                         f"benchmarks.video2web fetch {packages}")  # fmt: skip
     package_pages = dict(_find_pages(Path(packages) if packages else None))
     missing = [page for page in known_pages() if page.name not in package_pages]
     drawn = [f"drawn/{kind}-{seed}" for kind in KINDS for seed in DRAWN_SEEDS]
@@ -342,7 +342,7 @@ class SitePlayer:
         """
         task = episode.make_task()
         if not isinstance(task, SiteTask):
-            raise ConfigError(f"the task {episode.task_id!r} is no site to build")
+            raise ConfigError(f"the task {episode.task_id!r} does not build a site")
         with translate_os_errors("write", self._runs_dir):
             folder = BuildFolder(make_run_dir(self._runs_dir, episode.task_id, time.time()))
         run = scope.make_run(Caps(max_steps=None, max_time_s=self._time_s))

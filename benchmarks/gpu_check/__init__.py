@@ -5,7 +5,7 @@ beside its peers, the tuner for the worst three, and the whole engine. `--plan` 
 
 Each part is a process of its own with a time limit of its own, and its output and figures are files in `--out`. A part
 that fails or takes too long stops no other. A part that has ended is not run again for the same code on the same
-device, so that a run that was cut off goes on where it stopped; `--again` runs parts anew. Code that matters is
+device, so that a run that was cut off goes on where it stopped; `--again` repeats parts. Code that matters is
 `model_runtime/`, its tests, and the benchmarks of kernels.
 
 Without a GPU every part says that it was skipped. `--rehearse` then runs the parts' own programs at toy sizes on the

@@ -119,7 +119,7 @@ def add_program(name: str, **facts: Any) -> None:
 
 add_program(
     "operators",
-    title="Layers of the release's shape through our kernels beside torch's operators, at odd sizes",
+    title="Layers of the release's shape through our kernels, compared with torch's operators at odd sizes",
     expected="right before fast; needs torch and triton alone",
     limit_s=80,
 )
@@ -128,7 +128,7 @@ add_program(
 @part(
     name="tests",
     title="The tests that need a GPU",
-    expected="the whole model on the GPU beside the CPU; each folder of tests stops at its third fault",
+    expected="the whole model on the GPU compared with the CPU; each folder of tests stops at its third fault",
     limit_s=90,
     modules=("torch", "triton", *TESTED),
 )

@@ -71,7 +71,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
     parser.add_argument("--toy", action="store_true", help="toy sizes; nothing is measured")
     parser.add_argument("--interpreter", action="store_true", help="on a CPU: our kernels in Triton's interpreter, too")
-    parser.add_argument("--tiles", type=Path, metavar="FILE", help="a table in place of the one that is shipped")
+    parser.add_argument("--tiles", type=Path, metavar="FILE", help="table to use in place of the shipped table")
     parser.add_argument("--budget-s", type=float, default=540.0, help="cases that would begin later are left out")
     return parser.parse_args(argv)
 
@@ -127,7 +127,7 @@ def make_bench(args: argparse.Namespace) -> Bench:
         raise ConfigError("--interpreter is for --device cpu")
     is_toy = args.toy or args.device == "cpu"
     if args.save and is_toy:
-        raise ConfigError("--save: toy sizes are no measurement and are not saved; --json FILE writes them")
+        raise ConfigError("--save: results at toy sizes are not saved; --json FILE writes them")
     if args.save and args.only != ALL:
         raise ConfigError("--save keeps whole runs; with --only, --json FILE writes what was measured")
     files = find_files(args.peers)

@@ -67,7 +67,7 @@ class Weights:
         return self._make_dense() if variant == "bf16" else self.make_int4(self.text.n_routed_experts)
 
     def read(self, variant: str, index: int) -> tuple[Tensor, Tensor]:
-        """One expert's gate_up (2I, H) and down (H, I), made anew; packed ones as exact as float64 has them."""
+        """One expert's gate_up (2I, H) and down (H, I), newly generated; packed ones as exact as float64 has them."""
         gate_up, down = self._make(index)
         if variant == "bf16":
             return gate_up, down

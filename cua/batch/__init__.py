@@ -1,8 +1,8 @@
 """Runs many episodes in parallel, retries infrastructure failures, and records a result for each."""
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, make_episodes
+from cua.batch.episode_log import EpisodeLog
 from cua.batch.executor import EnvProvider, make_env_provider
-from cua.batch.journal import EpisodeJournal
 from cua.batch.player import AgentPlayer, SwarmPlayer, ToolsPlayer
 from cua.batch.run import BatchOptions, BatchSummary, run_batch
 
@@ -12,8 +12,8 @@ __all__ = [
     "BatchSummary",
     "EnvProvider",
     "Episode",
-    "EpisodeJournal",
     "EpisodeKind",
+    "EpisodeLog",
     "EpisodeResult",
     "Player",
     "SwarmPlayer",

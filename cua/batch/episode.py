@@ -18,7 +18,7 @@ EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "
 """`scored`: the task gave a score, or the agent reported failure. `timeout`: the episode took too long.
 `stopped`: it was interrupted from outside and is unfinished. Errors name their source; none counts as a failure."""
 
-MAX_REASON_CHARS = 2_000
+MAX_REASON_CHARS = 2_000  # bounds a line of the log whatever a task raises; the run's record has the whole text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class EpisodeResult:
         return self.task_id, self.seed, self.repeat
 
     def to_json(self) -> dict[str, Any]:
-        """Return a line of the journal: the reason is truncated and has no lone surrogates."""
+        """Return a line of the episode log: the reason is truncated and has no lone surrogates."""
         usage = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
         shown = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}
         reason = well_formed(self.reason[:MAX_REASON_CHARS])

@@ -1,7 +1,7 @@
 """Locations of the environments of a batch: this process, a process for each, or a Ray cluster.
 
 With every provider, agents, models, budget and records stay in this process, so that there is one gate per model
-endpoint, one budget and one journal.
+endpoint, one budget and one episode log.
 """
 
 from collections.abc import Callable

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, ending_of, judge_end
-from cua.batch.journal import EpisodeJournal
+from cua.batch.episode_log import EpisodeLog
 from cua.errors import ConfigError, CuaError, ModelError, TaskError, describe_defect
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
@@ -80,17 +80,17 @@ async def run_batch(
     episodes: Iterable[Episode],
     play: Player,
     *,
-    journal: EpisodeJournal,
+    log: EpisodeLog,
     scope: RunScope | None = None,
     options: BatchOptions | None = None,
     listener: Callable[[EpisodeResult], None] | None = None,
 ) -> BatchSummary:
-    """Run every episode that the journal does not have yet.
+    """Run every episode that the episode log does not have yet.
 
     Args:
         episodes: All episodes of the batch, in order, with unique keys.
         play: Player of one episode.
-        journal: Journal with the results of earlier processes; gets the results of this one.
+        log: Results of earlier processes; gets the results of this one.
         scope: Limits and control of the whole batch: a stop ends it, all episodes share its budget.
         options: Options of the batch.
         listener: Called with the result of each attempt, including retried ones.
@@ -100,9 +100,9 @@ async def run_batch(
 
     Raises:
         ConfigError: If two episodes have the same key, or parallel episodes would share one environment.
-        TrajectoryError: If the journal cannot be written; running episodes are stopped.
+        TrajectoryError: If the episode log cannot be written; running episodes are stopped.
     """
-    batch = _Batch(tuple(episodes), play, journal, scope or RunScope(caps=Caps(max_steps=None)), options, listener)
+    batch = _Batch(tuple(episodes), play, log, scope or RunScope(caps=Caps(max_steps=None)), options, listener)
     return await batch.run()
 
 
@@ -111,7 +111,7 @@ class _Batch:
         self,
         episodes: tuple[Episode, ...],
         play: Player,
-        journal: EpisodeJournal,
+        log: EpisodeLog,
         scope: RunScope,
         options: BatchOptions | None,
         listener: Callable[[EpisodeResult], None] | None,
@@ -128,11 +128,11 @@ class _Batch:
             raise ConfigError(f"{options.num_parallel} episodes at a time would share one environment: {reason}. Use 1")
         self._episodes = episodes
         self._play = play
-        self._journal = journal
+        self._log = log
         self._scope = scope
         self._options = options
         self._listener = listener or (lambda result: None)
-        self._not_started: Iterator[Episode] = (episode for episode in episodes if episode.key not in journal.ended)
+        self._not_started: Iterator[Episode] = (episode for episode in episodes if episode.key not in log.ended)
         self._retries: list[tuple[float, int, Episode]] = []
         self._order = itertools.count()
         self._num_running = 0
@@ -149,12 +149,12 @@ class _Batch:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._options.num_parallel, max(1, len(self._episodes)))):
                     group.create_task(self._work())
-        except ExceptionGroup as failed:  # the journal failed: results can no longer be recorded
+        except ExceptionGroup as failed:  # the episode log failed: results can no longer be recorded
             raise failed.exceptions[0] from None
         finally:
             loop.set_task_factory(earlier)
             self._scope.control.clock.end()
-        ended = self._journal.ended
+        ended = self._log.ended
         results = tuple(ended[episode.key] for episode in self._episodes if episode.key in ended)
         return BatchSummary(
             results=results, num_unfinished=len(self._episodes) - len(results), why_stopped=self._why_stopped
@@ -207,16 +207,16 @@ class _Batch:
 
     def _give_back(self, episode: Episode) -> None:
         options = self._options
-        wait_s = min(options.max_backoff_s, options.backoff_s * 2 ** (self._journal.num_begun(episode.key) - 1))
+        wait_s = min(options.max_backoff_s, options.backoff_s * 2 ** (self._log.num_begun(episode.key) - 1))
         due = time.monotonic() + wait_s * random.uniform(0.5, 1.0)  # jitter
         heapq.heappush(self._retries, (due, next(self._order), episode))
 
     async def _attempt(self, episode: Episode) -> bool:
         """Run one attempt; return True if the episode is finished."""
-        number = await self._journal.begun(episode)
+        number = await self._log.begun(episode)
         result = _without_replay(await self._play_episode(episode, number), episode.no_retry_reason)
         is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_attempts)
-        await (self._journal.over(result) if is_over else self._journal.tried(result))
+        await (self._log.over(result) if is_over else self._log.tried(result))
         self._listener(result)
         return is_over
 
@@ -238,7 +238,7 @@ class _Batch:
                 run = await _within(self._options, self._play(episode, episode_scope))
         except Exception as error:  # it runs tasks of third parties
             used, took_s = episode_scope.budget, time.monotonic() - started
-            run_dir = _shown_dir(self._journal.folder, episode_scope.run_dir)
+            run_dir = _shown_dir(self._log.folder, episode_scope.run_dir)
             template = replace(template, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
             return self._failed(template, error)
         kind, score = judge_end(run.end)
@@ -254,7 +254,7 @@ class _Batch:
             num_steps=run.num_steps,
             usage=run.usage,
             duration_s=time.monotonic() - started,
-            run_dir=_shown_dir(self._journal.folder, run.run_dir),
+            run_dir=_shown_dir(self._log.folder, run.run_dir),
             ending=ending_of(run.end),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
             other_scores=dict(run.end.other_scores) if kind == "scored" else {},

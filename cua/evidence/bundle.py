@@ -104,22 +104,22 @@ def derived_files(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _claims(record: RunRecord) -> tuple[Claim, ...]:
-    return find_claims(record.turns[-1].answer_text, record.tool_steps) if record.turns else ()
+    return find_claims(record.exchanges[-1].answer_text, record.tool_steps) if record.exchanges else ()
 
 
 def _earlier(record: RunRecord) -> Mapping[str, Any]:
     """Return the questions before the last one with their answers, if there are several."""
-    turns = [
+    earlier = [
         {
-            "question": turn.words,
-            "answer": turn.result.end.answer if turn.result else None,
-            "text": turn.answer_text,
-            "end": _end(turn.result.end) if turn.result else None,
-            "claims": [_claim(claim, record) for claim in find_claims(turn.answer_text, record.tool_steps)],
+            "question": exchange.words,
+            "answer": exchange.result.end.answer if exchange.result else None,
+            "text": exchange.answer_text,
+            "end": _end(exchange.result.end) if exchange.result else None,
+            "claims": [_claim(claim, record) for claim in find_claims(exchange.answer_text, record.tool_steps)],
         }
-        for turn in record.turns[:-1]
+        for exchange in record.exchanges[:-1]
     ]
-    return {"earlier": turns} if turns else {}
+    return {"earlier": earlier} if earlier else {}
 
 
 def _end(end: End) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _end(end: End) -> dict[str, Any]:
 def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> dict[str, Any]:
     header, result = record.header, record.result
     return {
-        "question": record.turns[-1].words if len(record.turns) > 1 else header.instruction,
+        "question": record.exchanges[-1].words if len(record.exchanges) > 1 else header.instruction,
         **_earlier(record),
         "answer": record.end.answer if record.end else None,
         "text": record.tool_steps[-1].reply.content if record.tool_steps else "",

@@ -60,10 +60,12 @@ _SERVICE_IMPORT = "from visual_tools.sandbox import inside"
 def make_notebook(record: RunRecord) -> dict[str, Any]:
     """Build the notebook, nbformat 4, of a tool-using run that was loaded with its images."""
     cells: list[dict[str, Any]] = []
-    for number, turn in enumerate(record.turns):
-        cells.append(_markdown("\n\n".join(part.text.strip() for part in turn.question if isinstance(part, TextPart))))
+    for number, exchange in enumerate(record.exchanges):
+        cells.append(
+            _markdown("\n\n".join(part.text.strip() for part in exchange.question if isinstance(part, TextPart)))
+        )
         cells += [_code("%cd files", tags=[SETUP])] if number == 0 else []
-        for step in turn.steps:
+        for step in exchange.steps:
             cells += _of_step(step)
     return {
         "nbformat": 4,

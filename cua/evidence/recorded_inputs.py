@@ -12,8 +12,8 @@ from cua.trajectory.run_files import check_name, copy_inside, hash_file
 from cua.trajectory.run_record import RunRecord
 
 INPUTS = "inputs"
-MAX_INPUTS = 1000
-MAX_INPUT_BYTES = 512 * 2**20
+MAX_INPUTS = 1000  # bounds the work on a record from an untrusted source
+MAX_INPUT_BYTES = 512 * 2**20  # as above; larger files are read in place and are not part of a record
 MAX_TOTAL_BYTES = 2 * 2**30
 """Limit on the total size of the inputs in the working folder of a kernel."""
 
@@ -52,7 +52,7 @@ class RestoredInputs:
 def listed_inputs(record: RunRecord) -> tuple[Any, ...]:
     """Return the inputs that a record lists, in the order of the questions; not validated."""
     entries = record.header.settings.get("inputs", [])
-    later = [entry for turn in record.turns for entry in turn.inputs]
+    later = [entry for exchange in record.exchanges for entry in exchange.inputs]
     return (*(entries if isinstance(entries, list | tuple) else [entries]), *later)
 
 

@@ -33,7 +33,7 @@ from visual_tools.sandbox import CellResult, KernelMaker
 MAX_PIXEL_DIFFERENCE = 2.0
 """Maximum mean difference of equal images, in levels of 255: encoders and fonts cause small differences."""
 
-MAX_DERIVED_BYTES = 512 * 2**20
+MAX_DERIVED_BYTES = 512 * 2**20  # bounds the memory that an untrusted record takes
 MAX_TOLD = 20
 """Maximum number of findings of one kind; a folder may contain very many files."""
 
@@ -92,7 +92,7 @@ def _unexpected(record: RunRecord, expect: str | None) -> tuple[str, ...]:
     fingerprint = record.chain.fingerprint
     if expect is None or "".join(expect.split()).replace("-", "").lower() == fingerprint:
         return ()
-    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was demanded",)
+    return (f"the fingerprint is {fingerprint or 'lost'}, {expect.strip()} was expected",)
 
 
 async def _check(outcome: CallOutcome, run: Callable[[], Any]) -> CellCheck:
@@ -145,7 +145,7 @@ def _image_difference(before: bytes, now: bytes) -> float:
 
 def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tuple[str, ...]) -> Verification:
     same = {check.number for check in checks if check.verdict == "same"}
-    words = [turn.answer_text for turn in record.turns]
+    words = [exchange.answer_text for exchange in record.exchanges]
     cited = [claim for text in words for claim in find_claims(text, record.tool_steps) if claim.citations]
     reproduced = [
         claim for claim in cited if claim.is_supported and all(citation.number in same for citation in claim.citations)
@@ -193,10 +193,14 @@ def _of_chain(record: RunRecord) -> Iterator[str]:
 
 def _of_answer(record: RunRecord) -> Iterator[str]:
     """Check that the recorded answer is the text of the last reply, or the JSON in it."""
-    for turn in record.turns:
-        answer = turn.result.end.answer if turn.result else None
-        if answer is not None and answer != turn.answer_text.strip() and not _is_json_in(answer, turn.answer_text):
-            suffix = "" if turn is record.turns[-1] else f" to {turn.words[:60]!r}"
+    for exchange in record.exchanges:
+        answer = exchange.result.end.answer if exchange.result else None
+        if (
+            answer is not None
+            and answer != exchange.answer_text.strip()
+            and not _is_json_in(answer, exchange.answer_text)
+        ):
+            suffix = "" if exchange is record.exchanges[-1] else f" to {exchange.words[:60]!r}"
             yield f"the answer{suffix} at the end of the record is not what the model's last reply says"
 
 
@@ -251,8 +255,8 @@ def _of_images(record: RunRecord) -> Iterator[str]:
 
 
 def _parts(record: RunRecord) -> Iterator[Any]:
-    for turn in record.turns:
-        yield from turn.question
+    for exchange in record.exchanges:
+        yield from exchange.question
     for outcome in record.call_outcomes:
         yield from outcome.result.parts
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cua.guard.words import ANYWHERE, forms, plain_letters
 
-_MAX_SENTENCE_CHARS = 1000
+_MAX_SENTENCE_CHARS = 1000  # the search for phrases is linear in sentences but not within one: bounds the time per line
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\s[A-Z]\.)\s+|[。！？]|\n")
 _ADDRESS = re.compile(
@@ -132,19 +132,19 @@ def _table() -> _PhraseTable:
 
 MAX_CHARS = 200_000
 """Maximum number of characters that are read of one text."""
-MAX_QUOTE_CHARS = 200
-_MAX_FOUND = 5
+MAX_QUOTE_CHARS = 200  # enough to recognize the text, short enough for a question on the screen
+_MAX_FOUND = 5  # a person reads no more quotes than that; one is enough to ask
 _MAX_PAIRS = 400
 """Limit on the pairs of words compared in one sentence, for linear time; for addressees a tenth of it."""
 _MAX_SPELT_CHARS = 600
 """Maximum length of sentences that are also read with their letters joined and reversed."""
 _HIDDEN_ORDER_ROLES = {"secret", "instruction", "ai", "weak", "oblige", "call"}
-_NEAR_CHARS = 80
-_MAX_ACTS = 10
-_MAX_GAP_WORDS = 5
+_NEAR_CHARS = 80  # an object farther from its verb belongs to another clause
+_MAX_ACTS = 10  # bounds the time spent on one sentence
+_MAX_GAP_WORDS = 5  # "ignore all of the previous instructions" has four; more words are another clause
 
 _TEMPLATE = re.compile(r"<\|[a-z_]{2,40}\|>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>")
-_TEMPLATE_REACH_CHARS = 300
+_TEMPLATE_REACH_CHARS = 300  # text behind a chat template's marker that is searched for a command
 _REPLY = re.compile(
     r"[◁<]/?think[▷>]|</?tool_(?:call|result|response)s?>|<(?:system|INFORMATION)>|\[system\]\(#|functions\.\w{1,40}:\d"
     r"|computer\.terminate\(|```python\s{1,9}pyautogui\.|^\s{0,9}#{1,3} ?Task Instruction:"

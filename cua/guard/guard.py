@@ -140,7 +140,7 @@ class Guard:
             return GuardVerdict(decision="allow")
         self._answers.num_steps += 1
         facts = await self._facts(turn, actions, observation, env)
-        verdicts = [(number, self.judge(fact)) for number, fact in facts]
+        verdicts = [(number, self.assess(fact)) for number, fact in facts]
         worst = strictest([verdict for _, verdict in verdicts])
         if worst.decision != "ask":
             return worst
@@ -151,7 +151,7 @@ class Guard:
     async def ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> GuardVerdict:
         """Ask a person about an `ask` verdict; without an approver it becomes `deny`."""
         if self.approver is None:
-            return replace(verdict, decision="deny", reason=f"{verdict.reason}; nobody is there to approve it")
+            return replace(verdict, decision="deny", reason=f"{verdict.reason}; there is no person to approve it")
         async with self._asking:  # one question at a time
             is_approved = await self.approver(verdict, turn, actions)
         if is_approved:
@@ -159,7 +159,7 @@ class Guard:
             return replace(verdict, decision="allow", reason=f"approved: {verdict.reason}")
         return replace(verdict, decision="deny", reason=f"the person at the screen said no ({verdict.reason})")
 
-    def judge(self, facts: Facts, *, is_late: bool = False) -> GuardVerdict:
+    def assess(self, facts: Facts, *, is_late: bool = False) -> GuardVerdict:
         """Return the verdict on one action and one target that it activates, without asking a person.
 
         If the step was already allowed (`is_late`), mode `ask` does not ask about every input again.
@@ -237,13 +237,13 @@ async def check_call(guard: Guard, call: ToolCall, *, is_isolated: bool, is_outs
     In mode `ask` a person approves every call; in mode `auto` only calls that are not isolated; `yolo` asks
     nothing. Rules of a policy file take precedence in every mode.
     """
-    verdict = _judge(guard, call, is_isolated, is_outside)
+    verdict = _assess_call(guard, call, is_isolated, is_outside)
     if verdict.decision != "ask":
         return verdict
     return await guard.ask(verdict, Turn(thought="", action_text=f"call {call.name}", code=call.arguments), ())
 
 
-def _judge(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) -> GuardVerdict:
+def _assess_call(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bool) -> GuardVerdict:
     decision, reason = guard.rules.decide_call(call.name, call.arguments)
     if decision is not None:
         return GuardVerdict(decision=decision, reason=reason)
@@ -303,7 +303,7 @@ class StepCheck:
             raise ActionError("the step is over")
         own = self.actions[number]  # `action` has its secrets filled in
         facts = [self._guard.facts(self.turn, own, target, self._observation) for target in targets]
-        verdicts = [self._guard.judge(fact, is_late=True) for fact in facts]
+        verdicts = [self._guard.assess(fact, is_late=True) for fact in facts]
         worst = strictest([verdict for verdict in verdicts if (number, verdict.reason) not in self._passed])
         if worst.decision == "ask":
             asked = {(number, verdict.reason) for verdict in verdicts if verdict.decision == "ask"}

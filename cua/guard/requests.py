@@ -18,9 +18,10 @@ from envs.domain_rules import DomainRules
 from envs.hosts import is_public_name, site_of
 from envs.page_request import READ_METHODS
 
-_MAX_SHOWN_CHARS = 200
-_MAX_OPERATION_CHARS = 80
-_MAX_NAME_CHARS = 60
+_MAX_SHOWN_CHARS = 200  # of an address in a question or message
+_MAX_OPERATION_CHARS = 80  # of an operation's name; the rest are its arguments
+_MAX_NAME_CHARS = 60  # of a field's name; longer ones are not words
+# Remembered texts that the agent typed, and the shortest one: shorter texts occur in any request by chance
 _MAX_TYPED, _MIN_TYPED_CHARS = 100, 4
 _MAX_NOES = 3
 """Refusals in one step after which further requests are refused without a question."""
@@ -40,7 +41,7 @@ _SENSITIVE_FIELDS = frozenset(
     "role roles permission permissions admin isadmin visibility password iban forward forwarding payout "
     "recovery".split()
 )
-_MAX_OBJECTS = 100
+_MAX_OBJECTS = 100  # of a batched request; bounds the time of the check
 _PART = re.compile(r'; name="([^"\r\n]{1,60})"\r\n\r\n([^\r\n]{0,80})')
 """Short field of a multipart body."""
 _QUERY = re.compile(r"(?:\s|#[^\n]*\n)*(?:query\b|\{)")
@@ -54,10 +55,10 @@ _OPENS_ROLES = frozenset({"link", "a", "tab", "treeitem", "summary"})
 _HOST = re.compile(
     r"(?<![\w@.=?&/%-])(?P<scheme>https?://)?(?P<host>(?:[\w-]{1,63}\.){1,10}[^\W_]{1,24}|localhost)(?P<port>:\d{1,5})?(?![\w-])"
 )
-_MAX_INSTRUCTION_CHARS = 20_000
+_MAX_INSTRUCTION_CHARS = 20_000  # bounds the time of the search for hosts in an instruction
 _RECENT_S = 10.0
 """Seconds in which an earlier step can still have effects: most toasts with an undo button are visible that long."""
-_AT_ONCE_S = 2.5
+_AT_ONCE_S = 2.5  # a page sends what an input caused within this time; later requests are its own
 _NO_TURN = Turn(thought="", action_text="(the page by itself)", code="")
 _NO_ACT = (Wait, Move, Scroll, Terminate)
 _QUIET_KEYS = frozenset("tab shift ctrl up down left right home end pageup pagedown".split())

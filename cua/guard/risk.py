@@ -39,7 +39,7 @@ _SHELL = re.compile(
     r"|curl(?:(?!curl)[^|])*\|\s*(?:ba)?sh|chmod\s+-R|kill(?:all)?\s+-9)",
     re.I,
 )
-_SHORT_CHARS = 120
+_SHORT_CHARS = 120  # a label is at most this long; longer texts are prose, in which a risky word says little
 _CHOICE = re.compile(r"checkbox|radio|switch|slider|range|select|option|combobox|listbox")
 _QUESTION = re.compile(r"(?<![^.!?。？])[^.!?。？]*[?？]")
 _POINTING = re.compile(r"(?:(?:double|right|left)[- ])?(?:click|tap|select|choose|open|hover|press)\b", re.I)

@@ -23,7 +23,7 @@ _SPREAD = re.compile(r"(?<!\w)\w(?:[\W_]{1,3}\w(?!\w)){2,}")
 _IN_WORD = re.compile(r"(?=\S{0,200}[a-z])[\w@$!|]+", re.I)
 _LIKE_LETTERS = (str.maketrans("01345@$!|", "oleasasil"), str.maketrans("01345@$!|", "oieasasll"))
 _TURNED = "\u202e"
-_MAX_CHARS = 2000
+_MAX_CHARS = 2000  # bounds the time spent on one text of a page
 
 
 @lru_cache(maxsize=4096)

@@ -94,7 +94,7 @@ class StepExecutor:
         started = time.monotonic()
         try:
             await self.scope.control.unless_stopped(self.pages.check(decision, observation))
-            verdict = await self._guard(decision, observation)
+            verdict = await self._check_actions(decision, observation)
             self._check_answer(decision.actions)
             filled = self.secrets.fill(decision.actions)
         except CodeError as error:
@@ -163,7 +163,7 @@ class StepExecutor:
         )
         return {**info, "refused_action": check.num_done + 1}
 
-    async def _guard(self, decision: Decision, observation: Observation) -> GuardVerdict:
+    async def _check_actions(self, decision: Decision, observation: Observation) -> GuardVerdict:
         check = self.guard.check(decision.turn, decision.actions, observation, self.env)
         verdict = await self.scope.control.unless_stopped(check)
         if verdict.decision == "deny":
@@ -335,7 +335,7 @@ class Agent:
                     await self._drop_requests()
                     return await judge(task, self.env, outcome.terminate)
                 if outcome.is_cut_off:
-                    raise CapReachedError("env", "the environment cut the episode off at a limit of its own")
+                    raise CapReachedError("env", "the environment ended the episode at its own limit")
         except CapReachedError as cap:
             await self._drop_requests()
             return await judge_capped(task, self.env, cap)

@@ -15,7 +15,7 @@ from cua.run.scope import RunScope
 from cua.step import Turn
 from envs import Action, Observation
 
-MAX_TRUNCATION_FACTOR = 4
+MAX_TRUNCATION_FACTOR = 4  # two doublings: a reply that does not end by then is repeating itself
 CUT = "it was cut at the token limit. Think less this time."
 
 

@@ -14,7 +14,7 @@ from cua.errors import ModelError, UnusableReplyError
 from cua.json_text import well_formed
 from cua.messages import FinishReason, ReplyTokens, ToolCall
 
-_MAX_COUNT = 2**53
+_MAX_COUNT = 2**53  # largest whole number that JSON readers represent exactly
 _TEXT_PARTS = (None, "text", "output_text")
 
 
@@ -111,10 +111,10 @@ _BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "
 MAX_TEXT_CHARS = 4 * 2**20
 """Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
 
-MAX_CALLS = 256
-MAX_NAME_CHARS = 256
-_CHARS_PER_ID = 8
-_MAX_REASON_CHARS = 40
+MAX_CALLS = 256  # far above what a model calls at once; bounds a reply that repeats itself
+MAX_NAME_CHARS = 256  # of a tool's name or id; bounds what a broken server sends
+_CHARS_PER_ID = 8  # what a token id counts against the limit on a reply's size
+_MAX_REASON_CHARS = 40  # of finish_reason, which is one word
 
 EMPTY_REMARK = "Your reply was empty: no text and no tool call. Answer again."
 
@@ -357,7 +357,10 @@ class StreamAccumulator:
         if len(self._calls) >= MAX_CALLS:
             raise UnusableReplyError(
                 f"the reply has more than {MAX_CALLS} tool calls",
-                remark=f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time.",
+                remark=(
+                    f"Your reply had more than {MAX_CALLS} tool calls; none of them was executed. "
+                    "Make fewer calls per reply."
+                ),
             )
         index = count_of(piece.get("index"))
         self._calls.append(_GrowingCall(len(self._calls) if index is None else index))

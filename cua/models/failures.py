@@ -19,8 +19,8 @@ _OVERLOADED = {408, 409, 425, 429, 503, 529}
 _AWAY = {502, 504, *range(520, 528), 530}
 """Statuses of a proxy that does not reach the server behind it; 520 to 530 are Cloudflare's."""
 _NEVER_RETRYABLE = {501, 505}
-_MAX_SHOWN_CHARS = 400
-_MAX_READ_CHARS = 100_000
+_MAX_SHOWN_CHARS = 400  # of a server's message: enough for its sentence, too little for a page of HTML
+_MAX_READ_CHARS = 100_000  # bounds the time to strip an error page
 
 TEMPERATURE_HINT = (
     "Kimi K2.5 on this server takes one temperature only (1 with thinking, 0.6 without). "
@@ -51,11 +51,11 @@ _HINTS = (
     _Hint(
         (400, 415, 422),
         r"image|multimodal|vision|content.{0,20}(list|array|string)",
-        "this model may not take images; `cua doctor` tells. Choose a model that sees",
+        "this model may not accept images; check with `cua doctor`, or choose a model with vision",
     ),
     _Hint((400, 422), r"max_tokens|max_completion_tokens", "change --max-tokens, or leave it out"),
     _Hint((400, 422), r"stream_options|stream", "this server may not stream: turn streaming off"),
-    _Hint((400, 422), r"", "the server does not accept the request as it is; its words above say which field"),
+    _Hint((400, 422), r"", "the server rejects the request; its message above names the field"),
     _Hint((402,), r"", "the account has no money left"),
     _Hint((413,), r"", "the request is too large: send fewer images, or smaller ones with --image-format webp:75"),
     _Hint((429,), r"quota|billing|balance", "the account's quota is used up; waiting does not help"),

@@ -222,8 +222,8 @@ def _limit(max_elapsed_s: float) -> str:
     return f"the limit is {max_elapsed_s:.0f} s, --set retry_time=SECONDS"
 
 
-_DECREASE = 0.5
-_JITTER = 0.1
+_DECREASE = 0.5  # multiplicative decrease as in TCP's congestion control (AIMD)
+_JITTER = 0.1  # spreads the retries of waiting calls, so that they do not arrive at once
 MAX_PROBE_WAIT_S = 15.0
 """Longest wait in seconds between two calls to an endpoint that is away; agents go on this soon after its return."""
 MAX_OPEN = 256

@@ -35,7 +35,7 @@ MAX_TOKENS, MAX_CALL_TOKENS = 512, 256
 UNSEEN = "[an image, which this model cannot see]"
 _TEMPERATURE, _TOP_P, _REPEAT_PENALTY = 0.2, 0.9, 1.1
 """Temperature and top_p are from the model card of SmolLM2-135M-Instruct."""
-_TIMEOUT_S = 1200.0
+_TIMEOUT_S = 1200.0  # a CPU may take minutes for a long prompt
 _MAX_ITEMS = 4
 """Maximum length of lists in arguments. Texts have no limit: a grammar that counts characters is ten times slower."""
 _TOOLS = (
@@ -59,7 +59,7 @@ def find_weights(name: str) -> Path:
         return path
     path = Path(name.partition(":")[2]).expanduser()
     if path.suffix != ".gguf" or not path.is_file():
-        raise ConfigError(f"{name!r} names no file of weights; expected llamacpp:FILE.gguf, and the file to be there")
+        raise ConfigError(f"{name!r} does not name an existing file of weights; expected llamacpp:FILE.gguf")
     return path
 
 

@@ -26,7 +26,8 @@ from cua.models.wire import RequestEncoder, move_tool_images, tools_to_wire
 if TYPE_CHECKING:
     import httpx2
 
-_LIST_MODELS_TIMEOUT_S = 5.0
+_LIST_MODELS_TIMEOUT_S = 5.0  # only for the names in an error message, so it must be short
+# Above the sub-agents of any swarm; idle ones are kept for the next calls
 _MAX_CONNECTIONS, _MAX_IDLE_CONNECTIONS = 1000, 100
 MAX_ERROR_BYTES = 2**20
 """Maximum size of the body of an error status; the rest is not read."""
@@ -324,7 +325,9 @@ class OpenAICompatModel:
             bound_body(response, 0 if is_packed(response) else MAX_ERROR_BYTES, None)
             return
         if is_packed(response):
-            raise UnusableReplyError("the server packs its reply although it was asked not to; turn compression off")
+            raise UnusableReplyError(
+                "the server compresses its reply although the request forbids it; turn its compression off"
+            )
         size = count_of(response.headers.get("content-length")) or 0
         if size > MAX_BODY_BYTES:
             raise too_long()

@@ -180,7 +180,9 @@ def _check(reply: Reply, problem: str, foreign: str, open_tag: str) -> None:
         message, remark = f"the reply holds a broken tool call: {problem}", MARKER_REMARK.format(found=problem)
     elif len(reply.tool_calls) > MAX_CALLS:
         message = f"the reply has {len(reply.tool_calls)} tool calls, more than {MAX_CALLS}"
-        remark = f"Your reply had more than {MAX_CALLS} tool calls; none was made. Make fewer at a time."
+        remark = (
+            f"Your reply had more than {MAX_CALLS} tool calls; none of them was executed. Make fewer calls per reply."
+        )
     elif any(not call.name for call in reply.tool_calls):
         message = "a tool call of the reply has no name"
         remark = "A tool call in your reply had no name; no call was made. Write the call again, with the tool's name."
@@ -294,9 +296,9 @@ def _code_spans(text: str) -> Iterator[tuple[int, int]]:
         number += 1
 
 
-_MAX_LITERAL_CHARS = 20_000
-_MAX_LAYERS = 3
-_MAX_NAME_CHARS = 64
+_MAX_LITERAL_CHARS = 20_000  # `ast.literal_eval` takes memory and stack beyond its text; longer arguments must be JSON
+_MAX_LAYERS = 3  # arguments encoded as a string within a string; deeper nesting is damage
+_MAX_NAME_CHARS = 64  # the limit of OpenAI's API on a tool's name
 
 
 def named(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:

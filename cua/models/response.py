@@ -21,7 +21,7 @@ MAX_PIECE_BYTES = 16 * 2**20
 MAX_PIECE_VALUES = 2**20
 """Limit on the number of values in one event or complete answer: each needs up to 70 bytes of memory."""
 
-_SHOWN_CHARS = 160
+_SHOWN_CHARS = 160  # beginning of a reply that is shown in an error text
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -26,7 +26,7 @@ from cua.models.reply_text import separate
 from cua.trajectory.run_files import read_inside
 from envs.errors import did_you_mean
 
-MAX_SCRIPT_BYTES = 256 * 2**20
+MAX_SCRIPT_BYTES = 256 * 2**20  # scripts of thousands of replies fit; the file is read into memory
 
 ORACLE = "scripted-oracle"
 _ORACLE_STEP = re.compile(r"\bDo part \d+ of the \d+ that solve it\b")

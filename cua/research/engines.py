@@ -13,8 +13,8 @@ from cua.errors import ConfigError
 from cua.research.network import FetchError
 from cua.research.pages import charset_of, decode
 
-MAX_ANSWER_BYTES = 5 * 2**20
-TIMEOUT_S = 20.0
+MAX_ANSWER_BYTES = 5 * 2**20  # bounds memory
+TIMEOUT_S = 20.0  # metasearch waits for slow engines; the agent waits for the answer
 TRIES, MAX_WAIT_S, BUSY = 3, 10.0, (429, 502, 503, 504)
 """Attempts for a busy engine, the longest wait between two, and the statuses that count as busy."""
 BRAVE_URL = "https://api.search.brave.com"
@@ -23,7 +23,7 @@ KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
 """Environment variables of the API keys, by engine."""
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 400, 50
 """Limits of a query. Source: Brave's API reference, `q`; Tavily refuses more than 400 characters."""
-_MAX_SNIPPET = 300
+_MAX_SNIPPET = 300  # of a result's text; the agent opens the page for more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

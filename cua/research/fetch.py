@@ -18,11 +18,11 @@ from cua.research.network import PUBLIC, USER_AGENT, AddressRules, FetchError, R
 from cua.research.pages import WebDocument, charset_of, read_document
 from envs.errors import require
 
-MAX_REDIRECTS = 5
-MAX_ROBOTS_BYTES = 512 * 1024
+MAX_REDIRECTS = 5  # sites use one or two; more are a loop
+MAX_ROBOTS_BYTES = 512 * 1024  # parsers must read at least 500 KiB: RFC 9309, section 2.5
 MAX_WAIT_S = 10.0
 """Longest accepted wait for a busy server; a longer one is reported as an error."""
-_TRIES = 3
+_TRIES = 3  # a server that is busy for longer is reported to the agent, which can look elsewhere
 _BUSY = (429, 503)
 
 
@@ -172,7 +172,7 @@ class Fetcher:
     def _checked(self, url: str, response: Response) -> Fetched:
         if response.status != 200:
             wait_s = _retry_after_s(response, 0) if response.status in _BUSY else 0.0
-            retry_note = f"; it asks to be left alone for {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
+            retry_note = f"; it asks to wait {wait_s:.0f} s" if wait_s > MAX_WAIT_S else ""
             raise FetchError(f"{url} answered {response.status}{retry_note}", status=response.status)
         self.num_bytes += len(response.body)
         content_type = response.headers.get("content-type", "")
@@ -188,7 +188,7 @@ class Fetcher:
                 return response or Response(status=404, headers={}, body=b"")
         host, _ = self._rules.check_url(url)
         if self._is_offline and not self._rules.allow_hosts:
-            raise FetchError(f"{url[:200]} is not part of what is searched here, and nothing else can be reached")
+            raise FetchError(f"{url[:200]} is not in the search corpus, and no other pages can be reached")
         if self._obeys_robots and not await self._may_fetch(url):
             raise FetchError(f"robots.txt of {host} does not allow programs to fetch {url[:200]}; find it elsewhere")
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.limits.per_host)):

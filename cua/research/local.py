@@ -30,8 +30,8 @@ from cua.research.pages import decode, is_text, plain_text, read_document
 
 CORPORA_GROUP = "k25.corpora"
 """Entry points of generated corpora: functions of a seed and a keyword `size`."""
-MAX_FILE_BYTES = 20 * 2**20
-MAX_FILES = 100_000
+MAX_FILE_BYTES = 20 * 2**20  # larger files are data, not text to read, and would dominate the index
+MAX_FILES = 100_000  # bounds the time to build the index: a wrong folder is noticed at once
 SUFFIXES = {
     ".html": "text/html",
     ".htm": "text/html",
@@ -47,7 +47,7 @@ MAX_RARE, MAX_SCORED = 4000, 12_000
 """Limits of the passages that one word selects, and of those that are scored in one query."""
 _NUM_COMMON, _NUM_LEADING = 3, 8
 """Number of common words that are searched for, and of the first passages of each text in which they are."""
-_SNIPPET_WORDS = 24
+_SNIPPET_WORDS = 24  # two lines of context around a match
 _MARK = "\ue000"
 _WORD = re.compile(r"\w+")
 _PASSAGE = re.compile(r".{2000,4000}(?=\s|\Z)|.{1,4000}", re.S)
@@ -56,7 +56,7 @@ _PASSAGE_BITS = 20
 _SCORED = "rowid, bm25(passages, 3.0, 1.0)"
 _IN_MEMORY = "vfs=memdb" if sqlite3.sqlite_version_info >= (3, 36) else "mode=memory&cache=shared"
 """Parameters of a database in memory for several connections; with the latter they wait for each other."""
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 2  # raised when the tables change; an index of another version is rebuilt
 _SCHEMA = (
     *(f"DROP TABLE IF EXISTS {name}" for name in ("files", "pages", "documents", "passages")),
     "CREATE TABLE documents (id INTEGER PRIMARY KEY, url TEXT, title TEXT, date TEXT, stamp TEXT)",

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 from envs.errors import require
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
-MAX_PDF_PAGES = 500
-MAX_LINKS = 2000
-_MIN_CHARS = 200
+MAX_PDF_PAGES = 500  # bounds the time to convert one document
+MAX_LINKS = 2000  # numbered links of a page; bounds memory, the agent sees only those in the shown part
+_MIN_CHARS = 200  # a shorter text is a notice or an empty frame: too much was dropped
 _MIN_SHARE = 0.5
 """Minimum share of a page's words, and of its links, that the extractor must keep; a list of links has no article."""
 _LINK = re.compile(
@@ -33,7 +33,7 @@ _TAGS = re.compile(
 )
 _MAX_HTML_CHARS = 5 * 2**20
 """Limit of a page that is converted to Markdown; a larger one, which only a local folder holds, loses its markup."""
-_HEAD_BYTES = 2048
+_HEAD_BYTES = 2048  # enough for a declaration of the character set and a binary file's first zero byte
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.S)
 _DECLARED = re.compile(

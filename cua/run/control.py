@@ -12,8 +12,8 @@ from envs import Action
 from envs.foreign import abandon, contained_result
 
 T = TypeVar("T")
-_CANCEL_TIMEOUT_S = 5.0
-_AWAY_CHECK_S = 0.1
+_CANCEL_TIMEOUT_S = 5.0  # a step that ignores its cancellation must not hold up the end of the run
+_AWAY_CHECK_S = 0.1  # shortest wait for the limit of a stopped clock; it is checked again afterwards
 
 
 class StoppedError(Exception):

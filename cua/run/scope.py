@@ -81,21 +81,21 @@ class RunScope:
 
     def make_child(self, agent_id: str, caps: Caps) -> "RunScope":
         """Return a scope for a sub-agent; `agent_id` must be unique in the journal."""
-        return self._make_part(caps, self.record.for_agent(agent_id))
+        return self._derive(caps, self.record.for_agent(agent_id))
 
-    def make_turn(self, caps: Caps) -> "RunScope":
-        """Return a scope for one of several questions to the same agent: the same record, a separate control."""
-        return self._make_part(caps, self.record, is_same_agent=True)
+    def make_part(self, caps: Caps) -> "RunScope":
+        """Return a scope for a part of the same agent's work, such as one question: same record, separate control."""
+        return self._derive(caps, self.record, is_same_agent=True)
 
     def make_run(
         self, caps: Caps, record: TrajectoryWriter | None = None, listener: Listener | None = None
     ) -> "RunScope":
         """Return a scope for a separate run within this one, with its own record, such as one episode of a batch."""
-        part = self._make_part(caps, Journal(record), listener)
+        part = self._derive(caps, Journal(record), listener)
         self.run_dir = part.record.shown_dir
         return part
 
-    def _make_part(
+    def _derive(
         self, caps: Caps, record: Journal, listener: Listener | None = None, *, is_same_agent: bool = False
     ) -> "RunScope":
         part = RunScope(caps=caps, record=record, listener=listener or self._listener, grant=self._grant)

@@ -12,7 +12,7 @@ from typing import Any
 TABLES = "tables"
 SOURCE = "source"
 """Last column of a table: the task that the row comes from. Marks in cells, such as `[^t003.2^]`, name the calls."""
-MAX_COLUMNS = 200
+MAX_COLUMNS = 200  # bounds a table whose schema a model wrote
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:

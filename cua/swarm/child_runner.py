@@ -87,7 +87,7 @@ class SwarmChildRunner:
         if child.assignment.config.kind != TOOLS:
             return None
         earlier = child.earlier
-        if child.id not in self._snapshots and earlier is not None and earlier.turns and not self._restarts:
+        if child.id not in self._snapshots and earlier is not None and earlier.exchanges and not self._restarts:
             return load_snapshot(earlier)
         return self._snapshots.get(child.id)
 

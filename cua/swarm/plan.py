@@ -13,7 +13,7 @@ from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.calls import with_call_ids
 from cua.tool_agent.conversation import numbered_parts, text_of
 
-_PLAN_NOTE = "the results of the planned steps are told to the model in one message"
+_PLAN_NOTE = "the model gets the results of the planned steps in one message"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

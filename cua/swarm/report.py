@@ -53,7 +53,7 @@ _STATES = ("finished", "capped", "failed")
 _WIDTH, _LEFT, _ROW = 1000, 120, 14
 _CITED = re.compile(r"\[\^(?:(t\d{3,6})\.)?(\d{1,9})(?:\.\d{1,9})?\^\]")
 """Citations in an answer: `[^3^]` the orchestrator's call, `[^t005.3^]` a child's; one more dot adds an image."""
-_MAX_CLAIMS, _MAX_CLAIM_CHARS = 1000, 400
+_MAX_CLAIMS, _MAX_CLAIM_CHARS = 1000, 400  # bounds the page: statements, and the text of one
 
 
 def write_swarm_report(run_dir: Path | str) -> Path:

@@ -88,7 +88,7 @@ class SwarmOptions:
     def __post_init__(self) -> None:
         taken = [name for name in (TOOLS, *ENV_KINDS) if name in self.agents]
         if taken:
-            raise ConfigError(f"{taken[0]!r} is a kind of agent that there is already: give yours another name")
+            raise ConfigError(f"{taken[0]!r} is an existing kind of agent: give yours another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,7 +387,7 @@ class _SwarmSession:
         inside, outside = self._core_tools(self._main_workspace)
         lending = [LendingTool(tool, self._main_workspace) for tool in self._swarm_tools(swarm, MAIN)]
         context, _ = self._contexts()
-        own_scope = scope.make_turn(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
+        own_scope = scope.make_part(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
         own_scope.listen(swarm.on_orchestrator_event)
         profile = Profile(
             name="swarm",

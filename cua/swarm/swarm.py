@@ -148,7 +148,7 @@ class Swarm:
         self.children: list[Child] = []
         self.configs: Configs = {}
         self.steps: Sequence[ToolStep] = ()
-        self.pool = scope.make_turn(share_of(limits.run))
+        self.pool = scope.make_part(share_of(limits.run))
         self._child_runner, self._listener = child_runner, listener
         self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}
@@ -164,7 +164,7 @@ class Swarm:
         """Store a configuration; nothing is started."""
         known = self.configs.get((parent, config.name))
         if known == config:
-            return ToolResult(parts=(TextPart(text=f"{config.name} exists already, just so."),))
+            return ToolResult(parts=(TextPart(text=f"{config.name} already exists with this system prompt."),))
         if known is not None:
             return failed(f"There is a sub-agent {config.name!r} with another system prompt. Choose another name.")
         if not config.name.strip() or len(config.name) > 200:

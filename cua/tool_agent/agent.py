@@ -99,11 +99,11 @@ class ToolAgent:
         self.is_isolated = is_isolated
         self.guard = guard or Guard()
         self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
-        self._turn_caps = Caps(
+        self._exchange_caps = Caps(
             max_steps=profile.caps.max_steps if scope is None else None,
             max_parse_errors=self.scope.caps.max_parse_errors,
         )
-        self._turn = self.scope.make_turn(self._turn_caps)
+        self._exchange = self.scope.make_part(self._exchange_caps)
         self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
         self._rendered = StepMessages()
@@ -113,7 +113,7 @@ class ToolAgent:
     @property
     def control(self) -> Control:
         """Control that pauses and stops the current question, or the next one."""
-        return self._turn.control
+        return self._exchange.control
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:
@@ -149,7 +149,7 @@ class ToolAgent:
             await self._add_user_message((*question[:-1], *notes, *question[-1:]), inputs)
             return await self._loop()
 
-        return await self._take_turn(text_of(question), answer)
+        return await self._run_exchange(text_of(question), answer)
 
     async def continue_question(self, prepare: Prepare | None = None, news: Prepare | None = None) -> RunResult:
         """Continue the question that the earlier part of the run left open, as in `run`.
@@ -162,7 +162,7 @@ class ToolAgent:
 
         async def answer() -> End:
             await self._close_interrupted_step()
-            self._turn.budget.num_steps = len(self.steps) - opened_at
+            self._exchange.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
             later = await self._prepared(news)
@@ -177,20 +177,20 @@ class ToolAgent:
                 self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
-        return await self._take_turn(text_of(self.conversation.questions[-1].parts), answer)
+        return await self._run_exchange(text_of(self.conversation.questions[-1].parts), answer)
 
-    async def _take_turn(self, instruction: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
-        turn, before = self._turn, self._result
+    async def _run_exchange(self, instruction: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
+        exchange, before = self._exchange, self._result
         self.scope.begin(instruction, Spent(time_s=before.duration_s) if before else self._start.spent)
-        turn.control.attach()
+        exchange.control.attach()
         try:
-            end = await turn.run_to_end(answer)
-            end = self._final_end(await turn.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder)))
+            end = await exchange.run_to_end(answer)
+            end = self._final_end(await exchange.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder)))
             for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:
-            turn.control.clock.end()
-            self._turn = self.scope.make_turn(self._turn_caps)
+            exchange.control.clock.end()
+            self._exchange = self.scope.make_part(self._exchange_caps)
         self._result = await self.scope.finish(end, num_steps=len(self.steps))
         return self._result
 
@@ -200,7 +200,7 @@ class ToolAgent:
         await self.scope.record.asked(self.conversation.questions[-1].parts, inputs)
 
     async def _prepared(self, prepare: Prepare | None) -> str | None:
-        return await self._turn.control.unless_stopped(prepare()) if prepare else None
+        return await self._exchange.control.unless_stopped(prepare()) if prepare else None
 
     def _unanswered_notes(self) -> Iterator[str]:
         """Yield the note for the model about an earlier question without an answer."""
@@ -233,8 +233,8 @@ class ToolAgent:
     def _call_runner(self) -> CallRunner:
         return CallRunner(
             toolset=self.toolset,
-            guard=self.guard.for_run(self._turn.control.await_person),
-            scope=self._turn,
+            guard=self.guard.for_run(self._exchange.control.await_person),
+            scope=self._exchange,
             is_isolated=self.is_isolated,
             on_outcome=self._on_outcome,
             mark_untrusted=self.profile.mark_untrusted,
@@ -261,7 +261,7 @@ class ToolAgent:
         with suppress(ModelError, TimeoutError):
             async with asyncio.timeout(LAST_CALL_S):
                 reply = replace(await self._generate_shrinking(), tool_calls=())
-            self._turn.budget.add(reply.usage)
+            self._exchange.budget.add(reply.usage)
             await self.scope.record.replied(index, reply)
             timings = {"model": time.monotonic() - started}
             await self._finish(ToolStep(index=index, reply=reply, started_at=started_at, timings=timings))
@@ -282,17 +282,17 @@ class ToolAgent:
 
     async def _until_answered(self) -> End:
         while True:
-            await self._turn.control.checkpoint()
+            await self._exchange.control.checkpoint()
             await self._take_redirects()
             await self._compact_if_long()
-            self._turn.begin_step()
+            self._exchange.begin_step()
             answer = await self._step()
-            if answer is not None and not self._turn.control.is_redirected:
+            if answer is not None and not self._exchange.control.is_redirected:
                 return self._answered(answer)
 
     async def _take_redirects(self) -> None:
         """Give the model the messages that the user sent during its work."""
-        for text in self._turn.control.take_redirects():
+        for text in self._exchange.control.take_redirects():
             await self._add_user_message([TextPart(text=REDIRECT + text)])
 
     def _answered(self, answer: str | None) -> End:
@@ -349,7 +349,7 @@ class ToolAgent:
         """Return the reply; while the server finds the conversation too long, shorten it and retry."""
         while True:
             try:
-                return await self._turn.generate(
+                return await self._exchange.generate(
                     self.model, self._messages(), self.toolset.tools, self.profile.sampling
                 )
             except ContextOverflowError as error:
@@ -361,9 +361,9 @@ class ToolAgent:
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
         why = why_unusable(step) if step.outcomes else step.remark
         if why is None:
-            self._turn.reply_usable()
+            self._exchange.reply_usable()
         else:
-            self._turn.reply_unusable(why)
+            self._exchange.reply_unusable(why)
         if self.profile.is_loop_capped:
             check_loop(self.steps, self.scope.caps)
 
@@ -400,7 +400,7 @@ class ToolAgent:
         while conversation is not None:
             messages = [*to_messages(self.system_prompt, conversation), request]
             try:
-                return (await self._turn.generate(self.model, messages, (), self.profile.sampling)).content
+                return (await self._exchange.generate(self.model, messages, (), self.profile.sampling)).content
             except ContextOverflowError as error:
                 conversation, refusal = shrink(conversation), error
         raise refusal

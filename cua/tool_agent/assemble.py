@@ -115,7 +115,7 @@ def _load(run_dir: Path) -> RunRecord:
     record = load_run(run_dir, images=None)
     if not record.is_tool_run:
         raise ConfigError(f"{run_dir.name} is a run of `cua task`; resume it with: cua task --resume {run_dir.name}")
-    if not record.turns:
+    if not record.exchanges:
         raise ConfigError(f"{run_dir.name} broke off before its question was asked: ask again")
     return record
 

@@ -23,7 +23,7 @@ INTERRUPTED_CALL = (
 )
 LOST_CALL = (
     "The run broke off while this call was being carried out: its outcome is unknown. What it did inside the sandbox "
-    "is undone; what it did elsewhere may stand. Look before you repeat it."
+    "is undone; what it did elsewhere may still be in effect. Look before you repeat it."
 )
 LIMIT_RAISED = "The limit was raised. Go on with the question from what is there; tools can be called again."
 UNANSWERED = "The question before this one was not answered: {status}, {reason}."
@@ -259,6 +259,7 @@ def text_of(parts: Sequence[Part]) -> str:
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
+# Estimate before the server has counted: low, so that a conversation is shortened early rather than refused
 CHARS_PER_TOKEN = 3.5
 TOKENS_PER_IMAGE = 1500
 """Estimates for servers that report no token counts; a 1024x1024 image is 1369 tokens for K2.5."""

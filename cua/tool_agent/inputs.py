@@ -29,6 +29,7 @@ PATCH_PX = 14
 MAX_SIDE_PX = 7168
 """Longest side that K2.5 accepts; larger images would be reduced. Source: its image processor's configuration."""
 
+# Images at the begin of a conversation cost tokens in every later call; the agent opens further pages
 MAX_SHOWN_PAGES = 8
 NUM_SHOWN_FRAMES = 16
 FRAME_SIDE_PX = 448

@@ -16,8 +16,8 @@ from cua.errors import ConfigError, name_choices
 from cua.json_text import read_json
 from cua.secrets import Secret
 
-MAX_FILE_BYTES = 2**20
-MAX_SERVERS = 32
+MAX_FILE_BYTES = 2**20  # bounds memory; such files have a few kB
+MAX_SERVERS = 32  # each is a process or a connection for the whole run
 _KEYS = ("command", "args", "env", "cwd", "url", "headers", "type", "disabled")
 _OTHERS_KEYS = ("timeout", "autoApprove", "alwaysAllow", "description", "name", "version", "gallery")
 """Keys of other programs that are ignored; approval of calls is decided by the guard."""

@@ -33,7 +33,7 @@ from visual_tools.sandbox import KernelLimits
 _VERSION = "2025-11-25"
 """Revision of the protocol with the strictest definition of a tool."""
 _NEEDED = ("name", "description", "inputSchema")
-_MAX_PARTS = 1000
+_MAX_PARTS = 1000  # of one result; bounds the conversation
 _MAX_DEPTH = 64
 """Nesting depth up to which a message that is too deep to parse is kept; half of it for a tool."""
 
@@ -162,23 +162,23 @@ def _why_wrong(entry: dict[str, Any]) -> str:
 
 MAX_TOOLS = 128
 """Limit for one server; OpenAI-compatible servers do not accept more functions either."""
-MAX_PAGES = 32
-MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_PAGES = 32  # of a server's list of tools; ends a server that pages forever
+MAX_MESSAGE_BYTES = 16 * 2**20  # an image of a result fits; bounds memory
 MAX_TOTAL_BYTES = 512 * 2**20
 """Limit of the bytes that a server may send in a session; the connection is closed beyond it."""
 CONNECT_TIMEOUT_S = 60.0
 """Timeout in seconds; the first start may download the server."""
-CLOSE_TIMEOUT_S = 3.0
+CLOSE_TIMEOUT_S = 3.0  # a server that ignores the end of its input is killed
 MAX_RESTARTS = 5
 """Starts in a row of a server that ended, with no call that returned in between."""
 FIRST_WAIT_S = 0.5
 """Wait in seconds before the first restart; it doubles with each one, so the last call waits 15.5 s in all."""
-_TAIL_LINES, _TAIL_CHARS = 5, 300
+_TAIL_LINES, _TAIL_CHARS = 5, 300  # last output of a server that ended, for the error text
 
 
 UNKNOWN_OUTCOME = (
     "its process ended or its connection broke during this call. The outcome of the call is unknown: what it did may "
-    "stand. Look before you repeat it. The next call starts the server again."
+    "still be in effect. Look before you repeat it. The next call starts the server again."
 )
 
 

@@ -25,8 +25,8 @@ GROUP = "k25.tools"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Function names that OpenAI-compatible servers accept. Source: OpenAI's API reference, `tools[].function.name`."""
 MAX_DESCRIPTION_CHARS = 4000
-MAX_SCHEMA_CHARS = 32_000
-MAX_SCHEMA_DEPTH = 32
+MAX_SCHEMA_CHARS = 32_000  # descriptions and schemas are sent with every call: bounds the tokens
+MAX_SCHEMA_DEPTH = 32  # bounds the recursion of the check and of validators
 KIND = "outside"
 """`kind` in the data of a result: it is not a cell, and cannot be repeated from the record."""
 

@@ -27,7 +27,7 @@ from visual_tools.sandbox import CellResult, Kernel
 
 MAX_LISTED_NAMES = 40
 """Limit of the names in a message; a cell may assign any number of them."""
-MAX_PROBLEMS = 10
+MAX_PROBLEMS = 10  # differences that the model is shown; all are in the record
 _NAMES = "print(*sorted(globals()), sep='\\n')"
 _SHELL_VALUE = re.compile(r"=\s*[!%].*$", re.MULTILINE)
 _NO_PYTHON = re.compile(r"^[^\S\n]*[!%?].*$|^.*\?[^\S\n]*$", re.MULTILINE)
@@ -37,9 +37,9 @@ _ASSIGNED = re.compile(r"^([A-Za-z_]\w*)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 def load_snapshot(record: RunRecord) -> RunSnapshot:
     """Return the recorded part of a run for its agent to continue from."""
     questions, at = [], 0
-    for turn in record.turns:
-        questions.append(UserMessage(parts=turn.question, at=at))
-        at += len(turn.steps)
+    for exchange in record.exchanges:
+        questions.append(UserMessage(parts=exchange.question, at=at))
+        at += len(exchange.steps)
     steps, pending = record.tool_steps, record.pending_calls
     interrupted = InterruptedStep(index=pending[0], reply=pending[1]) if pending else None
     conversation = Conversation(

@@ -208,7 +208,7 @@ class ToolSession:
                 )
                 running.names |= {file.name for file in inputs}
                 entries = [recorded_input(file) for file in inputs]
-            return await self._take_turn(
+            return await self._answer(
                 parts, running, running.agent.run(question_parts, inputs=entries, prepare=running.prepare)
             )
 
@@ -231,7 +231,7 @@ class ToolSession:
                     "It can be asked a further question"
                 )
             running = await self._started(self._open_again(parts, parts.record))
-            return await self._take_turn(parts, running, running.agent.continue_question(running.prepare))
+            return await self._answer(parts, running, running.agent.continue_question(running.prepare))
 
     async def close(self) -> None:
         """Close all resources of the session, and write the evidence; safe to call twice."""
@@ -342,7 +342,7 @@ class ToolSession:
             agent.scope.note("tools", note)
         return _RunningSession(writer=writer, tool_context=tool_context, agent=agent)
 
-    async def _take_turn(
+    async def _answer(
         self, parts: SessionParts, running: "_RunningSession", answering: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
         running.result = None

@@ -31,9 +31,9 @@ from envs.errors import EnvError, require
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
 
-LOAD_S = 8.0
-MAX_REQUESTS = 100
-MAX_HTML_CHARS = 5 * 2**20
+LOAD_S = 8.0  # scripts of most pages are done by then; the agent waits
+MAX_REQUESTS = 100  # of a page's scripts; bounds what one page can fetch
+MAX_HTML_CHARS = 5 * 2**20  # bounds the time to convert a page
 _WANTED = ("document", "script", "xhr", "fetch", "stylesheet")
 
 
@@ -102,10 +102,10 @@ class _Requests:
 
 KIND = "web"
 """`kind` in the data of a result: it is not a cell, and the web may change; the stored copies are evidence."""
-SHOWN_CHARS = 12_000
-MAX_QUERIES = 8
-MAX_URLS = 20
-MAX_FOUND = 12
+SHOWN_CHARS = 12_000  # some 3,000 tokens of a page at a time; `scroll` shows more
+MAX_QUERIES = 8  # in one call; they run at once
+MAX_URLS = 20  # in one call; bounds its duration
+MAX_FOUND = 12  # occurrences of a text that one call shows
 PAGES, DOWNLOADS = "pages", "downloads"
 _AROUND, _MAX_PLACE = 240, 1000
 """Characters around a match, and of a place that joins matches near to each other."""
@@ -245,14 +245,14 @@ def _shown(document: WebDocument, asked: BrowseArguments) -> str:
     text = document.text
     if asked.page:
         if not document.pages:
-            raise FetchError("`page` is for PDFs; this is none. Use `scroll`")
+            raise FetchError("`page` is for PDFs, and this is not one. Use `scroll`")
         if asked.page > len(document.pages):
             raise FetchError(f"the PDF has {len(document.pages)} pages; there is no page {asked.page}")
         text = document.pages[asked.page - 1]
     if asked.find:
         return _find_text(text, asked.find)
     if asked.scroll and asked.scroll >= len(text):
-        raise FetchError(f"the text has {len(text)} characters; nothing stands at {asked.scroll}")
+        raise FetchError(f"the text has {len(text)} characters; there is no text at {asked.scroll}")
     part, end = text[asked.scroll : asked.scroll + SHOWN_CHARS], asked.scroll + SHOWN_CHARS
     more = f"\n[{len(text) - end} more characters; scroll={end} goes on]" if end < len(text) else ""
     return (part if part.strip() else "(no text)") + more
@@ -271,7 +271,7 @@ def _find_text(text: str, wanted: str) -> str:
         elif len(places) < MAX_FOUND:
             places.append((start, end))
     if not places:
-        return f"{wanted!r} does not stand on this page ({len(text)} characters)."
+        return f"{wanted!r} does not occur on this page ({len(text)} characters)."
     shown = [f"... at {start}:\n{text[start:end]}" for start, end in places]
     return f"{count} places with {wanted!r}:\n" + "\n".join(shown)
 
@@ -298,7 +298,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
     """Write a new file without following links, which the model's code could create in the same folder."""
     inner = folder / Path(name).parent
     if inner.is_symlink():
-        raise FetchError(f"{Path(name).parent} is a link; it is left alone")
+        raise FetchError(f"{Path(name).parent} is a link; it is not overwritten")
     inner.mkdir(parents=True, exist_ok=True)
     path = folder / name
     try:
@@ -306,7 +306,7 @@ def _write(folder: Path, name: str, body: bytes) -> None:
             file.write(body)
     except FileExistsError:
         if path.is_symlink() or path.read_bytes() != body:
-            raise FetchError(f"{name} is there already and holds something else") from None
+            raise FetchError(f"{name} already exists with other content") from None
 
 
 class DownloadTool:

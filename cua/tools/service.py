@@ -17,7 +17,7 @@ from visual_tools.sandbox import CellResult, Kernel, KernelLimits
 
 NO_OUTPUT = "(no output)"
 PNG = "image/png"
-_MAX_LISTED = 20
+_MAX_LISTED = 20  # names of written files in a result; bounds its tokens
 
 
 def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:

@@ -116,9 +116,9 @@ def _seen_after(record: RunRecord, step: Step, show: ShowImage) -> Iterator[dict
 
 def _tool_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
     """Yield each question, and a step for each reply with its calls and their results."""
-    for turn in record.turns:
-        yield {"source": "user", "message": _content(turn.question, show) or record.header.instruction}
-        for step in turn.steps:
+    for exchange in record.exchanges:
+        yield {"source": "user", "message": _content(exchange.question, show) or record.header.instruction}
+        for step in exchange.steps:
             calls = [
                 {
                     "tool_call_id": outcome.call.id,
@@ -197,7 +197,7 @@ def _time(unix_s: float) -> str:
     try:
         return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError) as error:  # a record may contain any number
-        raise TrajectoryError(f"the record has a time that is none: {unix_s!r}") from error
+        raise TrajectoryError(f"the record has an invalid time: {unix_s!r}") from error
 
 
 def _filled(**values: Any) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> HashChain:
 
 
 FILES = "files"
-MAX_FILES = 5000
+MAX_FILES = 5000  # hashed files of a run's end; bounds the time to seal and check a record
 MAX_BYTES = 4 * 2**30
 """Limit of all files together; twice the size limit of a working folder."""
 NO_FILE = ""

@@ -181,7 +181,7 @@ _ADVICE = {
     errno.EROFS: "Set K25_RUNS_DIR to a folder that can be written",
     errno.EACCES: "Set K25_RUNS_DIR to a folder that you may use",
     errno.ENOENT: "The folder is gone: leave it in place until the run ends, and start the run again",
-    errno.ENOTDIR: "Something that is not a folder stands in its place: set K25_RUNS_DIR to another folder",
+    errno.ENOTDIR: "Part of its path is not a folder: set K25_RUNS_DIR to another folder",
 }
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     _TAGGED = tuple(Annotated[action_class, Tag(action_kind(action_class))] for action_class in get_args(Action))
     RecordedAction = Annotated[Union[_TAGGED], Discriminator(_kind)]  # noqa: UP007  # of as many as there are
-    """An `Action` as it is read back: its class stands in `kind`."""
+    """A recorded `Action`; `kind` names its class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

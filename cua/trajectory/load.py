@@ -10,7 +10,7 @@ from pathlib import Path
 from cua.errors import TrajectoryError
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
-from cua.step import CallOutcome, Step, ToolStep, ToolTurn
+from cua.step import CallOutcome, Exchange, Step, ToolStep
 from cua.trajectory.chain import HashChain, check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import translate_os_errors, whole_lines
@@ -87,7 +87,7 @@ class _RecordReader:
         self._agent, self._parent = agent, parent
         self._tool_images = ImageFolder(run_dir) if with_tool_images else None
         self._others: dict[str, _RecordReader] = {}
-        self._turns: list[ToolTurn] = []
+        self._exchanges: list[Exchange] = []
         self._pending_calls: tuple[int, Reply] | None = None
         self._tool_reply: tuple[int, Reply] | None = None
         self._header: RunHeader | None = None
@@ -144,14 +144,14 @@ class _RecordReader:
                 self._header, self._run_id = event.header, event.run_id
             case ObservedEvent():
                 self._observed(event)
-            case RepliedEvent() if self._turns:
+            case RepliedEvent() if self._exchanges:
                 self._usage += event.reply.usage
                 self._tool_reply = event.index, event.reply
             case RepliedEvent():
                 self._replied(event)
             case AskedEvent():
                 self._result = None
-                self._turns.append(ToolTurn(question=self._parts(event.parts), inputs=event.inputs))
+                self._exchanges.append(Exchange(question=self._parts(event.parts), inputs=event.inputs))
             case CallingEvent():
                 reply = self._reply_of(event.index, "calls tools")
                 self._pending_calls = event.index, replace(reply, tool_calls=event.calls)
@@ -178,7 +178,7 @@ class _RecordReader:
             header=self._header,
             run_id=self._run_id or self._run_dir.name,
             steps=tuple(self._steps),
-            turns=tuple(self._turns),
+            exchanges=tuple(self._exchanges),
             pending_calls=self._pending_calls,
             outcomes=tuple(self._outcomes),
             pending=self._pending,
@@ -251,8 +251,8 @@ class _RecordReader:
     def _end(self, result: RunResult | None) -> None:
         """Set the result of the run and of its last question; None reopens both."""
         self._result = result
-        if self._turns:
-            self._turns[-1] = replace(self._turns[-1], result=result)
+        if self._exchanges:
+            self._exchanges[-1] = replace(self._exchanges[-1], result=result)
 
     def _reply_of(self, index: int, event: str) -> Reply:
         if self._tool_reply is None or self._tool_reply[0] != index:
@@ -268,7 +268,7 @@ class _RecordReader:
             started_at=event.started_at,
             timings=event.timings,
         )
-        self._turns[-1] = replace(self._turns[-1], steps=(*self._turns[-1].steps, step))
+        self._exchanges[-1] = replace(self._exchanges[-1], steps=(*self._exchanges[-1].steps, step))
         self._tool_reply = self._pending_calls = None
 
     def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:

@@ -21,7 +21,7 @@ TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
 TASK_FILES = "task"
 """Name of the folder of files that a task left."""
-_MAX_SLUG_CHARS = 32
+_MAX_SLUG_CHARS = 32  # of the instruction in a folder's name, which a terminal shows in one line
 
 
 def default_runs_dir() -> Path:
@@ -64,16 +64,16 @@ def slug(title: str) -> str:
 
 MAX_DEPTH = 32
 """Maximum number of folders in the path of a file."""
-MAX_NAME_BYTES = 255
-MAX_RECORD_BYTES = 2**30
-MAX_IMAGE_BYTES = 128 * 2**20
+MAX_NAME_BYTES = 255  # limit of ext4 and most other file systems
+MAX_RECORD_BYTES = 2**30  # bounds the memory that an untrusted record takes
+MAX_IMAGE_BYTES = 128 * 2**20  # as above, of one image
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _HAS_DIR_FD = os.open in os.supports_dir_fd
 _CHUNK_BYTES = 2**20
-_SHOWN_CHARS = 80
+_SHOWN_CHARS = 80  # of a foreign name in an error text
 
 
 def check_name(name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
-from cua.step import CallOutcome, Step, ToolStep, ToolTurn, Turn
+from cua.step import CallOutcome, Exchange, Step, ToolStep, Turn
 from cua.trajectory.chain import HashChain
 from cua.trajectory.events import NoteEvent, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
@@ -77,7 +77,7 @@ class RunRecord:
         run_dir: The run's folder.
         header: Configuration of the run.
         steps: Finished steps in order; most of them without their image, see `load_run`.
-        turns: Questions of a tool-using run, in order, with their steps; empty for a GUI run.
+        exchanges: Questions of a tool-using run, in order, with their steps; empty for a GUI run.
         pending_calls: Number and reply of a step whose tool calls were started and have no recorded outcome.
         outcomes: Outcomes of the steps, same order.
         pending: Unfinished step at the end of the record; after an end, the last screen.
@@ -100,7 +100,7 @@ class RunRecord:
     run_dir: Path
     header: RunHeader
     steps: tuple[Step, ...] = ()
-    turns: tuple[ToolTurn, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     pending_calls: tuple[int, Reply] | None = None
     outcomes: tuple[ActionsOutcome, ...] = ()
     pending: PendingStep | None = None
@@ -127,12 +127,12 @@ class RunRecord:
     @property
     def question(self) -> tuple[Part, ...]:
         """First question of a tool-using run; empty for a GUI run."""
-        return self.turns[0].question if self.turns else ()
+        return self.exchanges[0].question if self.exchanges else ()
 
     @property
     def tool_steps(self) -> tuple[ToolStep, ...]:
         """Finished steps of a tool-using run, of all questions, in order."""
-        return tuple(step for turn in self.turns for step in turn.steps)
+        return tuple(step for exchange in self.exchanges for step in exchange.steps)
 
     @property
     def call_outcomes(self) -> Iterator[CallOutcome]:

@@ -19,8 +19,8 @@ from envs.errors import nearest
 Fits = Callable[[Path, RunHeader], bool]
 """Predicate of folder and header: True for the runs that a command can resume."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
-_TAIL_BYTES = 65536
-_MAX_FIRST_BYTES = 16 * 2**20
+_TAIL_BYTES = 65536  # the last lines of a record, with the end of the run, without reading all of it
+_MAX_FIRST_BYTES = 16 * 2**20  # the header has instruction and settings; bounds memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def _with_record(run_dir: Path, run_dirs: Sequence[Path]) -> Path:
         return run_dir
     others = [other.name for other in run_dirs if _has_record(other)]
     raise TrajectoryError(
-        f"the run {run_dir.name} has no record: it ended before, or has not come to, its first line. "
+        f"the run {run_dir.name} has no record: its first line was not written yet, or the run ended before that. "
         + (f"Runs that have one: {_some(others)}" if others else "No run has one")
     )
 

@@ -218,4 +218,4 @@ class TrajectoryWriter:
             return RecordedPart(part="image", image=self.file.put_image(part.data, is_durable=False))
         if isinstance(part, TextPart):
             return RecordedPart(part="text", text=part.text)
-        raise TypeError(f"a {type(part).__name__} has no place in the record of a tool-using run")
+        raise TypeError(f"a {type(part).__name__} cannot be recorded in a run of a tool-using agent")

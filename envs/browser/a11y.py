@@ -27,13 +27,13 @@ from envs.observation import ScreenElement
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
 
-MAX_DOM_NODES = 40_000
-MAX_LINES = 500
+MAX_DOM_NODES = 40_000  # the tree of a larger page is not read: bounds the time that a step waits for it
+MAX_LINES = 500  # with MAX_CHARS: bounds the tokens of the tree in a request
 MAX_CHARS = 20_000
-MAX_ELEMENTS = 150
-_MAX_FRAMES = 30
-_MAX_NAME_CHARS = 100
-_MAX_PIECES = 6
+MAX_ELEMENTS = 150  # numbered boxes; more cover each other in the screenshot
+_MAX_FRAMES = 30  # each frame costs a round trip to the browser; advertisements make many
+_MAX_NAME_CHARS = 100  # of an element's name: enough to recognize it, few tokens
+_MAX_PIECES = 6  # adjacent texts that are joined when a secret is looked for across elements
 _STYLES = ["visibility", "padding-left", "padding-top", "padding-right", "padding-bottom"]
 _SILENT = frozenset("none generic InlineTextBox LineBreak ListMarker MenuListPopup presentation".split())
 _USABLE = frozenset(

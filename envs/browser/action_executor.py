@@ -36,16 +36,16 @@ from envs.errors import ActionError, EnvDiedError
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-NOTCH_PX = 100
-_DRAG_STEP_PX = 25
-_MOVE_S = 0.016
-_AWAY = (-1, -1)
+NOTCH_PX = 100  # what Chromium scrolls per notch of a wheel on Linux
+_DRAG_STEP_PX = 25  # pages with drag and drop need several moves on the way; fewer steps are faster
+_MOVE_S = 0.016  # one frame at 60 Hz: pages see each move
+_AWAY = (-1, -1)  # outside of the viewport, so that nothing is hovered
 
 AskAtPoint = Callable[[int, int], Awaitable[None]]
 """Callback before a button goes down or up at a point of the viewport; raises `ActionError` to reject the input."""
-_MAX_WAIT_S = 300.0
-_KEY_S = 0.03
-_LOOK_OVER_S = 0.5
+_MAX_WAIT_S = 300.0  # bounds a step whose code waits
+_KEY_S = 0.03  # time that a key may take on a busy machine, for the limit of an action
+_LOOK_OVER_S = 0.5  # checks after an input are dropped on a page that does not answer in time
 
 
 class PageMouse:
@@ -193,7 +193,7 @@ class BrowserActionExecutor:
         if isinstance(action, TypeSecret):
             self._session.bound.learn(action.bound)
         point_px = self._point_of(action)
-        await self._guard(self._session.ensure_page(), action)
+        await self._run_interruptible(self._session.ensure_page(), action)
         if not isinstance(action, Wait):
             self._session.held.on_input(is_by_person=input_check is None)
             await self._update_popups()
@@ -202,10 +202,10 @@ class BrowserActionExecutor:
         self._session.popups.follow(action)
         shortcut = shortcut_of(action, self.keyboard.held)
         if shortcut is None:
-            await self._guard(self._input(action, input_check), action, input_check)
+            await self._run_interruptible(self._input(action, input_check), action, input_check)
             return
         for _ in range(action.presses if isinstance(action, PressKey) else 1):
-            await self._guard(self._shortcuts.run(shortcut), action)
+            await self._run_interruptible(self._shortcuts.run(shortcut), action)
 
     async def _update_popups(self) -> None:
         """Update the pop-ups and check the typed text before the next action."""
@@ -226,7 +226,7 @@ class BrowserActionExecutor:
         if input_check is not None:
             await input_check.whole(action, point_px, self.keyboard.held)
         # None: a new dialog interrupted the overlay's action, so it was handled
-        is_taken = await self._guard(overlay.act(action, point_px), action) is not False
+        is_taken = await self._run_interruptible(overlay.act(action, point_px), action) is not False
         self._session.clear_overlay()
         if is_taken:
             self.mouse.pointer_px = point_px
@@ -250,7 +250,7 @@ class BrowserActionExecutor:
                 return self.mouse.target(action.x_px, action.y_px)
         return self.mouse.pointer_px
 
-    async def _guard(
+    async def _run_interruptible(
         self, work: Coroutine[Any, Any, Any], action: Action, input_check: InputCheck | None = None
     ) -> Any:
         """Await work until it ends or is interrupted; its time limit excludes the time spent in `input_check`."""

@@ -15,8 +15,8 @@ from envs.browser.settle import Interrupted
 from envs.errors import ActionError
 from envs.target import UNKNOWN, ActionCheck, Target
 
-_TIMEOUT_S = 2.0
-_RETRIES_S = (0.02, 0.1, 0.3)
+_TIMEOUT_S = 2.0  # an input waits for it; a page that does not answer gets no input that activates something
+_RETRIES_S = (0.02, 0.1, 0.3)  # a page that is being replaced answers again soon
 _SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock"})
 
 
@@ -154,7 +154,7 @@ class InputCheck:
             targets = await asked
         except TimeoutError as error:
             raise ActionError(
-                "the page does not answer, so it cannot be told what this would activate; wait, then try again"
+                "the page does not answer, so what this would activate cannot be determined; wait, then try again"
             ) from error
         if not targets:
             return

@@ -29,9 +29,9 @@ _MAX_NAME_BYTES = 200
 _RESERVED = re.compile(r'[\x00-\x1f\x7f<>:"/|?*\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]')
 _DEVICES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10))})
 _EXTENSION = re.compile(r"(?<=.)(\.tar)?\.[^.\s]{1,20}$", re.IGNORECASE)
-_OPEN_TIMEOUT_S = 30.0
-_CLOSE_TIMEOUT_S = 5.0
-_DATABASES_TIMEOUT_S = 3.0
+_OPEN_TIMEOUT_S = 30.0  # a cold browser on a busy machine; longer, and it does not answer at all
+_CLOSE_TIMEOUT_S = 5.0  # a page that hangs must not hold up the end; the process is killed afterwards
+_DATABASES_TIMEOUT_S = 3.0  # saving IndexedDB waits for the page; the rest of the state is saved without it
 
 
 async def new_context(

@@ -12,7 +12,7 @@ from envs.hosts import DEFAULT_PORTS, host_and_port
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route, WebSocketRoute
 
-_MAX_KEPT = 100
+_MAX_KEPT = 100  # listed blocked addresses of an episode; bounds memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 MAX_PDF_PAGES = 30
 """Maximum number of PDF pages in one view."""
-_MAX_PDF_BYTES = 64 * 2**20
+_MAX_PDF_BYTES = 64 * 2**20  # with the limits below: bounds memory and time to show a file that a site sent
 _MAX_IMAGE_BYTES = 16 * 2**20
 _MAX_TEXT_BYTES = 500_000
 _MAX_LINE_BYTES = 16 * 2**20
-_MAX_PDF_S = 10.0
-_HEAD_BYTES = 4096
+_MAX_PDF_S = 10.0  # the agent waits for the page
+_HEAD_BYTES = 4096  # part of a file in which its kind is recognized
 _IMAGE_TYPES = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -55,11 +55,11 @@ img { display: block; max-width: 100%; margin: 8px auto; background: #fff }
 pre { margin: 8px; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px monospace; text-align: left }
 p { margin: 16px; overflow-wrap: anywhere } .pages p { color: #f1f3f4 }
 """
-_MATCH_S = 2.0
+_MATCH_S = 2.0  # a download begins soon after the navigation that caused it
 _SOON_S = 0.3
 """Maximum time between the reports of a download and of the end of its navigation, which come in either order."""
-_FRAME_S = 2.0
-_SHOW_TIMEOUT_S = 15.0
+_FRAME_S = 2.0  # a frame that does not answer in time is left as it is
+_SHOW_TIMEOUT_S = 15.0  # the file is local; only a page that hangs takes as long
 _NEW = (0, 0)
 """Document of a tab that is not counted yet."""
 _BLANK = ("", "about:blank")

@@ -55,7 +55,7 @@ class _Episode:
     executor: BrowserActionExecutor
     observer: Observer
     targets: TargetFinder
-    places: PositionCheck
+    position_check: PositionCheck
 
 
 class BrowserEnv:
@@ -306,7 +306,7 @@ class BrowserEnv:
             session=session,
             executor=BrowserActionExecutor(session, self.options),
             observer=observer,
-            places=PositionCheck(session, observer),
+            position_check=PositionCheck(session, observer),
             targets=TargetFinder(session, self.options.viewport_px, self._redact),
         )
 
@@ -358,7 +358,7 @@ async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected
             "the page did not respond to the screenshot, so nothing was done. Wait, or close the tab (ctrl+w)"
         )
     if why is None:
-        changed = await episode.places.why_changed(actions, executor.mouse.pointer_px, expected)
+        changed = await episode.position_check.why_changed(actions, executor.mouse.pointer_px, expected)
         why = _why_outdated(session, expected) or changed  # the screen may have changed during the comparison
     if why is not None:
         raise OutdatedError(why)

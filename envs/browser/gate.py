@@ -24,12 +24,12 @@ from envs.hosts import Address, is_this_machine, known_addresses, parse_host
 if TYPE_CHECKING:
     from playwright.async_api import ProxySettings
 
-_MAX_HEAD_BYTES = 256_000
-_CHUNK_BYTES = 65_536
-_HEAD_TIMEOUT_S = 60.0
-_CONNECT_TIMEOUT_S = 30.0
-_START_TIMEOUT_S = 10.0
-_MAX_KEPT = 100
+_MAX_HEAD_BYTES = 256_000  # of a request's head, which cookies make long; bounds memory
+_CHUNK_BYTES = 65_536  # of data that is passed on; bounds memory per connection
+_HEAD_TIMEOUT_S = 60.0  # browsers open connections in advance and send later
+_CONNECT_TIMEOUT_S = 30.0  # ends before the browser's own timeout, so that the reason is known
+_START_TIMEOUT_S = 10.0  # listening on loopback takes milliseconds; a busy machine needs longer
+_MAX_KEPT = 100  # remembered failures; bounds memory
 _PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 _HOP_HEADERS = frozenset({b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"})
 
@@ -101,7 +101,7 @@ class Upstream:
         writer.write(bytes([5, len(methods)]) + methods)
         version, method = await reader.readexactly(2)
         if version != 5 or method not in methods:
-            raise UpstreamError("the proxy takes no way to log in that we know")
+            raise UpstreamError("the proxy offers no supported authentication method")
         if method == 2:
             name, word = self.username.encode(), self.password.encode()
             writer.write(bytes([1, len(name)]) + name + bytes([len(word)]) + word)
@@ -401,7 +401,7 @@ def _authority(text: str, default_port: int | None = None) -> tuple[str, int]:
         ValueError: If it is invalid.
     """
     if any(char in text for char in "?#\\"):  # other parsers may find a different host in it
-        raise ValueError("the path is not set off by a slash")
+        raise ValueError("the path does not begin with a slash")
     host, colon, port = text.rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):
         host, port = text.rpartition("@")[2], str(default_port or "")

@@ -26,12 +26,12 @@ _PATTERNS = [
     *({"urlPattern": "*", "resourceType": name} for name in _TYPES),
     {"urlPattern": r"*\?*", "resourceType": "Image"},
 ]
-_MAX_BODY_CHARS = 64_000
-_MAX_SHOWN_CHARS = 200
-_MAX_HELD = 2_000
+_MAX_BODY_CHARS = 64_000  # the guard looks for operations and secrets in this part of a body
+_MAX_SHOWN_CHARS = 200  # of an address in a note
+_MAX_HELD = 2_000  # a page with more waiting requests is out of control; bounds memory
 _OVERRIDES = ("x-http-method-override", "x-http-method", "x-method-override")
 """Headers by which a POST overrides its method."""
-_CLOSE_TIMEOUT_S = 2.0
+_CLOSE_TIMEOUT_S = 2.0  # a page that hangs must not hold up the end
 
 
 class HeldRequests:

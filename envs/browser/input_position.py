@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _FRESH_S = 0.25
 """Age up to which a screenshot is not compared, unless the tab has loaded another document since."""
-_REGION_PX = (48, 32)
-_MAX_LEVELS = 20
-_MAX_CHANGED = 0.025
-_CARET_PX = 3
+_REGION_PX = (48, 32)  # surroundings of the point that are compared: a control, not the page around it
+_MAX_LEVELS = 20  # differences up to this are anti-aliasing and compression
+_MAX_CHANGED = 0.025  # share of changed pixels that is still the same place: a blinking caret or a hover effect
+_CARET_PX = 3  # a narrower change is a caret
 
 
 class PositionCheck:

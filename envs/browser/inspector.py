@@ -21,7 +21,7 @@ _WORLD = "k25"
 _GROUP = "k25"
 _KEPT = "k25-kept"
 _OVER = "k25-over"  # separate group: released on its own, since calls run concurrently
-_MAX_DEPTH = 12
+_MAX_DEPTH = 12  # nested frames below a point; ends on a page that nests without end
 _MAX_HELD = 32
 """Number of held elements after which they are released together: a message to the browser takes 1 to 2 ms."""
 _OWN_TEXT = """function () {

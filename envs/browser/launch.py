@@ -62,8 +62,8 @@ _QUIET_ARGS = (
 )
 _NOWHERE: "ProxySettings" = {"server": "http://127.0.0.1:9", "bypass": "<-loopback>"}
 """Proxy at the discard port, which does not answer: contexts without their own gate reach nothing."""
-_CLOSE_TIMEOUT_S = 5.0
-_LAUNCH_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0  # a browser that hangs is killed
+_LAUNCH_TIMEOUT_S = 30.0  # a cold start on a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,8 +233,8 @@ async def _start(
         playwright = await api.async_playwright().start()
     except Exception as error:  # Playwright has no exception class for a driver that cannot run
         raise EnvSetupError(
-            f"Playwright's driver does not start: {error}. A library may be missing (libatomic1, say). "
-            "Find out and mend it with: cua setup"
+            f"Playwright's driver does not start: {error}. A library may be missing (such as libatomic1). "
+            "Check and install what is missing with: cua setup"
         ) from error
     try:
         browser = await playwright.chromium.launch(
@@ -269,7 +269,9 @@ def _choose(options: BrowserOptions) -> tuple[str | None, str]:
         return binary.path, binary.how
     wanted = os.environ.get("K25_BROWSER")
     if wanted:
-        raise EnvSetupError(f"K25_BROWSER is {wanted!r}, and there is no such program. Mend or unset it.")
+        raise EnvSetupError(
+            f"K25_BROWSER is {wanted!r}, and there is no such program. Set it to the path of a Chromium, or unset it."
+        )
     window = "" if options.headless else " that can show a window"
     raise EnvSetupError(
         f"found no browser{window}; expected Chromium, Chrome or the headless shell. "

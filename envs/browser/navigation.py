@@ -13,7 +13,7 @@ from envs.secret_texts import origin_of, without_login
 if TYPE_CHECKING:
     from playwright.async_api import Page, Request, Response
 
-_MAX_FAILED = 50
+_MAX_FAILED = 50  # remembered failed requests; bounds memory
 _NOT_OPENED = "This page could not be opened"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _KNOWN = frozenset({"http", "https", "about", "data"})
@@ -45,9 +45,7 @@ _HINTS = {
     407: "the proxy wants a password",
     429: "wait before the next request",
 }
-_REFUSED = (
-    "it refuses the user name and the password that there are for it; a person can change them in the setting http_auth"
-)
+_REFUSED = "it refuses the user name and the password given for it; a person can change them in the setting http_auth"
 
 
 def to_url(text: str, *, more_schemes: frozenset[str] = frozenset()) -> str:

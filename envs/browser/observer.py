@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 T = TypeVar("T")
-_CAPTURE_TIMEOUT_S = 5.0
-_LAST_TRY_S = 1.0
+_CAPTURE_TIMEOUT_S = 5.0  # a step waits for it; a page that does not respond is shown as such
+_LAST_TRY_S = 1.0  # for a page that did not respond before
 _WAY_OUT = "Wait for it, or close the tab with Ctrl+W."
 _MAX_CAPTURES = 4
 """Captures of a page that navigates meanwhile; the last one counts for the previous document, so input is refused."""
-_TREE_TIMEOUT_S = 5.0
-_REJOIN_S = 0.5
-_LOOK_OVER_S = 1.0
+_TREE_TIMEOUT_S = 5.0  # the observation goes on without the tree, and says so
+_REJOIN_S = 0.5  # wait for an input that a dialog had interrupted
+_LOOK_OVER_S = 1.0  # checks are dropped on a page that does not answer in time
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import Any
 _WIDTH_PX = 1000
 _MAX_SCALE = 2.0
 """Maximum pixels per point of 1/72 inch: a small ticket is not enlarged to the width of a letter."""
-_MAX_PAGE_PX = 8_000_000
-_MAX_MEMORY_BYTES = 2 * 2**30
-_QUALITY = 85
+_MAX_PAGE_PX = 8_000_000  # bounds memory, and keeps a huge page readable at the usual width
+_MAX_MEMORY_BYTES = 2 * 2**30  # of the process that renders a PDF from a site
+_QUALITY = 85  # JPEG: text stays readable at a fraction of PNG's size
 
 
 def main() -> None:

@@ -86,7 +86,7 @@ class BrowserPool:
         self.options = options or BrowserOptions()
         self.max_sessions = max_sessions
         self._lease_timeout_s = lease_timeout_s
-        self._places = asyncio.Semaphore(max_sessions)
+        self._slots = asyncio.Semaphore(max_sessions)
         self._starting = asyncio.Lock()
         self._launched: LaunchedBrowser | None = None
         self._leases: set[BrowserLease] = set()
@@ -130,7 +130,7 @@ class BrowserPool:
             EnvSetupError: If no slot becomes free in time, the pool is closed, or no browser starts.
         """
         try:
-            await asyncio.wait_for(self._places.acquire(), self._lease_timeout_s)
+            await asyncio.wait_for(self._slots.acquire(), self._lease_timeout_s)
         except TimeoutError as error:
             raise EnvSetupError(
                 f"all {self.max_sessions} sessions of the browser pool were taken for {self._lease_timeout_s:g} s; "
@@ -142,7 +142,7 @@ class BrowserPool:
             spare = self._take_spare(browser, options, rules)
             gate = spare.gate if spare else await _start_gate(options, rules)
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
         lease = BrowserLease(browser=browser, gate=gate, pool=self, _prepared=spare.context if spare else None)
         self._leases.add(lease)
@@ -209,7 +209,7 @@ class BrowserPool:
         """Remove a session from the pool; called by `BrowserLease.close`."""
         if lease in self._leases:
             self._leases.remove(lease)
-            self._places.release()
+            self._slots.release()
 
 
 async def _start_gate(options: BrowserOptions, rules: DomainRules) -> Gate:

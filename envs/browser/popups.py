@@ -9,7 +9,7 @@ from envs.browser.overlays import CssRect, Suggestions
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-_MAX_TEXT = 300
+_MAX_TEXT = 300  # of one row; more does not fit into it
 _LISTING = frozenset({"backspace", "delete", "space", "up", "down"})
 
 

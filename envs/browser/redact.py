@@ -10,7 +10,7 @@ from typing import IO
 from envs.secret_texts import SecretForms
 
 STARS = "***"
-_BLOCK_CHARS = 2**18
+_BLOCK_CHARS = 2**18  # HAR files are large: they are redacted in blocks, not in memory as a whole
 
 
 class Redactor(SecretForms):

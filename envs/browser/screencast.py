@@ -19,10 +19,10 @@ from envs.observation import LiveFrame
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
 
-_QUALITY = 70
+_QUALITY = 70  # JPEG for a person who watches: bandwidth against sharpness
 _AWAY_S = 0.1
 """Polling interval for a missing page, a change of the tab and a change of the overlay."""
-_MASKED_S = 0.5
+_MASKED_S = 0.5  # interval while secrets are masked: screenshots replace the stream, at a higher cost
 _SILENT_S = 1.0
 """Time until a tab without a frame is shown as such. The first frame arrives within some 50 ms."""
 

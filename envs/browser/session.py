@@ -34,8 +34,8 @@ from envs.secret_texts import split_login, without_login
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, FileChooser, Frame, Page, Response
 
-_CLOSE_TIMEOUT_S = 5.0
-_MAX_NOTES = 20
+_CLOSE_TIMEOUT_S = 5.0  # a page that hangs must not hold up the end
+_MAX_NOTES = 20  # of one step; bounds the tokens of an observation
 
 
 class BrowserSession:

@@ -110,13 +110,13 @@ async def _wait_for(tasks: set[asyncio.Future[Any]]) -> None:
 
 
 _WAITED_FOR = frozenset({"document", "stylesheet", "image", "font", "script", "xhr", "fetch"})
-_MAX_SLOW = 200
+_MAX_SLOW = 200  # remembered slow requests; bounds memory
 Cause = Literal["window", "chooser", "document", "resources", "changes"]
 _PROBE = "() => window[Symbol.for('k25')]?.soon() ?? null"
-_POLL_S = 0.012
-_RESTLESS_S = 0.3
-_NO_COMMIT_MS = 400.0
-_NO_CHOOSER_MS = 400.0
+_POLL_S = 0.012  # a page is seen to be at rest this late at most; each look costs a round trip
+_RESTLESS_S = 0.3  # a page that never rests is not waited for longer than this once it is known
+_NO_COMMIT_MS = 400.0  # a navigation that has not begun by then is a download or was cancelled
+_NO_CHOOSER_MS = 400.0  # a file chooser that has not opened by then does not come
 NOT_RESPONDING = "the page does not respond; it may be busy"
 _NOTES = {
     "window": "a new window is still loading",

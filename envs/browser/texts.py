@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 MAX_CHARS = 200_000
 """Maximum number of characters of a page, in all its frames together."""
-TIMEOUT_S = 1.0
-_MAX_FRAMES = 30
+TIMEOUT_S = 1.0  # a step waits for it; the rest of a slow page is marked as not read
+_MAX_FRAMES = 30  # each frame costs a round trip to the browser; advertisements make many
 _LIMITS = {"chars": MAX_CHARS // 3, "nodes": 60_000, "ms": 250}
 _Placed = tuple[tuple[float, float], dict[str, Any]]
 """Corner of a document in the viewport, CSS pixels, and the result of the script there."""

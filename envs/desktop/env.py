@@ -37,7 +37,7 @@ from envs.registry import EnvKind, EnvRequest
 from envs.target import UNKNOWN, ActionCheck, Target
 
 T = TypeVar("T")
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 60.0  # of X server, window manager and bus on a busy machine
 _COMMAND_KEY = re.compile(r"enter|return|space|del|delete|esc|escape|f\d{1,2}")
 _DESCRIPTION = re.compile(r'([^"]+) "(.*)"', re.DOTALL)
 

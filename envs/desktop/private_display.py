@@ -23,7 +23,7 @@ _FAMILY_WILD = 65535  # Source: X11/Xauth.h
 _OPENBOX_CONFIG = Path("/etc/xdg/openbox/rc.xml")
 _OPENBOX_NAMESPACE = "http://openbox.org/3.4/rc"
 _KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL", "XDG_DATA_DIRS")
-_POLL_S = 0.003
+_POLL_S = 0.003  # a start is noticed this late at most
 
 
 def find_xvfb() -> str | None:
@@ -233,4 +233,4 @@ def last_words(program: Program, max_lines: int = 5) -> str:
     except FileNotFoundError:
         lines = []
     words = "\n".join(lines[-max_lines:])
-    return f"; its last words:\n{words}" if words else "; it said nothing"
+    return f"; its last output:\n{words}" if words else "; it said nothing"

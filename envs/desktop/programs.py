@@ -14,7 +14,7 @@ from typing import Any
 from envs.errors import EnvDiedError
 from envs.supervisor import supervisor_command
 
-_ANSWER_TIMEOUT_S = 20.0
+_ANSWER_TIMEOUT_S = 20.0  # the supervising process answers at once; this only ends a wait for a broken one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MakeBackend = Callable[[str, Path | None, bool], Backend]
 """Factory of a backend from a display's name, its cookie file (None: the environment's), and True if it is private."""
 
-_POLL_S = 0.01
+_POLL_S = 0.01  # a window is noticed this late at most
 _REAP_S = 0.5  # time between the end of a connection and the report that its server has ended
 
 

@@ -20,7 +20,7 @@ from envs.observation import LiveFrame
 if TYPE_CHECKING:
     from envs.desktop.x11.user_input import UserInputSensor
 
-_QUALITY = 70
+_QUALITY = 70  # JPEG for a person who watches: bandwidth against sharpness
 _AWAY_S = 0.1
 _SLOWER, _IDLE_S = 1.5, 0.5
 """Factor by which the polling interval of an unchanged screen grows, and its maximum."""

@@ -213,7 +213,7 @@ def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> Non
     screen[:] = np.minimum(shown[:, :, :3] + behind, 255).astype(np.uint8)
 
 
-_TILE_PX = 40
+_TILE_PX = 40  # unit of comparison: smaller tiles send less of a change, larger ones cost less time
 _EFFECT_S = 0.08  # for programs that draw the effect of a click only when they are idle
 _PATIENCE_S = 0.15  # afterwards, small changes (a blinking caret, a spinner) no longer count
 _SMALL_SHARE = 0.004  # of the screen's tiles: a caret, a spinner, a clock

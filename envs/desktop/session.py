@@ -41,8 +41,8 @@ from envs.errors import ActionError, EnvError, describe_late
 
 _MOTION_S = 0.01  # between two points of a moving pointer
 _DRAG_POINTS = 12  # minimum: programs need to see motion to recognize a drag
-_DRAG_MOTION_S = 0.004
-_MAX_NOTCHES = 200
+_DRAG_MOTION_S = 0.004  # between two moves of a drag: toolkits drop moves that come faster than they draw
+_MAX_NOTCHES = 200  # with the limits below: bounds the time of one action
 _MAX_TIMES = 200
 _MAX_TEXT = 200_000
 T = TypeVar("T")

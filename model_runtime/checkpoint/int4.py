@@ -8,7 +8,7 @@ Source: Kimi K2.5 report, section on INT4 quantization-aware training; compresse
 import torch
 from torch import Tensor
 
-PER_INT32 = 8
+PER_INT32 = 8  # four bits each
 
 
 def pack(q: Tensor) -> Tensor:

@@ -226,7 +226,7 @@ def copy_into(target: "Tensor", stored: "Tensor", name: str) -> None:
     target.copy_(stored)
 
 
-MAX_KINDS = 5
+MAX_KINDS = 5  # kinds of mismatch that one error lists; further ones mostly follow from the first
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 

@@ -26,8 +26,8 @@ DTYPES = {
     "F8_E4M3": ("float8_e4m3fn", 1),
     "F8_E5M2": ("float8_e5m2", 1),
 }
-LENGTH_BYTES = 8
-MAX_HEAD_BYTES = 100_000_000
+LENGTH_BYTES = 8  # little-endian length of the head: the safetensors format
+MAX_HEAD_BYTES = 100_000_000  # the safetensors library has the same limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from model_runtime.tokenizer import Tokenizer
 
 
-MAX_TEXT_CHARS = 2**20
-MAX_LARK_CHARS = 8 * 2**20
+MAX_TEXT_CHARS = 2**20  # bounds the time to compile a client's schema
+MAX_LARK_CHARS = 8 * 2**20  # grammars generated from many tools are longer than one schema
 MAX_MEMBERS = 1_000
 """Maximum number of members of one object in a schema, or of objects and lists in one of its lists. The cost of
 optional properties is quadratic: a mask of 1,000 takes up to 60 ms, one of 2,000 a quarter of a second.
@@ -172,7 +172,7 @@ def apply_grammars(logits: Tensor, matchers: Mapping[int, Matcher]) -> dict[int,
     added = to_logits(bits.to(logits.device), vocab_size)
     for place, row in enumerate(matchers):
         logits[row] += added[place]
-    return {row: f"the grammar cannot go on: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
+    return {row: f"the grammar cannot continue: {matcher.fault}" for row, matcher in matchers.items() if matcher.fault}
 
 
 def to_logits(bits: Tensor, size: int) -> Tensor:
@@ -184,9 +184,9 @@ def to_logits(bits: Tensor, size: int) -> Tensor:
 _OCTETS = torch.where((torch.arange(256)[:, None] >> torch.arange(8)) & 1 == 1, 0.0, float("-inf"))  # (256, 8)
 
 
-MAX_CACHED = 256
+MAX_CACHED = 256  # compiled grammars in memory, by number and by length of their texts
 MAX_CACHED_CHARS = 32 * 2**20
-MAX_FORCED_BYTES = 1024
+MAX_FORCED_BYTES = 1024  # only the first tokens of a forced text are used, so a longer text is not tokenized
 NUM_PROBED = 3
 _PARAM = "response_format"
 

@@ -32,7 +32,7 @@ from model_runtime.kernels.launch import (
 from model_runtime.kernels.tiles import find_tile, next_power
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-PLANS_KEPT = 16
+PLANS_KEPT = 16  # sizes of images repeat within a conversation; a plan is a few small tensors
 
 
 @triton.jit

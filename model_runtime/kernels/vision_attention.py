@@ -30,7 +30,7 @@ from model_runtime.ops.registry import CuSeqlens
 
 LOG2_E = 1.4426950408889634
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-PLANS_KEPT = 16
+PLANS_KEPT = 16  # sizes of images repeat within a conversation; a plan is a few small tensors
 
 
 @triton.jit

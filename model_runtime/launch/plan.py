@@ -92,10 +92,10 @@ def _key(name: str) -> str:
 
 
 GIB = 2**30
-BATCHES = (1, 4, 16, 64)
+BATCHES = (1, 4, 16, 64)  # from one user to the usual load of a server
 PUBLISHED_MS = {1: (9.0, "SGLang 0.5.6"), 4: (10.97, "vLLM 0.21"), 16: (21.4, "vLLM 0.21"), 64: (60.0, "vLLM 0.21")}
 """Published milliseconds per step on 8 x H200 with tensor parallel 8; at 64 they include prefill."""
-MAX_NODES = 64
+MAX_NODES = 64  # search for the smallest fitting cluster ends here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +386,7 @@ def find_num_nodes(request: PlanRequest) -> int | None:
     return None
 
 
-SHOWN = 8
+SHOWN = 8  # rows that fit on a screen; --json has all
 
 
 def show_plan(plan: DeploymentPlan) -> str:

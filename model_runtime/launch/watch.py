@@ -151,7 +151,7 @@ def explain_exit(return_code: int, lines: list[str]) -> str:
     if fault is not None:
         return f"vLLM {ended}: {fault.meaning}. {fault.advice[0].upper()}{fault.advice[1:]}"
     if return_code in (-9, 137):
-        return f"vLLM {ended}: the kernel probably ran out of memory for it (see dmesg). Loading needs room in RAM"
+        return f"vLLM {ended}: the kernel probably killed it for lack of memory (see dmesg). Loading needs free RAM"
     last = next((line for line in reversed(lines) if re.search(r"Error|error:|Exception", line)), "")
     message = last or next((line for line in reversed(lines) if line.strip()), "it wrote nothing")
     return f"vLLM {ended}: {message.strip()}. The lines above say more"
@@ -162,13 +162,13 @@ def _how_it_ended(return_code: int) -> str:
 
 
 SHARDS = re.compile(r"checkpoint shards:\s*(\d+)% Completed \| (\d+)/(\d+)")
-STOPPED = 130
+STOPPED = 130  # exit status after SIGINT: 128 + 2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that request a shutdown; SIGHUP is sent when the terminal is closed."""
 _LAST_LINES_S = 15.0
 """Maximum wait for the output of an exited process."""
-KEPT_LINES = 2000
-POLL_S = 0.2
+KEPT_LINES = 2000  # last lines of the output, in which known failures are searched for; bounds memory
+POLL_S = 0.2  # short against the minutes that loading takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ MAX_SCANNED_PIXELS = 800_000_000
 """Maximum number of pixels times scans, the cost of decoding a progressive JPEG."""
 MAX_RLE_BYTES = 2 * 2**20
 """Maximum size of a run-length coded BMP, which Pillow decodes in Python."""
-MAX_TAGS = 4096
+MAX_TAGS = 4096  # bounds the time for a directory of tags whose count is forged
 
 _PNG_DRAWN = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _JPEG_DROPPED = frozenset({*range(0xE1, 0xEE), 0xEF, 0xFE})

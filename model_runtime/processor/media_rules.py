@@ -146,7 +146,7 @@ def format_timestamp(index: int, fps: float) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}"
 
 
-HASH_BYTES = 16
+HASH_BYTES = 16  # collisions are out of reach, and keys stay short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

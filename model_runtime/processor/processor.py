@@ -138,7 +138,7 @@ def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None,
             continue
         count += 1
         if count > limit:
-            text = f"the video has more than {limit} frames, which is as many as are looked through"
+            text = f"the video has more than the {limit} frames that are accepted"
             raise MediaError(f"{text}: send a shorter one", code="media_too_large")
         yield packet.pts, packet.is_keyframe
 

@@ -46,7 +46,7 @@ from model_runtime.server.schemas import (
 from model_runtime.server.state import Drain, ServerState
 
 OPEN_PATHS = frozenset({"/health"})
-_SHOWN_PATH_CHARS = 120
+_SHOWN_PATH_CHARS = 120  # of a client's path in the log
 
 
 class RequestMiddleware:
@@ -146,7 +146,7 @@ async def _refuse(error: InvalidRequestError, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-_POLL_S = 10.0
+_POLL_S = 10.0  # interval at which lists of times are cleared: bounds their memory without metrics requests
 _SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)
 
 

@@ -63,9 +63,9 @@ def dump(body: Any) -> bytes:
 
 RequestModel = TypeVar("RequestModel", bound=OpenModel)
 
-_INLINE_BYTES = 64 * 1024
-_SHOWN_CHARS = 60
-_SHOWN_FIELDS = 20
+_INLINE_BYTES = 64 * 1024  # larger bodies are parsed in a thread, so that the event loop is not blocked
+_SHOWN_CHARS = 60  # of a foreign name or value in an error text
+_SHOWN_FIELDS = 20  # ignored fields that the header names
 
 
 async def read_body(request: Request, model: type[RequestModel], *, timeout_s: float) -> RequestModel:

@@ -31,7 +31,7 @@ from model_runtime.server.schemas import ImageIn, VideoIn
 _HEAD = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*(?P<base64>;base64)?$", re.IGNORECASE)
 _BLANKS = re.compile(r"\s+")
 _ANY_TYPE = "application/octet-stream"
-_MAX_HEAD_CHARS = 200
+_MAX_HEAD_CHARS = 200  # part of a data URL before its comma
 
 
 def is_data_url(url: str) -> bool:
@@ -78,7 +78,7 @@ def _decode(text: str, kind: str) -> bytes:
     return data
 
 
-MAX_REDIRECTS = 3
+MAX_REDIRECTS = 3  # sites use one or two; more are a loop
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

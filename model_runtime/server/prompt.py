@@ -33,7 +33,7 @@ from model_runtime.tokenizer import TokenBudget, Tokenizer
 
 MAX_INLINE_CHARS = 2000
 """Maximum characters that are rendered and tokenized on the event loop: for these, a thread would cost more time."""
-MAX_INLINE_MESSAGES = 20
+MAX_INLINE_MESSAGES = 20  # longer requests are tokenized in a thread, so that the event loop is not blocked
 
 
 async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict[str, Loaded]:
@@ -230,7 +230,7 @@ def read_tools(body: ChatRequest, max_tools: int) -> ToolUse:
     if not declared or choice == "none":
         return ToolUse(declared=declared, with_calls=False, grammar=content or (NO_CALLS if declared else None))
     if content is not None and choice == "auto":
-        text = "response_format is set beside tools; set tool_choice to none for an answer, or to required for calls"
+        text = "response_format and tools are both set; set tool_choice to none for an answer, or to required for calls"
         raise InvalidRequestError(text, param="response_format", code="unsupported_parameter")
     is_parallel = body.parallel_tool_calls is not False
     may_call = declared

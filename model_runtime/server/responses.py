@@ -82,7 +82,7 @@ class RequestDeadline:
         if passed or self._is_started:
             text = f"the answer was not done within {self._timeout_s:g} s; ask for fewer tokens, or try again later"
             return InvalidRequestError(text, code="request_timeout", status=504)
-        text = f"the request waited {self._queue_timeout_s:g} s without being begun; try again later"
+        text = f"the request was queued for {self._queue_timeout_s:g} s without being begun; try again later"
         return InvalidRequestError(text, code="queue_timeout", status=503)
 
 

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from model_runtime.errors import EngineDead, RuntimeFault, require
 from model_runtime.server.state import ServerState
 
-_BACKLOG = 4096
+_BACKLOG = 4096  # connections that wait for the event loop; above the requests of a large swarm
 _LAST_CALL_S = 5  # seconds for open responses to finish at shutdown
-_POLL_S = 0.25
+_POLL_S = 0.25  # delay after which a fault of the engine ends the server
 _FAULT_SEEN_S = 3.0  # time for clients and probes to receive the error before the server exits
 _KEEP_ALIVE_S = 75
 """Keep-alive timeout, longer than the clients', so that they close idle connections."""

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from model_runtime.engine.contract import LogprobsMode
 
-MAX_CHOICES = 128
+MAX_CHOICES = 128  # the limit of OpenAI's API
 
 
 class StrictModel(BaseModel):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model_runtime.errors import ConfigError
 
-NUM_SLOTS = 256
+NUM_SLOTS = 256  # reserved ids behind the ranks, as in the release's tokenizer
 SLOT_OF = {
     "[BOS]": 0,
     "[EOS]": 1,

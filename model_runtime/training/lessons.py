@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model_runtime.training.batch import Example, TrainingBatch
 
-IGNORED = -100
+IGNORED = -100  # torch's default `ignore_index`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from model_runtime.training.batch import TrainingBatch
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # quintic Newton-Schulz iteration of Muon (Jordan, 2024)
 NUM_ITERATIONS = 5  # as in Muon's reference implementation
-EPS = 1e-7
+EPS = 1e-7  # keeps the norm of a zero gradient from dividing by zero
 RMS = 0.2
 """Root mean square of an update at learning rate 1, typical of AdamW. Source: arXiv 2502.16982, section 2.2."""
 

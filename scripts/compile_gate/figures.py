@@ -128,7 +128,7 @@ def compare_figures(path: Path, version: str, found: Figures, only: str = "") ->
     for name, figure, before, now in differences:
         yield f"{name}: {figure}: committed {before}, now {now}"
     if differences:
-        yield f"{path} is out of date; if that is meant, write it anew with: {REWRITE}"
+        yield f"{path} is out of date; if the change is intended, regenerate it with: {REWRITE}"
 
 
 def find_differences(committed: Figures, now: Figures) -> Iterator[tuple[str, str, object, object]]:

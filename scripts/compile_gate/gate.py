@@ -96,7 +96,7 @@ def _take_result(future: Future[Verdict], name: str) -> Verdict:
     try:
         return future.result()
     except BrokenProcessPool:
-        text = "not compiled: a worker process ended abruptly, at this case or at one that is reported beside it"
+        text = "not compiled: a worker process ended abruptly, in this case or in another one reported with it"
         return Verdict(name=name, resources=None, violations=(text,))
 
 

@@ -87,7 +87,7 @@ async def test_an_env_that_cannot_tell_who_gets_it_types_nothing() -> None:
     await env.reset(InstructionTask(instruction="x"))
     assert (await env.step([filled])).observation.last_action_error == UNBINDABLE
     assert env.actions == []
-    with pytest.raises(ActionError, match="it cannot be told here"):
+    with pytest.raises(ActionError, match="cannot be determined here"):
         make_program([filled], "marker")
 
 

@@ -332,7 +332,7 @@ async def test_fake_env_misbehaves_as_told() -> None:
     env = FakeEnv(FakeOptions(fail_action=1, die_at_step=1))
     await env.reset(task)
     result = await env.step([PressKey(key="a"), PressKey(key="b"), PressKey(key="c")])
-    assert result.observation.last_action_error == "action 1 was told to fail"
+    assert result.observation.last_action_error == "action 1 fails, as the options say"
     assert env.actions == [PressKey(key="a")]
     with pytest.raises(EnvDiedError):
         await env.step([])

@@ -83,7 +83,7 @@ def test_a_member_that_looks_misspelt_is_named(name: str, near: str | None) -> N
     if near is None:
         check_task(task)
     else:
-        with pytest.raises(TypeError, match=f"'{name}', which means nothing to an envs.Task; write '{near}'"):
+        with pytest.raises(TypeError, match=f"'{name}', which envs.Task does not have; write '{near}'"):
             check_task(task)
 
 

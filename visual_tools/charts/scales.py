@@ -29,7 +29,7 @@ _MAX_LABEL_CHARS = 60
 Kind = Literal["linear", "log"]
 _MIN_TOLERANCE_PX = 2.0
 _TOLERANCE_SHARE = 0.006
-_POWER_BONUS = 0.25
+_POWER_BONUS = 0.25  # prefers a logarithmic scale whose labels are powers where two scales fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

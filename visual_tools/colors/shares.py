@@ -15,8 +15,8 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 
 Kind = Literal["pie", "bars", "area"]
-_MIN_WRITTEN = 0.004
-_FADE = 0.72
+_MIN_WRITTEN = 0.004  # share below which a piece of the drawing gets no label
+_FADE = 0.72  # towards white, of what is not measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from visual_tools.errors import ImageError
 from visual_tools.ink import largest_channel
 from visual_tools.packages import cv2
 
+# Heuristics without another source; sensitivity in benchmarks/visual/constants.md.
 _MIN_PX = 32
 _SMALL_PX = 480
 _MIN_SIMILARITY = 0.4

@@ -188,8 +188,8 @@ _COLOURS = {
     "changed": "#d9720a",
 }
 _MAX_SIDE_PX = 1100  # of each image as drawn
-_GAP_PX = 16
-_PAD_PX = 6
+_GAP_PX = 16  # between the two images of the drawing
+_PAD_PX = 6  # around a marked difference, so that its edge stays visible
 
 
 def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]:

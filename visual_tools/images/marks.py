@@ -20,12 +20,13 @@ Color = str | Sequence[int]
 """CSS name or code ("red", "#ff8800"), or red, green, blue from 0 to 255."""
 _FAR_PX = 2.0**28
 """Maximum coordinate that is drawn: OpenCV takes int32, with some bits of fraction."""
-_LIGHT = 140
+_LIGHT = 140  # brightness above which black text is readable
+# Distances of grid lines that are easy to count
 _STEPS = (5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 2500, 5000)
 _NUM_LINES = 12
 _STRENGTH = 0.65
 """Opacity of the grid lines, chosen by appearance."""
-_DASH_PX = 4
+_DASH_PX = 4  # short, so that dashes hide little
 
 
 @lru_cache(maxsize=32)
@@ -220,7 +221,7 @@ def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[n
     try:
         values = np.asarray(points, np.float64)
     except (TypeError, ValueError) as error:
-        raise ImageError("found points that are no numbers, expected x and y in pixels for each") from error
+        raise ImageError("found points that are not numbers, expected x and y in pixels for each") from error
     if values.ndim != 2 or values.shape[1] != 2 or not len(values):
         raise ImageError(f"found points of shape {values.shape}, expected (N, 2): x and y in pixels for each")
     if not np.isfinite(values).all():

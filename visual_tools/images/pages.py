@@ -14,7 +14,7 @@ from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_ima
 from visual_tools.results import ResultSequence
 
 _POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
-_NUM_CHARS_SHOWN = 40
+_NUM_CHARS_SHOWN = 40  # of a foreign text in an error text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

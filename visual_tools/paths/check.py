@@ -21,9 +21,9 @@ from visual_tools.paths.search import (
     measure_width,
 )
 
-TOLERANCE_PX = 1e-6
-BAND_PX = 1 << 21
-MAX_PROBLEMS = 5
+TOLERANCE_PX = 1e-6  # rounding of sums of diagonal moves
+BAND_PX = 1 << 21  # pixels that are checked at a time; bounds memory
+MAX_PROBLEMS = 5  # listed problems of one kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def _verify_bound(free: NDArray[np.bool_], lengths: NDArray[np.float64], connect
             fits &= _is_bounded(room, number[1:, 1:], number[:-1, :-1], DIAGONAL_PX)
             fits &= _is_bounded(room, number[1:, :-1], number[:-1, 1:], DIAGONAL_PX)
         if not fits:
-            return f"no proof: the numbers in the rows from {top} do not fit together"
+            return f"not proven: the numbers in the rows from {top} do not fit together"
     return ""
 
 
@@ -192,8 +192,8 @@ def _as_points(points: Any) -> NDArray[np.int64]:
 
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)
-LINE_SHARE, MARK_SHARE = 0.3, 0.42
-SHIFT = 4
+LINE_SHARE, MARK_SHARE = 0.3, 0.42  # of the passage's width: walls stay visible beside the line, and marks stand out
+SHIFT = 4  # fractional bits of OpenCV's coordinates
 
 
 def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
@@ -215,8 +215,8 @@ def draw_path(image: ImageSource, result: PathResult) -> NDArray[np.uint8]:
     canvas = load_image(image).copy()
     if canvas.shape[:2] != result.mask.shape:
         raise ImageError(
-            f"found an image of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the one that was "
-            f"searched, {result.mask.shape[1]} x {result.mask.shape[0]}"
+            f"found an image of {canvas.shape[1]} x {canvas.shape[0]} pixels, expected the size of the searched image, "
+            f"{result.mask.shape[1]} x {result.mask.shape[0]}"
         )
     room_px = _usual_room(result.mask)
     if result.found:

@@ -21,7 +21,7 @@ from visual_tools.errors import require
 from visual_tools.packages import cv2
 
 DIAGONAL_PX = math.sqrt(2)
-FIRST_ROOM = 1 << 12
+FIRST_ROOM = 1 << 12  # first size of the queue, which grows
 SIGNATURES = {
     "flood": "int64(uint8[::1], float64[::1], int32[::1], int64, int64, boolean)",
     "seek": "int64(uint8[::1], float64[::1], float32[::1], int32[::1], int64, int64, boolean)",

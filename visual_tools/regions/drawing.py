@@ -18,10 +18,10 @@ from visual_tools.regions.polygons import Polygons
 _HUE_STEP = 0.381966
 """Golden section, so that consecutive numbers get very different colours."""
 
-_LINE_PER_SIDE = 1 / 500
+_LINE_PER_SIDE = 1 / 500  # line and text in shares of the image's side: readable on small and large images
 _TEXT_PER_SIDE = 1 / 45
 _MIN_TEXT_PX = 10
-_TEXT_PER_OBJECT = 0.45
+_TEXT_PER_OBJECT = 0.45  # a label leaves most of its object visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

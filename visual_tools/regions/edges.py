@@ -20,7 +20,7 @@ _LOW_SHARE = 0.4
 Source: J. Canny, A Computational Approach to Edge Detection, 1986, recommends a ratio of two to three.
 """
 
-_MIN_HIGH = 30.0
+_MIN_HIGH = 30.0  # keeps noise of a nearly flat image from becoming edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

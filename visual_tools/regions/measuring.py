@@ -26,6 +26,7 @@ The letter mu is often read as u, p or j, and no image has a bar of picometres.
 """
 
 _LABEL = re.compile(r"^[^\d]{0,3}(\d+(?:[.,]\d+)?)\s*([a-zA-Zµμ]{1,7})\.?$")
+# Heuristics without another source; measured together in benchmarks/visual/README.md, "Counting and size".
 _MIN_ASPECT = 4.0
 _MIN_LENGTH_SHARE = 0.02
 _MAX_LENGTH_SHARE = 0.8

@@ -20,6 +20,7 @@ from visual_tools.results import ResultSequence
 _TOLERANCES = (0.045, 0.03, 0.02, 0.012)
 """Share of the outline's length by which a corner must deviate; the coarsest tolerance that fits is used."""
 
+# Heuristics without another source; sensitivity in benchmarks/visual/constants.md.
 _MAX_CORNERS = 16
 _MIN_AREA_PX = 60
 _FIT_PX = 0.8

@@ -119,7 +119,7 @@ MODES: dict[Backend, tuple[Mode, ...]] = {
     "none": ("none",),
 }
 ISOLATING: tuple[Backend, ...] = ("bubblewrap", "landlock")
-_PREFLIGHT_S = 30.0
+_PREFLIGHT_S = 30.0  # a first start loads Python from a cold disk; a backend that hangs is given up
 _TOLD = {
     "nested": "namespaces, without network, with another user, for each kernel; starts in milliseconds",
     "exec": "one bubblewrap for each kernel, which starts in a second or two",

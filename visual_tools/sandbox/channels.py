@@ -97,7 +97,7 @@ class ZmtpConnection:
         while True:
             flags, size_bytes = await self._read_head()
             if flags & _COMMAND:
-                raise ZmtpError("a command came among the messages: none was agreed upon")
+                raise ZmtpError("received a ZMTP command among the messages; expected messages only")
             left_bytes -= size_bytes
             if left_bytes < 0 or len(frames) == self._max_frames:
                 raise ZmtpError(f"a message is longer than {self._max_bytes} bytes or {self._max_frames} frames")
@@ -131,12 +131,12 @@ def _make_ready(kind: str) -> bytes:
 
 Message = dict[str, Any]
 _KINDS = {"shell": "DEALER", "control": "DEALER", "iopub": "SUB"}
-_ASK_AGAIN_S = 0.02
-_MESSAGE_SLACK_BYTES = 1 << 20
+_ASK_AGAIN_S = 0.02  # the first requests may be lost while the sockets connect, so they are repeated
+_MESSAGE_SLACK_BYTES = 1 << 20  # headers of a message beyond its limit on content
 _LARGE_BYTES = 1 << 18  # messages of this size or more are parsed outside the event loop
 _SMALL_BYTES = 1 << 14  # messages up to this size are always read: one of them reports the end of the cell
 _MESSAGE_COST_BYTES = 5000  # fixed cost charged per message
-_MAX_FRAMES = 32
+_MAX_FRAMES = 32  # of one message: Jupyter's have six and a few buffers; bounds memory
 _MAX_PARTS = 1_000_000  # limit for large messages: parsed values take far more memory than text
 
 

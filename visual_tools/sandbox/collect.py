@@ -14,9 +14,9 @@ from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_ERROR_CHARS, _ERROR_LINES = 10_000, 1000
+_ERROR_CHARS, _ERROR_LINES = 10_000, 1000  # of a traceback: the model needs its beginning and its end
 _FLOOD_FACTOR = 200  # multiple of the kept text after which the cell is stopped
-_MIN_FLOOD_CHARS = 4_000_000
+_MIN_FLOOD_CHARS = 4_000_000  # total output after which a cell is interrupted, even if less of it is shown
 
 
 class Clipped:

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-MAX_COMMAND_BYTES = 200_000
-_MAX_LISTED = 500
-_LINE_CHARS = 2000
-_LARGE_SIDE_PX = 1024
+MAX_COMMAND_BYTES = 200_000  # output of a command: more is truncated for the model anyway
+_MAX_LISTED = 500  # files of one listing; bounds its tokens
+_LINE_CHARS = 2000  # of one line, since a minified file has a single one
+_LARGE_SIDE_PX = 1024  # small images are enlarged to about this side, so that details can be read
 _DISTRIBUTIONS = {
     "numpy": "numpy",
     "PIL": "pillow",

@@ -31,10 +31,11 @@ from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, Kernel
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
-_AGAIN_S = 1.0
+_AGAIN_S = 1.0  # interrupts are repeated at this interval: code may swallow one
+# Bytes on the wire of a cell, beyond what its limits allow encoded: repeated displays and escapes
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
-_LOST = "the kernel was started anew: variables, imports and definitions of earlier cells are gone, files are kept"
+_LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class IsolatedKernel:
         limits: KernelLimits,
         launch: Launch,
         zygote: ZygoteClient,
-        place: WorkFolder,
+        work_folder: WorkFolder,
         on_close: Callable[[], Awaitable[None]],
     ) -> None:
         self.folder = folder
@@ -92,7 +93,7 @@ class IsolatedKernel:
         self._limits = limits
         self._launch = launch
         self._zygote = zygote
-        self._place = place
+        self._work_folder = work_folder
         self._on_close = on_close
         self._running: Running | None = None
         self._cell: _Cell | None = None
@@ -117,11 +118,11 @@ class IsolatedKernel:
         async with self._lock:
             self._is_interrupted = False
             notes = await self._revive()
-            before, begin_notes = await asyncio.to_thread(self._place.begin)
+            before, begin_notes = await asyncio.to_thread(self._work_folder.begin)
             began = time.monotonic()
             outcome = await self._run_cell(code, self._limits.wall_s if timeout_s is None else timeout_s, store_history)
             result = await self._report(outcome, time.monotonic() - began, notes)
-            written, end_notes = await asyncio.to_thread(self._place.end, before)
+            written, end_notes = await asyncio.to_thread(self._work_folder.end, before)
             return replace(result, files_written=written, notes=(*result.notes, *begin_notes, *end_notes))
 
     async def _revive(self) -> tuple[str, ...]:
@@ -130,9 +131,9 @@ class IsolatedKernel:
             raise SandboxError("this kernel is closed: make a new one")
         running, cell = self._running, self._cell
         if running is None:
-            why = "it could not be started anew"
+            why = "it could not be restarted"
         elif running.channels.is_cut_off and not running.process.ended.done():
-            why = "what it sent was no message of a kernel's"
+            why = "it sent a message that kernels do not send"
         else:
             if not running.process.ended.done() and (
                 cell is None or cell.is_idle.is_set() or await self._stop(running, cell)
@@ -188,7 +189,7 @@ class IsolatedKernel:
                 return _Outcome(cell, "interrupted" if self._is_interrupted else "ok", done.result())
             if running.process.ended.done():
                 return _Outcome(cell, "died", {}, running.process.ended.result())
-            why = "it put out more than anybody can read" if flooded.done() else f"it ran for {timeout_s:g} s"
+            why = "its output was too large" if flooded.done() else f"it ran for {timeout_s:g} s"
             if await self._stop(running, cell):
                 await wait_for_first(done, timeout_s=_AGAIN_S)
                 return _Outcome(cell, "interrupted", done.result() if done.done() else {}, why)
@@ -278,7 +279,7 @@ async def _both(reply: "asyncio.Future[Message]", is_idle: asyncio.Event) -> Mes
     return message
 
 
-_START_S = 30.0
+_START_S = 30.0  # a kernel starts in milliseconds to two seconds; a busy machine needs longer
 _END_S = 2.0  # from the end of a kernel's sockets to the report that its process ended
 
 
@@ -378,7 +379,7 @@ class Sandbox:
             limits=limits,
             launch=launch,
             zygote=self._zygote,
-            place=in_memory or FolderOnDisk(str(folder), self._choose_owner(folder)),
+            work_folder=in_memory or FolderOnDisk(str(folder), self._choose_owner(folder)),
             on_close=leave,
         )
         try:
@@ -508,7 +509,7 @@ def _prepare_paths(folder: Path, readable: Sequence[Path]) -> tuple[Path, tuple[
 
 def _choose_inside_dir(shown: Sequence[str]) -> str:
     """Choose where a kernel sees its folder, such that it hides none of the paths that the kernel must see."""
-    for place in WORK_DIRS:
-        if not any(Path(path).is_relative_to(place) or Path(place).is_relative_to(path) for path in shown):
-            return place
-    raise SandboxError(f"the paths {', '.join(shown)} leave no place for the working folder")
+    for folder in WORK_DIRS:
+        if not any(Path(path).is_relative_to(folder) or Path(folder).is_relative_to(path) for path in shown):
+            return folder
+    raise SandboxError(f"the paths {', '.join(shown)} leave no free path for the working folder")

@@ -27,7 +27,7 @@ _STREAM_TYPES = tuple(kind | flags for kind in (1, 5) for flags in (0, 0x800, 0x
 # Source: linux/sched.h, asm-generic/socket.h, linux/socket.h
 _CLONE_NEW_ANYTHING = 0x7E020000
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF and their FORCE variants
-_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10  # from Linux' socket.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def _body_of(refusal: Refusal) -> list[Instruction]:
     if when is None:
         return [refuse]
     code = _IF_BIT if when.is_ == "has bit" else _IF_EQUAL
-    tests = [(code, len(when.values) - place, 0, value) for place, value in enumerate(when.values)]
+    tests = [(code, len(when.values) - index, 0, value) for index, value in enumerate(when.values)]
     skip_one: Instruction = (_IF_AT_LEAST, 1, 1, 0)
     ending = [refuse] if when.is_ == "not in" else [skip_one, refuse]
     reload: Instruction = (_LOAD, 0, 0, _NR_OFFSET)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MAX_ENTRIES, _MAX_DEPTH = 10**9, 10**9
+_MAX_ENTRIES, _MAX_DEPTH = 10**9, 10**9  # no limit in practice
 _REMOVED_AT_ONCE = 50_000  # entries, which are held in memory
 
 
@@ -161,12 +161,12 @@ def open_folder(name: bytes, above: int, *, unlock: bool = False) -> int:
     except PermissionError:
         if not unlock:
             raise
-    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+    folder_fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
     try:  # by the descriptor, so that a link that replaces the name meanwhile is not followed
-        os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101
-        return os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
+        os.chmod(f"/proc/self/fd/{folder_fd}", 0o700)  # noqa: PTH101
+        return os.open(f"/proc/self/fd/{folder_fd}", _FOLDER & ~os.O_NOFOLLOW)
     finally:
-        os.close(place)
+        os.close(folder_fd)
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ def _strip(target: bytes, inside_dir: bytes) -> bytes:
 
 Mark = tuple[int, ...]
 TEMPORARY = b".k25-carried"
-_SEND_BYTES = 1 << 24
+_SEND_BYTES = 1 << 24  # bounds one system call, so that a cancelled copy ends soon
 
 
 @dataclass(slots=True)
@@ -202,19 +202,19 @@ def _copy(from_fd: int, name: bytes, to_fd: int, owner: int | None) -> None:
 
 def _copy_data(reading: int, writing: int, size: int) -> None:
     os.ftruncate(writing, size)
-    place = 0
-    while place < size:
+    offset = 0
+    while offset < size:
         try:
-            place = os.lseek(reading, place, os.SEEK_DATA)
+            offset = os.lseek(reading, offset, os.SEEK_DATA)
         except OSError:  # only a hole remains
             return
-        end = min(size, os.lseek(reading, place, os.SEEK_HOLE))
-        os.lseek(writing, place, os.SEEK_SET)
-        while place < end:
-            sent = os.sendfile(writing, reading, place, min(end - place, _SEND_BYTES))
+        end = min(size, os.lseek(reading, offset, os.SEEK_HOLE))
+        os.lseek(writing, offset, os.SEEK_SET)
+        while offset < end:
+            sent = os.sendfile(writing, reading, offset, min(end - offset, _SEND_BYTES))
             if sent == 0:
                 return
-            place += sent
+            offset += sent
 
 
 def remove(above: int, name: bytes) -> None:
@@ -244,16 +244,17 @@ def replace_odd(top: int, path: bytes, inside_dir: bytes, removed: dict[bytes, s
             os.unlink(name, dir_fd=above)
 
 
-MAX_FILES = 20_000
-MAX_DEPTH = 64
+MAX_FILES = 20_000  # files that are compared before and after a cell; bounds its time
+MAX_DEPTH = 64  # deeper folders are left out; bounds open file descriptors and recursion
 _CACHES = b"__pycache__"
 
 Snapshot = Mapping[str, tuple[int, int, int]]
+# Free space of a folder that is already more than half full: bytes and files
 _SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
-_MAX_HOST_FILES = 500_000
-_SHARE_OF_MEMORY = 0.25
+_MAX_HOST_FILES = 500_000  # bounds the time to measure a folder of the user
+_SHARE_OF_MEMORY = 0.25  # a folder in memory may not displace the programs of this machine
 _BLOCK_BYTES = 512  # unit of st_blocks on every file system
-_NUM_TOLD = 3
+_NUM_TOLD = 3  # left-out files that a note names
 _MAX_LINKS = 1000  # maximum number checked after a cell
 _CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 Listing = Mapping[bytes, os.stat_result]

@@ -19,10 +19,10 @@ _BOOT = (
     "import json,sys;p=json.loads(sys.argv[1]);sys.path[:0]=p['import_paths'];"
     "from visual_tools.sandbox.zygote.main import main;main()"
 )
-_START_TIMEOUT_S = 120.0
-_MOUNT_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 120.0  # it imports numpy and others, which takes long from a cold disk
+_MOUNT_TIMEOUT_S = 30.0  # a mount takes milliseconds; this only ends a wait for a broken process
 _PACKET_BYTES = 1 << 18
-_LAST_WORDS_CHARS = 2000
+_LAST_WORDS_CHARS = 2000  # of its log in an error text
 
 
 def make_argv(wrapper: Sequence[str], plan: ZygotePlan) -> list[str]:
@@ -158,7 +158,7 @@ class ZygoteClient:
         elif fds:
             waiting.set_result(fds[0])
         else:
-            waiting.set_exception(SandboxError(f"no working folder in memory can be had: {message.get('error')}"))
+            waiting.set_exception(SandboxError(f"no working folder in memory can be created: {message.get('error')}"))
 
     def _hear(self, message: dict[str, Any]) -> None:
         if "ready" in message and not self.ready.done():

@@ -13,9 +13,9 @@ from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 from visual_tools.results import ResultSequence
 
-_BORDER_PX = 40
-_ENLARGEMENTS = (2, 3)
-_MAX_ENLARGED_PIXELS = 30_000_000
+_BORDER_PX = 40  # quiet zone that is added: readers need a light margin around a code
+_ENLARGEMENTS = (2, 3)  # tried in this order; codes of one or two pixels per module are read only enlarged
+_MAX_ENLARGED_PIXELS = 30_000_000  # bounds time and memory of the enlarged search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

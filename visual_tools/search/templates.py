@@ -17,12 +17,12 @@ from visual_tools.results import ResultSequence
 SCALES = tuple(2 ** (step / 6) for step in range(-6, 7))
 """Scales from half to double the size; neighbours differ by 12 %, which the refinement bridges."""
 
-_SEARCH_PIXELS = 1_000_000
-_SEARCH_SIDE_PX = 16
-_SEARCH_SLACK = 0.25
-_MAX_OVERLAP = 0.3
-_OPAQUE = 128
-_FINE_FACTORS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)
+_SEARCH_PIXELS = 1_000_000  # the first search is on an image reduced to this size, unless the template gets too small
+_SEARCH_SIDE_PX = 16  # shorter side that a template keeps in the reduced search
+_SEARCH_SLACK = 0.25  # a reduced image scores lower than the full one by up to this; candidates are measured again
+_MAX_OVERLAP = 0.3  # of the smaller box; a larger share is the same object
+_OPAQUE = 128  # alpha from which a pixel of a template counts
+_FINE_FACTORS = (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)  # scales around the best coarse one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

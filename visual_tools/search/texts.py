@@ -21,8 +21,8 @@ _ALIKE_COST = 0.34
 """Cost of characters that OCR confuses, relative to a wrong character."""
 
 _COST_OF = {(a, b): _ALIKE_COST for group in _ALIKE for a in group.casefold() for b in group.casefold() if a != b}
-_MAX_GAP_HEIGHTS = 2.5
-_MAX_LEADING_HEIGHTS = 1.2
+_MAX_GAP_HEIGHTS = 2.5  # gap between words of one line, in heights: columns are farther apart
+_MAX_LEADING_HEIGHTS = 1.2  # gap to the line below that continues a text, in heights
 _BREAKS = re.compile(r"\s|[-–—/](?=.)")
 """Positions where a text may continue on another line."""
 Strictness = Literal["exact", "ignore_case", "fuzzy"]

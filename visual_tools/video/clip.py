@@ -99,7 +99,8 @@ def _check_request(file: Path, target: Path, timeline: Timeline, start_s: float,
         raise VideoError(f"{file} does not say when its frames are shown, so no piece of it can be cut out")
     if not 0 <= start_s < timeline.duration_s or not end_s > start_s:
         raise VideoError(
-            f"from {start_s:g} to {end_s:g} s is no piece of {file.name}: it runs from 0 to {timeline.duration_s:.3f} s"
+            f"from {start_s:g} to {end_s:g} s is not a part of {file.name}: "
+            f"it runs from 0 to {timeline.duration_s:.3f} s"
         )
     if not target.parent.is_dir():
         raise VideoError(f"there is no folder {target.parent} to write {target.name} into")

@@ -155,7 +155,7 @@ def _resize(image: NDArray[np.uint8], size: tuple[int, ...]) -> NDArray[np.uint8
 
 _MAX_BYTES = 4 << 30
 """Maximum size of all images in memory."""
-_MAX_TIMES = 10_000_000
+_MAX_TIMES = 10_000_000  # bounds the memory of a list of times
 
 
 class ReadOptions(TypedDict, total=False):
@@ -405,7 +405,7 @@ def _damage_warnings(
 
 _GAP_PX = 4
 _BACKGROUND = (32, 32, 32)
-_MAX_PIXELS = 100_000_000
+_MAX_PIXELS = 100_000_000  # bounds the memory of a contact sheet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def _area(stream: Any) -> int:
 
 
 HALF_MS_S = 0.00051  # a time printed in rounded milliseconds still selects its frame
-_CHECKED_PACKETS = 48
+_CHECKED_PACKETS = 48  # after each of two seeks: enough to see times that no packet has, without reading the file again
 _BUILT_ON_ALL = {"gif", "apng"}  # every image is drawn over the one before
 
 

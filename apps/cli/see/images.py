@@ -68,7 +68,7 @@ def count(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.count_objects(
+        result = vt.count_objects(
             image,
             method=separation,
             threshold=threshold,
@@ -77,9 +77,11 @@ def count(
             split=split,
             min_area_px=min_area,
         )
-        parts = f"{found.num_at_border} at the border, {found.num_split} cut from touching neighbours"
-        lines = [f"{format_count(found.count, 'object')} ({parts}, {format_count(found.num_specks, 'speck')} left out)"]
-        return OperationResult(result=found, lines=lines, image=vt.draw_objects(image, found))
+        parts = f"{result.num_at_border} at the border, {result.num_split} cut from touching neighbours"
+        lines = [
+            f"{format_count(result.count, 'object')} ({parts}, {format_count(result.num_specks, 'speck')} left out)"
+        ]
+        return OperationResult(result=result, lines=lines, image=vt.draw_objects(image, result))
 
     Sink(operation="count", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -104,13 +106,13 @@ def measure(
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
         bar = None if scale_bar is None else _read_scale_bar(scale_bar, image)
-        found = vt.measure_objects(
+        result = vt.measure_objects(
             image, mm_per_px=mm_per_px, dpi=dpi, scale_bar=bar, split=split, min_area_px=min_area
         )
         return OperationResult(
-            result={"unit": found.unit, "units_per_px": found.units_per_px, "objects": found.objects},
-            lines=_table(found),
-            image=vt.draw_objects(image, found),
+            result={"unit": result.unit, "units_per_px": result.units_per_px, "objects": result.objects},
+            lines=_table(result),
+            image=vt.draw_objects(image, result),
         )
 
     Sink(operation="measure", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -134,17 +136,17 @@ def polygons(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.find_polygons(image, color=color, min_area_px=min_area)
+        result = vt.find_polygons(image, color=color, min_area_px=min_area)
         lines = [
-            f"{format_count(len(found), 'shape')}: "
-            + (", ".join(f"{num} {kind}" for kind, num in found.kinds.items()) or "none")
+            f"{format_count(len(result), 'shape')}: "
+            + (", ".join(f"{num} {kind}" for kind, num in result.kinds.items()) or "none")
         ]
-        for shape in found:
+        for shape in result:
             corners = " ".join(f"{x:g},{y:g}" for x, y in shape.corners_px)
             lines.append(
                 f"{shape.number}. {shape.kind} in {format_box(shape.box_px)}" + (f", corners {corners}" * bool(corners))
             )
-        return OperationResult(result=found, lines=lines, image=vt.draw_objects(image, found))
+        return OperationResult(result=result, lines=lines, image=vt.draw_objects(image, result))
 
     Sink(operation="polygons", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -176,9 +178,9 @@ def edges(
     import visual_tools as vt
 
     def work(file: Path) -> OperationResult:
-        found = vt.detect_edges(file, low=low, high=high, blur_px=blur)
-        lines = [f"{found.share:.2%} of the image is edge (thresholds {found.low:g} and {found.high:g})"]
-        return OperationResult(result=found, lines=lines, image=vt.load_image(found.mask))
+        result = vt.detect_edges(file, low=low, high=high, blur_px=blur)
+        lines = [f"{result.share:.2%} of the image is edge (thresholds {result.low:g} and {result.high:g})"]
+        return OperationResult(result=result, lines=lines, image=vt.load_image(result.mask))
 
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -197,18 +199,18 @@ def _read_scale_bar(text: str, image: Any) -> "ScaleBar | tuple[float, float, st
         ) from error
 
 
-def _table(found: "Measurements") -> list[str]:
-    unit = found.unit
-    head = f"{format_count(len(found), 'object')}, lengths in {unit}"
+def _table(result: "Measurements") -> list[str]:
+    unit = result.unit
+    head = f"{format_count(len(result), 'object')}, lengths in {unit}"
     if unit != "px":
-        head += f" ({found.units_per_px:.6g} {unit} a pixel)"
+        head += f" ({result.units_per_px:.6g} {unit} a pixel)"
     names = ("area", "perimeter", "length", "width", "equivalent_diameter")
     rows = [f"{'':>4}" + "".join(f"{name.replace('equivalent_', ''):>11}" for name in names) + f"{'circular':>11}"]
-    for row in found:
+    for row in result:
         cells = "".join(f"{getattr(row, name):>11.5g}" for name in names)
         note = "  at the border" if row.is_at_border else ""
         rows.append(f"{row.number:>4}{cells}{row.circularity:>11.2f}{note}")
-    return [head, *(rows if len(found) else [])]
+    return [head, *(rows if len(result) else [])]
 
 
 def ocr(
@@ -234,12 +236,12 @@ def codes(files: FilesArgument, output: Output = None, as_json: AsJson = False, 
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.read_codes(image)
-        if not len(found):
-            return OperationResult(result=found, lines=["no code"], is_found=False)
-        marks = [vt.PathMark(points=code.corners_px, label=code.text, is_closed=True) for code in found]
-        lines = [f"{code.format}: {code.text}" for code in found]
-        return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
+        result = vt.read_codes(image)
+        if not len(result):
+            return OperationResult(result=result, lines=["no code"], is_found=False)
+        marks = [vt.PathMark(points=code.corners_px, label=code.text, is_closed=True) for code in result]
+        lines = [f"{code.format}: {code.text}" for code in result]
+        return OperationResult(result=result, lines=lines, image=vt.annotate(image, marks))
 
     Sink(operation="codes", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -248,12 +250,12 @@ def _read(file: Path) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
-    found = vt.read_text(image)
-    if not found:
+    result = vt.read_text(image)
+    if not result:
         return OperationResult(result={"lines": []}, lines=["no text"], is_found=False)
-    marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in found]
+    marks = [vt.PathMark(points=line.corners_px, is_closed=True) for line in result]
     return OperationResult(
-        result={"lines": found}, lines=[line.text for line in found], image=vt.annotate(image, marks)
+        result={"lines": result}, lines=[line.text for line in result], image=vt.annotate(image, marks)
     )
 
 
@@ -261,13 +263,13 @@ def _find(file: Path, wanted: str, mode: Any) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
-    found = vt.find_text(image, wanted, match=mode)
-    if not len(found):
-        lines = [f"{wanted!r} was not found among {found.num_lines} lines of text"]
-        return OperationResult(result=found, lines=lines, is_found=False)
-    marks = [vt.BoxMark(box=match.box, label=match.text) for match in found]
-    lines = [f"{format_box(match.box)}  {match.text}  (in: {match.line})" for match in found]
-    return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
+    result = vt.find_text(image, wanted, match=mode)
+    if not len(result):
+        lines = [f"{wanted!r} was not found among {result.num_lines} lines of text"]
+        return OperationResult(result=result, lines=lines, is_found=False)
+    marks = [vt.BoxMark(box=match.box, label=match.text) for match in result]
+    lines = [f"{format_box(match.box)}  {match.text}  (in: {match.line})" for match in result]
+    return OperationResult(result=result, lines=lines, image=vt.annotate(image, marks))
 
 
 def share(
@@ -295,9 +297,11 @@ def share(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.color_share(image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels)
-        lines = [f"{row.share:7.2%}  {row.color_hex}  {row.color_name}" + _label(row.label) for row in found.shares]
-        return OperationResult(result=found, lines=[*lines, found.method], image=vt.draw_share(image, found))
+        result = vt.color_share(
+            image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels
+        )
+        lines = [f"{row.share:7.2%}  {row.color_hex}  {row.color_name}" + _label(row.label) for row in result.shares]
+        return OperationResult(result=result, lines=[*lines, result.method], image=vt.draw_share(image, result))
 
     Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -316,19 +320,19 @@ def axes(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.find_axes(image)
-        values = None if point is None else _values_at(found, point)
-        marks: list[Any] = [vt.BoxMark(box=found.frame, label="axes", color="blue")]
-        for axis, is_x in ((found.x, True), (found.y, False)):
+        result = vt.find_axes(image)
+        values = None if point is None else _values_at(result, point)
+        marks: list[Any] = [vt.BoxMark(box=result.frame, label="axes", color="blue")]
+        for axis, is_x in ((result.x, True), (result.y, False)):
             for tick in axis.labels if axis is not None else ():
-                x_px, y_px = (tick.px, found.frame.bottom) if is_x else (found.frame.left, tick.px)
+                x_px, y_px = (tick.px, result.frame.bottom) if is_x else (result.frame.left, tick.px)
                 if tick.value is not None:
                     marks.append(vt.PointMark(x_px=x_px, y_px=y_px, label=f"{tick.value:g}", color="red"))
         if point is not None and values is not None:
             text = f"{_number(values['x'])}, {_number(values['y'])}"
             marks.append(vt.PointMark(x_px=point[0], y_px=point[1], label=text, color="green"))
         return OperationResult(
-            result={"axes": found, "at": values}, lines=_tell(found, values), image=vt.annotate(image, marks)
+            result={"axes": result, "at": values}, lines=_tell(result, values), image=vt.annotate(image, marks)
         )
 
     Sink(operation="axes", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -389,7 +393,7 @@ def maze(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.shortest_path(
+        result = vt.shortest_path(
             image,
             start=begin,
             goal=end,
@@ -398,17 +402,17 @@ def maze(
             method=chosen,
             road=tones,
         )
-        if not found.found:
-            return OperationResult(result=found, lines=[f"no path: {found.reason}"], is_found=False)
+        if not result.found:
+            return OperationResult(result=result, lines=[f"no path: {result.reason}"], is_found=False)
         check = vt.check_path(
-            found.mask, found.points_px, start=found.start_px, goal=found.goal_px, connectivity=found.connectivity
+            result.mask, result.points_px, start=result.start_px, goal=result.goal_px, connectivity=result.connectivity
         )
         lines = [
-            f"a path of {found.num_points} pixels from {_point(found.start_px)} to {_point(found.goal_px)}, "
-            f"{found.length_px:.1f} px long",
+            f"a path of {result.num_points} pixels from {_point(result.start_px)} to {_point(result.goal_px)}, "
+            f"{result.length_px:.1f} px long",
             "checked step by step: " + _describe_check(check),
         ]
-        return OperationResult(result=found, lines=lines, image=vt.draw_path(image, found), is_found=check.is_valid)
+        return OperationResult(result=result, lines=lines, image=vt.draw_path(image, result), is_found=check.is_valid)
 
     Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -458,10 +462,10 @@ def zoom(
     part = None if box is None else parse_box("--box", box)
 
     def work(file: Path) -> OperationResult:
-        found = vt.zoom(file, part, scale, max_side_px=max_side)
-        height, width = found.image.shape[:2]
-        lines = [f"{width}x{height} px, {found.scale:g} times {format_box(found.box)}"]
-        return OperationResult(result=found, lines=lines, image=found.image)
+        result = vt.zoom(file, part, scale, max_side_px=max_side)
+        height, width = result.image.shape[:2]
+        lines = [f"{width}x{height} px, {result.scale:g} times {format_box(result.box)}"]
+        return OperationResult(result=result, lines=lines, image=result.image)
 
     Sink(operation="zoom", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
@@ -536,15 +540,15 @@ def diff(
 
     def work(file: Path) -> OperationResult:
         image, other = vt.load_image(file), None if second is None else vt.load_image(second)
-        found = vt.pixel_diff(image, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
-        if not found.comparable:
-            lines = [f"these cannot be compared: {found.reason}"]
-            return OperationResult(result=found, lines=lines, image=vt.draw_diff(image, other, found), is_found=False)
-        lines = [f"{format_count(found.count, 'difference')}, similarity {found.similarity:.3f}"]
-        for item in found.differences:
+        result = vt.pixel_diff(image, other, register=register, min_area_px=min_area, sensitivity=sensitivity)
+        if not result.comparable:
+            lines = [f"these cannot be compared: {result.reason}"]
+            return OperationResult(result=result, lines=lines, image=vt.draw_diff(image, other, result), is_found=False)
+        lines = [f"{format_count(result.count, 'difference')}, similarity {result.similarity:.3f}"]
+        for item in result.differences:
             places = f"{format_box(item.first_box)} -> {format_box(item.second_box)}"
             lines.append(f"{item.number}. {item.kind}: {places}")
-        return OperationResult(result=found, lines=lines, image=vt.draw_diff(image, other, found))
+        return OperationResult(result=result, lines=lines, image=vt.draw_diff(image, other, result))
 
     inputs = [first] if second is None else [first, second]
     sink = Sink(operation="diff", inputs=inputs, output=output, as_json=as_json, force=force)
@@ -565,15 +569,15 @@ def template(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        found = vt.match_template(image, wanted, min_score=min_score, max_matches=max_matches)
-        if not len(found):
-            lines = [f"not found; the most similar place has {found.best_score:.2f} of {min_score:.2f}"]
-            return OperationResult(result=found, lines=lines, is_found=False)
+        result = vt.match_template(image, wanted, min_score=min_score, max_matches=max_matches)
+        if not len(result):
+            lines = [f"not found; the most similar place has {result.best_score:.2f} of {min_score:.2f}"]
+            return OperationResult(result=result, lines=lines, is_found=False)
         lines = [
-            f"{format_box(match.box)}  score {match.score:.3f}, scale {match.scale:.2f}" for match in found.matches
+            f"{format_box(match.box)}  score {match.score:.3f}, scale {match.scale:.2f}" for match in result.matches
         ]
-        marks = [vt.BoxMark(box=match.box, label=f"{match.score:.2f}") for match in found.matches]
-        return OperationResult(result=found, lines=lines, image=vt.annotate(image, marks))
+        marks = [vt.BoxMark(box=match.box, label=f"{match.score:.2f}") for match in result.matches]
+        return OperationResult(result=result, lines=lines, image=vt.annotate(image, marks))
 
     sink = Sink(operation="template", inputs=[image, wanted], output=output, as_json=as_json, force=force)
     sink.show_one(image, work)

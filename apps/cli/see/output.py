@@ -101,23 +101,23 @@ class Sink:
         if not self.print(work(source), source, is_alone=True):
             raise typer.Exit(1)
 
-    def print(self, found: OperationResult, source: Path, is_alone: bool = False) -> bool:
+    def print(self, result: OperationResult, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; return True if something was found."""
-        written = [str(path) for path in found.written]
-        if found.image is not None:
+        written = [str(path) for path in result.written]
+        if result.image is not None:
             path = self.path_for(source)
-            write_image(found.image, path)
+            write_image(result.image, path)
             written.append(str(path))
         if self.as_json:
-            head = {"operation": self.operation, "file": str(source), "found": found.is_found, "written": written}
-            terminal.echo_json({**head, "result": to_json(found.result)})
+            head = {"operation": self.operation, "file": str(source), "found": result.is_found, "written": written}
+            terminal.echo_json({**head, "result": to_json(result.result)})
         else:
             prefix = "" if is_alone or len(self.inputs) == 1 else f"{source}: "
-            for line in found.lines:
+            for line in result.lines:
                 terminal.echo(prefix + line)
         for name in written:
             terminal.secho(f"wrote {name}", err=True, dim=True)
-        return found.is_found
+        return result.is_found
 
 
 def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:

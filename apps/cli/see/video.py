@@ -19,7 +19,7 @@ from apps.cli.see.output import (
     write_image,
 )
 
-_MAX_SHEET_FRAMES = 48
+_MAX_SHEET_FRAMES = 48  # scenes of one sheet that are still recognizable
 
 Start = Annotated[float, typer.Option(metavar="SECONDS", help="Start time.")]
 End = Annotated[float | None, typer.Option(metavar="SECONDS", help="End time.", show_default="end of the video")]
@@ -30,14 +30,14 @@ def probe(video: VideoArgument, as_json: AsJson = False) -> None:
     import visual_tools as vt
 
     def work(file: Path) -> OperationResult:
-        found = vt.probe(file)
+        result = vt.probe(file)
         lines = [
-            f"{found.width_px}x{found.height_px} px, {found.duration_s:.3f} s, {found.codec} in {found.container}",
-            f"{found.num_frames} frames, {found.fps:.4g} a second, {found.num_keyframes} keyframes"
-            f", {'with' if found.has_audio else 'no'} sound",
-            *found.warnings,
+            f"{result.width_px}x{result.height_px} px, {result.duration_s:.3f} s, {result.codec} in {result.container}",
+            f"{result.num_frames} frames, {result.fps:.4g} a second, {result.num_keyframes} keyframes"
+            f", {'with' if result.has_audio else 'no'} sound",
+            *result.warnings,
         ]
-        return OperationResult(result=found, lines=lines)
+        return OperationResult(result=result, lines=lines)
 
     Sink(operation="probe", inputs=[video], as_json=as_json).show(work)
 
@@ -61,10 +61,10 @@ def sheet(
     import visual_tools as vt
 
     def work(file: Path) -> OperationResult:
-        found = vt.contact_sheet(file, columns=columns, rows=rows, tile_px=tile, start_s=start, end_s=end)
-        times = f"{found.timestamps_s[0]:.3f} s to {found.timestamps_s[-1]:.3f} s"
-        lines = [f"{format_count(len(found.indices), 'frame')} from {times}", *found.warnings]
-        return OperationResult(result=found, lines=lines, image=found.image)
+        result = vt.contact_sheet(file, columns=columns, rows=rows, tile_px=tile, start_s=start, end_s=end)
+        times = f"{result.timestamps_s[0]:.3f} s to {result.timestamps_s[-1]:.3f} s"
+        lines = [f"{format_count(len(result.indices), 'frame')} from {times}", *result.warnings]
+        return OperationResult(result=result, lines=lines, image=result.image)
 
     Sink(operation="sheet", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 
@@ -96,15 +96,15 @@ def frames(
     number = 8 if n is None and fps is None and times is None else n
 
     def work(file: Path) -> OperationResult:
-        found = vt.sample_frames(file, n=number, fps=fps, timestamps_s=times, start_s=start, end_s=end)
+        result = vt.sample_frames(file, n=number, fps=fps, timestamps_s=times, start_s=start, end_s=end)
         written = []
-        for frame in found:
+        for frame in result:
             path = folder / f"{file.stem}-{frame.index:06}.png"
             check_may_write(path, [file], force)
             write_image(frame.image, path)
             written.append(path)
-        lines = [f"frame {frame.index} at {frame.timestamp_s:.3f} s" for frame in found]
-        return OperationResult(result=found, lines=[*lines, *found.warnings], written=written)
+        lines = [f"frame {frame.index} at {frame.timestamp_s:.3f} s" for frame in result]
+        return OperationResult(result=result, lines=[*lines, *result.warnings], written=written)
 
     Sink(operation="frames", inputs=[video], as_json=as_json).show(work)
 
@@ -123,14 +123,14 @@ def scenes(
     import visual_tools as vt
 
     def work(file: Path) -> OperationResult:
-        found = vt.scenes(file, sensitivity=sensitivity, min_length_s=min_length)
-        lines = [format_count(len(found), "scene")]
-        for number, scene in enumerate(found, start=1):
+        result = vt.scenes(file, sensitivity=sensitivity, min_length_s=min_length)
+        lines = [format_count(len(result), "scene")]
+        for number, scene in enumerate(result, start=1):
             lines.append(f"{number}. {scene.start_s:.3f} s to {scene.end_s:.3f} s ({scene.transition})")
-        step = math.ceil(len(found) / _MAX_SHEET_FRAMES)
-        middles = [scene.middle_s for scene in found][::step]
+        step = math.ceil(len(result) / _MAX_SHEET_FRAMES)
+        middles = [scene.middle_s for scene in result][::step]
         image = vt.contact_sheet(vt.sample_frames(file, timestamps_s=middles, max_side_px=320)).image
-        return OperationResult(result=found, lines=[*lines, *found.warnings], image=image)
+        return OperationResult(result=result, lines=[*lines, *result.warnings], image=image)
 
     Sink(operation="scenes", inputs=[video], output=output, as_json=as_json, force=force).show(work)
 
@@ -157,8 +157,8 @@ def clip(
     sink = Sink(operation="clip", inputs=[video], output=output, as_json=as_json, force=force)
 
     def work(file: Path) -> OperationResult:
-        found = vt.cut_clip(file, start, end, sink.path_for(file, file.suffix), exact=exact)
-        lines = [f"{found.start_s:.3f} s to {found.end_s:.3f} s, {found.num_frames} frames", *found.warnings]
-        return OperationResult(result=found, lines=lines, written=[found.path])
+        result = vt.cut_clip(file, start, end, sink.path_for(file, file.suffix), exact=exact)
+        lines = [f"{result.start_s:.3f} s to {result.end_s:.3f} s, {result.num_frames} frames", *result.warnings]
+        return OperationResult(result=result, lines=lines, written=[result.path])
 
     sink.show(work)

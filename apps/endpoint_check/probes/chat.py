@@ -112,7 +112,7 @@ def probe_usage(endpoint: CheckedEndpoint) -> Outcome:
     return ok(f"{second.cached} of {second.prompt} tokens of the repeated prompt came from the cache")
 
 
-BIG_MIB = 24
+BIG_MIB = 24  # the size of a request with many screenshots
 BROKEN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
@@ -137,7 +137,7 @@ def probe_errors(endpoint: CheckedEndpoint) -> Outcome:
 
 def _fault(case: str, raw: RawResponse) -> str | None:
     if raw.status >= 500:
-        return f"{case} gives HTTP {raw.status}, expected 4xx: the server takes the blame for the client"
+        return f"{case} gives HTTP {raw.status}, expected 4xx: a client's error is reported as the server's"
     if raw.status < 400:
         return f"{case} is accepted (HTTP {raw.status})"
     error = raw.body.get("error") if isinstance(raw.body, Mapping) else None
@@ -164,7 +164,7 @@ SCHEMA = {
     "required": ["colour", "is_round"],
     "additionalProperties": False,
 }
-REFUSED = (400, 404, 405, 415, 422, 501)
+REFUSED = (400, 404, 405, 415, 422, 501)  # statuses with which servers refuse what they do not support
 
 
 def probe_end_token(endpoint: CheckedEndpoint) -> Outcome:

@@ -19,7 +19,7 @@ COLOURS: dict[str, Colour] = {
     "blue": (20, 60, 230),
     "yellow": (250, 220, 20),
 }
-TINY_PX = 56
+TINY_PX = 56  # smallest image of a few tokens, so that usage shows each of them
 
 
 def make_png(width_px: int, height_px: int, colour: Colour) -> bytes:
@@ -83,7 +83,7 @@ EXPECTED = {(1280, 720): 1196, (800, 600): 638}
 """Tokens of an image by its size in px. Source: K2.5's image processor: padded to multiples of 28, one per 28 x 28."""
 TINY_TOKENS = 4
 MARKERS_PER_ITEM = 3
-MANY = 20
+MANY = 20  # screenshots of a long conversation
 SHOWN = ("green", "red", "green", "blue")
 FRAMES = ("red",) * 4 + ("blue",) * 4
 ADVICE = (

@@ -22,7 +22,7 @@ from envs.errors import require
 MAX_IMAGES = 12  # bounds the image tokens of one check
 _EMPTY_INK = 0.0004  # share of dark pixels; higher also calls pages with faint drawings empty
 _SCHEMA_ERRORS = 200  # bounds the time for a broken file
-_MAX_SCHEMA_BYTES = 24 * 2**20
+_MAX_SCHEMA_BYTES = 24 * 2**20  # of all XML parts; bounds the time of validation
 _BROKEN_TEXTS = (
     "Error! Reference source not found",
     "Error! Bookmark not defined",

@@ -107,7 +107,7 @@ class Expectation:
         match = _EXPECTATION.match(text)
         if match is None:
             raise OfficeError(
-                f"{text!r} is not an expectation; expected such as words>=10000, pages=100, equations>=40"
+                f"{text!r} is not an expectation; expected, for example, words>=10000, pages=100, equations>=40"
             )
         if match[1] not in FACTS:
             raise OfficeError(f"{match[1]!r} is not counted.{name_choices(match[1], FACTS)}")

@@ -32,8 +32,7 @@ def check_workbook(rendered: RenderedFile, report: CheckReport) -> None:
         report.add(
             "warning",
             "too-large",
-            f"{size / 1e6:.0f} MB of cells: only errors that are stored in cells were looked for, and no formula was "
-            "calculated anew",
+            f"{size / 1e6:.0f} MB of cells: checked for errors stored in cells; no formula was recalculated",
         )
         report.opened_by.append("lxml, row by row")
         _check_stream(package, report)

@@ -204,7 +204,7 @@ def _split() -> OfficeCase:
     return _case(
         "split-person",
         "split each Person into First (the first word), Last (all other words of the name, without spaces around them) "
-        "and Rank (what stands in brackets).",
+        "and Rank (the text in brackets).",
         rows,
         _expecting(rows, right),
         _set(right),

@@ -156,7 +156,7 @@ def _rename(name: str) -> OfficeCase:
     return OfficeCase(
         name=f"rename-{name}",
         family="edit",
-        instruction=f'In slides.pptx, replace "{old}" by "{new}" wherever it stands, speaker notes included.',
+        instruction=f'In slides.pptx, replace "{old}" by "{new}" wherever it occurs, speaker notes included.',
         prepare=prepare,
         check=check,
         solve=lambda folder: act(folder, notes_too=True),

@@ -68,7 +68,7 @@ def _totals(seed: int) -> OfficeCase:
     def check(folder: Path, answer: str) -> list[str]:
         sheet, failures = load_book(folder)["Sales"], Failures()
         last = sheet.max_row
-        failures.expect(last == 42 and sheet.cell(42, 1).value == "Total", "row 42 is no row of totals")
+        failures.expect(last == 42 and sheet.cell(42, 1).value == "Total", "row 42 is not a row of totals")
         failures.expect(sheet["E1"].value == "Revenue", "column E is not called Revenue")
         formulas = [str(sheet.cell(row, 5).value).replace("$", "").replace(" ", "") for row in range(2, 42)]
         wanted = [{f"=C{row}*D{row}", f"=D{row}*C{row}", f"=PRODUCT(C{row},D{row})"} for row in range(2, 42)]
@@ -76,7 +76,7 @@ def _totals(seed: int) -> OfficeCase:
             all(formula in them for formula, them in zip(formulas, wanted, strict=True)), "column E has no formulas"
         )
         failures.expect(
-            str(sheet.cell(42, 5).value).replace("$", "") == "=SUM(E2:E41)", "the total is no sum of E2:E41"
+            str(sheet.cell(42, 5).value).replace("$", "") == "=SUM(E2:E41)", "the total is not the sum of E2:E41"
         )
         return failures.messages
 
@@ -112,7 +112,7 @@ def _pivot(seed: int, rows: tuple[str, ...], columns: tuple[str, ...], how: Any)
                 (pivot.rows, pivot.columns) == (rows, columns), f"its fields are {pivot.rows} and {pivot.columns}"
             )
             failures.expect(pivot.values == (("Units", how),), f"its values are {pivot.values}")
-            failures.expect(pivot.sheet == "Pivot", f"it stands on {pivot.sheet!r}")
+            failures.expect(pivot.sheet == "Pivot", f"it is on the sheet {pivot.sheet!r}")
             source = pivot.source.rpartition("!")[0].strip("'")
             failures.messages += check_pivot(pivot, values[source], values[pivot.sheet])
         return failures.messages
@@ -172,7 +172,7 @@ def _chart(seed: int) -> OfficeCase:
             failures.expect("Shops!B2:B4" in texts, f"its values are {texts}")
             failures.expect("Shops!A2:A4" in texts, f"its categories are {texts}")
             failures.expect("Units by shop" in "".join(root.itertext()), "it has no title Units by shop")
-            failures.expect(any(True for _ in root.iter("{*}barChart")), "it is no bar or column chart")
+            failures.expect(any(True for _ in root.iter("{*}barChart")), "it is not a bar or column chart")
         return failures.messages
 
     return OfficeCase(

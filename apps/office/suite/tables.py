@@ -132,7 +132,7 @@ def _repair(number: int, fault: Mapping[str, str]) -> OfficeCase:
         name=f"repair-{number}",
         family="edit",
         instruction="In hours.xlsx, the formula for the total or for the mean of the five months is wrong. Find out which, and "
-        "mend it; it stays a formula.",
+        "correct it; it stays a formula.",
         prepare=prepare,
         check=check,
         solve=lambda folder: act(folder, fault["right"]),

@@ -99,7 +99,7 @@ def _comment(name: str) -> OfficeCase:
         comments = read_comments(document)
         failures.expect(len(comments) == 1, f"{len(comments)} comments, expected 1")
         for comment in comments[:1]:
-            failures.expect(comment.anchor == on, f"the comment stands on {comment.anchor!r}, expected {on!r}")
+            failures.expect(comment.anchor == on, f"the comment is attached to {comment.anchor!r}, expected {on!r}")
             failures.expect(comment.text.strip() == says, f"the comment says {comment.text!r}, expected {says!r}")
             failures.expect(comment.author == "Reviewer", f"the comment is by {comment.author!r}, expected Reviewer")
         failures.expect(_texts(document)[1:] == list(_TEXTS[name]), "the text was changed")
@@ -243,7 +243,7 @@ def _collect(name: str) -> OfficeCase:
         name=f"list-comments-{name}",
         family="extract",
         instruction=f"List all comments of {name}.docx, answers to comments included, in comments.csv with the columns "
-        "author, anchor (the words that the comment stands on), text, resolved (yes or no).",
+        "author, anchor (the words that the comment is attached to), text, resolved (yes or no).",
         prepare=prepare,
         check=check,
         solve=lambda folder: act(folder, with_replies=True),
@@ -308,7 +308,7 @@ def _footnote(name: str, after: str, note: str) -> OfficeCase:
         body = package.read("word/document.xml").decode()
         before = body.partition("<w:footnoteReference")[0]
         plain = require("re", "office").sub(r"<[^>]+>", "", before)
-        failures.expect(plain.endswith(after), f"the footnote stands behind {plain[-30:]!r}")
+        failures.expect(plain.endswith(after), f"the footnote follows {plain[-30:]!r}")
         failures.expect(_texts(_load(folder / f"{name}.docx"))[1:] == list(_TEXTS[name]), "the text was changed")
         return failures.messages
 

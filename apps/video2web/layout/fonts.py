@@ -42,7 +42,8 @@ FAMILIES: Mapping[str, str] = {
 _EM = 100
 """Font size at which text is measured, large enough that hinting has no effect."""
 
-_FALLBACK_S = 5.0
+_FALLBACK_S = 5.0  # fontconfig may scan the fonts first
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _OWN_FAMILY_GAIN = 0.04
 """Reduction of the error by which a line's own family must beat the family of the page."""
 

@@ -14,6 +14,7 @@ from visual_tools.widgets import Rectangle
 
 Rgb = tuple[int, int, int]
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _GRID = 64
 _MIN_RANGE, _MAX_ERROR = 20.0, 5.0
 _MIN_SHARE = 0.35

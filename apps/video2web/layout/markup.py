@@ -39,6 +39,7 @@ from apps.video2web.layout.styles import (
 from apps.video2web.layout.tree import flow_width
 from visual_tools.images import save_image
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _EVEN_PX = 2
 _MAX_HEADER_PX = 160
 _PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'

@@ -10,6 +10,7 @@ from visual_tools.box import Box
 
 NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "image", "rule", "toggle"]
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 MIN_COLUMN_GAP_PX = 5
 SAME_EDGE_PX = 3
 _CORE = 0.22

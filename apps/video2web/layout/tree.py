@@ -10,6 +10,7 @@ from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, N
 from apps.video2web.layout.primitives import PLAIN, BoxStyle, PagePieces, Primitive
 from visual_tools.box import Box
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _MIN_ROWS, _MIN_CELLS = 3, 0.6
 _TOUCH_PX = 1
 _MAX_HEAD = 1.2  # of a row's height, maximum distance of the column heads above the first painted row

@@ -20,6 +20,7 @@ from visual_tools.errors import require
 from visual_tools.video import Frame
 from visual_tools.video.types import Progress
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 BLOCK_PX = 8
 _IDLE_LEVELS = 12
 _MEAN_LEVELS = 6.0
@@ -275,9 +276,9 @@ class _Scanner:
         count = len(self.moments)
         if count >= 10 and self._restless > _RESTLESS_SHARE * count:
             raise RecordingError(
-                f"{self._plan.path.name} is no recording of a website: {100 * self._restless // count} of 100 frames "
-                "change nearly everywhere without scrolling, as in camera footage or a film. A screen recording in "
-                "which pages come to rest was expected"
+                f"{self._plan.path.name} is not a recording of a website: {100 * self._restless // count} of 100 "
+                "frames change nearly everywhere without scrolling, as in camera footage or a film. A screen recording "
+                "in which pages come to rest was expected"
             )
 
 

@@ -15,6 +15,7 @@ CURVES: dict[str, tuple[float, float, float, float]] = {
 }
 """Control points of the CSS keywords. Source: CSS Easing Functions Level 1, section 2.2."""
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _NUM_POINTS = 200
 _MIN_BETWEEN = 3
 _STEADY = 0.04  # maximum distance of progress from 0 or 1 to count as not begun or finished

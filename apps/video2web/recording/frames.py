@@ -19,11 +19,12 @@ from visual_tools.errors import VideoError
 from visual_tools.ocr import read_text
 from visual_tools.video import Frame, VideoInfo, iter_frames, probe, sample_frames
 
-MAX_SIDE_PX = 1280
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
+MAX_SIDE_PX = 1280  # larger recordings are reduced, which bounds the time
 MAX_FPS = 30.0
-MAX_FRAMES = 4_500
+MAX_FRAMES = 4_500  # 2.5 minutes at 30 a second; bounds time and memory
 _MIN_FPS, _LOW_FPS = 4.0, 10.0
-_MAX_DECODED_PIXELS = 25e9
+_MAX_DECODED_PIXELS = 25e9  # bounds the time to decode
 _MIN_SIDE_PX = 120
 _NUM_SAMPLES = 12
 _BAR_LEVEL = 26

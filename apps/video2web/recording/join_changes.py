@@ -9,6 +9,7 @@ from apps.video2web.recording.easing import EasingFit
 from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.transitions import MeasuredChange
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _CHANGED_LEVELS = 24
 _SAME_START_S, _DOUBLE_SHARE = 0.2, 0.6
 _SAME_PART_S, _PART_PX = 0.13, 72

@@ -13,6 +13,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _LARGE_SHARE = 0.45
 _RING_SHARE = 0.06
 _VEIL_GAIN = (0.05, 0.97)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.errors import require
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _MIN_SCORE = 0.88
 _MIN_SHIFT_PX = 6
 _STRIP_PX = 20

@@ -16,6 +16,7 @@ from visual_tools.errors import require
 
 _ARROW = ((0.0, 0.0), (0.0, 16.0), (3.7, 12.6), (6.2, 18.4), (8.7, 17.3), (6.3, 11.7), (11.3, 11.5))
 """Outline of the arrow at normal size, nearly equal on Windows, X11 and macOS."""
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _SIZES = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 _OVERSAMPLING = 8
 _MIN_CONTRAST = 70  # levels between the inside of an arrow and its edge

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from visual_tools.box import Box
 from visual_tools.errors import require
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _STRIP_PX = 48
 _NUM_STRIPS = 7
 _MIN_SPREAD = 6.0

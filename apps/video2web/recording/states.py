@@ -12,6 +12,7 @@ from apps.video2web.recording.transitions import MeasuredChange
 from apps.video2web.recording.types import PageState
 from visual_tools.errors import require
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _SMOOTHED_LEVELS = 16
 _BIN = 4  # levels
 _MIN_SHARE = 0.004

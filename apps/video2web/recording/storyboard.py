@@ -25,6 +25,7 @@ from apps.video2web.recording.types import PointerRest, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.video.types import Progress
 
+# Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _HOVER_S = 0.5
 _UNSURE, _SURE = ("change", "menu"), 0.8
 _SAME_BOX, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28

@@ -32,6 +32,7 @@ KINDS = (
     "change",
 )
 TRIGGERS = ("hover", "click", "scroll", "typing", "time")
+# Layout and limits of the storyboard that a model is shown: they bound its tokens.
 _TILE_PX = 300
 _GAP_PX = 10
 _MAX_ROWS = 40

@@ -10,6 +10,7 @@ from apps.video_showcase.samples import Sample
 from visual_tools.colors.words import color_name
 from visual_tools.errors import require
 
+# Heuristics without another source; measured together in benchmarks/video.md, "The whole set".
 _LOOK_PX = (32, 18)
 _STEP = 0.07
 """Minimum distance of two frames, 0 to 1, for another scene, if most of the picture has changed."""

@@ -9,6 +9,7 @@ from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.samples import GRID_PX, Sample
 from visual_tools.errors import require
 
+# Heuristics without another source; measured together in benchmarks/video.md, "The whole set".
 _LAG = 2
 _CHANGED = 14
 """Grey levels, of 255, by which a cell of the thumbnail has changed."""

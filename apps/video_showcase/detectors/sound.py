@@ -15,6 +15,7 @@ from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import VideoError, require
 from visual_tools.video.timeline import read_timeline
 
+# Heuristics without another source; measured together in benchmarks/video.md, "The whole set".
 RATE_HZ = 8000
 WINDOW_S = 0.05
 _SILENCE_DB = -90.0

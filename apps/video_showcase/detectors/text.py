@@ -19,6 +19,7 @@ from visual_tools.ocr import TextLine
 
 _EDGE = 40
 """Difference of neighbours in grey levels, of 255, that is an edge."""
+# Heuristics without another source; measured together in benchmarks/video.md, "The whole set".
 _STILL_S = 1.3
 _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10

@@ -75,7 +75,7 @@ def read_measurements(path: Path) -> Measurements:
         versions = ", ".join(f"{name} {version}" for name, version in values["versions"].items())
         ceilings = values["ceilings"]
         if ceilings["copy_gb_s"] is None:
-            raise ConfigError(f"{path} is no measurement: {values['machine']}")
+            raise ConfigError(f"{path} has no measured ceilings: {values['machine']}")
         return Measurements(
             title=f"{values['machine']}; {versions}; commit {values['commit']}; {values['date']}",
             command=str(values["command"]),

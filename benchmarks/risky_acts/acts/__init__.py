@@ -47,7 +47,7 @@ class Act:
             _, bar, actions = step.partition(" | ")
             for action in actions.split("; "):
                 if not bar or not _ACTION.fullmatch(action):
-                    raise ValueError(f"{self.id}: {step!r} is no step; expected 'sentence | click #go; press enter'")
+                    raise ValueError(f"{self.id}: {step!r} is not a step; expected 'sentence | click #go; press enter'")
 
     @property
     def family(self) -> str:

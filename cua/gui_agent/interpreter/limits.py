@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-MAX_INT_BITS = 64
+MAX_INT_BITS = 64  # numbers of screen code are small; larger ones only cost memory and time
 
 
 class Refused(Exception):

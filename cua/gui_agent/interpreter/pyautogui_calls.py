@@ -15,7 +15,7 @@ from cua.gui_agent.interpreter.values import Value, kind, short
 from envs import Button, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import normalize_key
 
-_MAX_HOTKEY = 10
+_MAX_HOTKEY = 10  # no shortcut has as many keys; more are a list that was meant for press
 
 
 def click(arguments: CallArguments, *, clicks: int | None = 1, button: Button | None = None) -> None:
@@ -167,7 +167,7 @@ _NOT_HERE = {
     ),
     **dict.fromkeys(
         ["alert", "confirm", "prompt", "password"],
-        "nobody would answer a message box: say it in the Action section or in computer.terminate(answer=...)",
+        "a message box cannot be answered here: say it in the Action section or in computer.terminate(answer=...)",
     ),
     **dict.fromkeys(
         ["getActiveWindow", "getActiveWindowTitle", "getWindowsWithTitle", "getAllWindows", "getWindowsAt", "Window"],

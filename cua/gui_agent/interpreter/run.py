@@ -23,7 +23,7 @@ from envs import Action, KeyDown, KeyUp, ScreenGeometry
 
 
 @dataclass(slots=True)
-class Scope:
+class ExecutionState:
     """Variables that the code has assigned, and its recorded actions."""
 
     recording: ActionRecording
@@ -35,47 +35,47 @@ class Scope:
         return self.recording.budget
 
 
-def evaluate(node: ast.expr, scope: Scope) -> Value:
+def evaluate(node: ast.expr, state: ExecutionState) -> Value:
     """Evaluate an expression; calls in it are recorded."""
-    scope.budget.spend()
-    scope.budget.enter()
-    value = _evaluate(node, scope)
-    scope.budget.leave()
+    state.budget.spend()
+    state.budget.enter()
+    value = _evaluate(node, state)
+    state.budget.leave()
     return value
 
 
-def _evaluate(node: ast.expr, scope: Scope) -> Value:
+def _evaluate(node: ast.expr, state: ExecutionState) -> Value:
     match node:
         case ast.Constant(value=value):
-            return _constant(value, scope)
+            return _constant(value, state)
         case ast.Name(id=name):
-            return scope.variables[name] if name in scope.variables else modules.lookup(name)
+            return state.variables[name] if name in state.variables else modules.lookup(name)
         case ast.Attribute():
-            return _attribute(node, scope)
+            return _attribute(node, state)
         case ast.Call():
-            return _evaluate_call(node, scope)
+            return _evaluate_call(node, state)
         case ast.BinOp(left=left, op=op, right=right):
-            return binary(op, evaluate(left, scope), evaluate(right, scope), scope.budget)
+            return binary(op, evaluate(left, state), evaluate(right, state), state.budget)
         case ast.UnaryOp(op=sign, operand=operand):
-            return unary(sign, evaluate(operand, scope), scope.budget)
+            return unary(sign, evaluate(operand, state), state.budget)
         case ast.BoolOp():
-            return _bool_op(node, scope)
+            return _bool_op(node, state)
         case ast.Compare():
-            return _compare(node, scope)
+            return _compare(node, state)
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return evaluate(body if evaluate(test, scope) else orelse, scope)
+            return evaluate(body if evaluate(test, state) else orelse, state)
         case ast.JoinedStr() | ast.FormattedValue():
-            return _fstring(node, scope)
+            return _fstring(node, state)
         case ast.List(elts=elements):
-            return scope.budget.check(list(_elements(elements, scope)))
+            return state.budget.check(list(_elements(elements, state)))
         case ast.Tuple(elts=elements):
-            return scope.budget.check(tuple(_elements(elements, scope)))
+            return state.budget.check(tuple(_elements(elements, state)))
         case ast.Dict():
-            return _dict(node, scope)
+            return _dict(node, state)
         case ast.Subscript(value=value, slice=index):
-            return _subscript(evaluate(value, scope), index, scope)
+            return _subscript(evaluate(value, state), index, state)
         case ast.ListComp(elt=element, generators=generators) | ast.GeneratorExp(elt=element, generators=generators):
-            return scope.budget.check(_comprehension(element, generators, scope))
+            return state.budget.check(_comprehension(element, generators, state))
         case _:
             raise Refused(f"{_NAMES.get(type(node), 'this syntax')} cannot be used here: write plain calls and values")
 
@@ -93,14 +93,14 @@ _NAMES: dict[type[ast.expr], str] = {
 }
 
 
-def _constant(value: Value, scope: Scope) -> Value:
+def _constant(value: Value, state: ExecutionState) -> Value:
     if value is None or isinstance(value, bool | int | float | str):
-        return scope.budget.check(value)
+        return state.budget.check(value)
     raise Refused(f"{kind(value)} cannot be used here")
 
 
-def _attribute(node: ast.Attribute, scope: Scope) -> Value:
-    owner = evaluate(node.value, scope)
+def _attribute(node: ast.Attribute, state: ExecutionState) -> Value:
+    owner = evaluate(node.value, state)
     match owner, node.attr:
         case Module(), name:
             return modules.attribute(owner, name)
@@ -116,127 +116,127 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Value:
             raise Refused(f"{kind(owner)} has no attribute {name[:40]!r} here")
 
 
-def _evaluate_call(node: ast.Call, scope: Scope) -> Value:
+def _evaluate_call(node: ast.Call, state: ExecutionState) -> Value:
     if isinstance(node.func, ast.Attribute):
-        owner = evaluate(node.func.value, scope)
+        owner = evaluate(node.func.value, state)
         if not isinstance(owner, Module):
-            args, kwargs = arguments(node, scope)
-            return call_method(owner, node.func.attr, args, kwargs, scope.budget)
+            args, kwargs = arguments(node, state)
+            return call_method(owner, node.func.attr, args, kwargs, state.budget)
         function = modules.attribute(owner, node.func.attr)
     else:
-        function = evaluate(node.func, scope)
+        function = evaluate(node.func, state)
     if not isinstance(function, Function):
         raise Refused(f"{kind(function)} cannot be called")
-    args, kwargs = arguments(node, scope)
-    return modules.call_function(function, args, kwargs, scope.recording)
+    args, kwargs = arguments(node, state)
+    return modules.call_function(function, args, kwargs, state.recording)
 
 
-def arguments(node: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, Value]]:
+def arguments(node: ast.Call, state: ExecutionState) -> tuple[list[Value], dict[str, Value]]:
     """Evaluate the positional and keyword arguments of a call."""
-    args = list(_elements(node.args, scope))
+    args = list(_elements(node.args, state))
     kwargs: dict[str, Value] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
             raise Refused("** cannot be used here: write the arguments out")
-        kwargs[keyword.arg] = evaluate(keyword.value, scope)
+        kwargs[keyword.arg] = evaluate(keyword.value, state)
     return args, kwargs
 
 
-def _elements(nodes: list[ast.expr], scope: Scope) -> Iterator[Value]:
+def _elements(nodes: list[ast.expr], state: ExecutionState) -> Iterator[Value]:
     for node in nodes:
         if isinstance(node, ast.Starred):
-            yield from items_of(evaluate(node.value, scope), scope.budget)
+            yield from items_of(evaluate(node.value, state), state.budget)
         else:
-            yield evaluate(node, scope)
+            yield evaluate(node, state)
 
 
-def _bool_op(node: ast.BoolOp, scope: Scope) -> Value:
+def _bool_op(node: ast.BoolOp, state: ExecutionState) -> Value:
     stop_at = isinstance(node.op, ast.Or)
     value: Value = None
     for operand in node.values:
-        value = evaluate(operand, scope)
+        value = evaluate(operand, state)
         if bool(value) is stop_at:
             return value
     return value
 
 
-def _compare(node: ast.Compare, scope: Scope) -> bool:
-    left = evaluate(node.left, scope)
+def _compare(node: ast.Compare, state: ExecutionState) -> bool:
+    left = evaluate(node.left, state)
     for op, comparator in zip(node.ops, node.comparators, strict=True):
-        right = evaluate(comparator, scope)
-        if not compare(op, left, right, scope.budget):
+        right = evaluate(comparator, state)
+        if not compare(op, left, right, state.budget):
             return False
         left = right
     return True
 
 
-def _fstring(node: ast.JoinedStr | ast.FormattedValue, scope: Scope) -> str:
+def _fstring(node: ast.JoinedStr | ast.FormattedValue, state: ExecutionState) -> str:
     if isinstance(node, ast.JoinedStr):
-        return str(scope.budget.check("".join(str(evaluate(part, scope)) for part in node.values)))
-    spec = evaluate(node.format_spec, scope) if node.format_spec is not None else ""
+        return str(state.budget.check("".join(str(evaluate(part, state)) for part in node.values)))
+    spec = evaluate(node.format_spec, state) if node.format_spec is not None else ""
     conversion = chr(node.conversion) if node.conversion > 0 else ""
-    return convert(evaluate(node.value, scope), conversion, spec, scope.budget)
+    return convert(evaluate(node.value, state), conversion, spec, state.budget)
 
 
-def _dict(node: ast.Dict, scope: Scope) -> Value:
+def _dict(node: ast.Dict, state: ExecutionState) -> Value:
     result: dict[Value, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
             raise Refused("** cannot be used here")
-        result[scope.budget.check(evaluate(key, scope))] = evaluate(value, scope)
-    return scope.budget.check(result)
+        result[state.budget.check(evaluate(key, state))] = evaluate(value, state)
+    return state.budget.check(result)
 
 
-def _subscript(value: Value, index: ast.expr, scope: Scope) -> Value:
+def _subscript(value: Value, index: ast.expr, state: ExecutionState) -> Value:
     if not isinstance(value, str | list | tuple | dict | range):
         raise Refused(f"{kind(value)} has no items")
     if isinstance(index, ast.Slice):
         start, stop, step = (
-            None if part is None else evaluate(part, scope) for part in (index.lower, index.upper, index.step)
+            None if part is None else evaluate(part, state) for part in (index.lower, index.upper, index.step)
         )
-        return scope.budget.check(value[start:stop:step])
-    return scope.budget.check(value[scope.budget.check(evaluate(index, scope))])
+        return state.budget.check(value[start:stop:step])
+    return state.budget.check(value[state.budget.check(evaluate(index, state))])
 
 
-def _comprehension(element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> list[Value]:
+def _comprehension(element: ast.expr, generators: list[ast.comprehension], state: ExecutionState) -> list[Value]:
     """Evaluate a list comprehension; its loop variables are local to it."""
-    before = dict(scope.variables)
+    before = dict(state.variables)
     result: list[Value] = []
 
     def walk(rest: list[ast.comprehension]) -> None:
         if not rest:
-            result.append(evaluate(element, scope))
+            result.append(evaluate(element, state))
             return
-        for item in items_of(evaluate(rest[0].iter, scope), scope.budget):
-            scope.budget.spend()
-            assign(rest[0].target, item, scope)
-            if all(evaluate(condition, scope) for condition in rest[0].ifs):
+        for item in items_of(evaluate(rest[0].iter, state), state.budget):
+            state.budget.spend()
+            assign(rest[0].target, item, state)
+            if all(evaluate(condition, state) for condition in rest[0].ifs):
                 walk(rest[1:])
 
     walk(generators)
-    scope.variables = before
+    state.variables = before
     return result
 
 
-def assign(target: ast.expr, value: Value, scope: Scope) -> None:
+def assign(target: ast.expr, value: Value, state: ExecutionState) -> None:
     """Bind a value to a name, a tuple of names, an item, or a setting of pyautogui."""
     match target:
         case ast.Name(id=name):
-            scope.variables[name] = scope.budget.check(value)
+            state.variables[name] = state.budget.check(value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            values = items_of(value, scope.budget)
+            values = items_of(value, state.budget)
             if len(values) != len(targets):
                 raise Refused(f"cannot unpack {len(values)} values into {len(targets)} names")
             for part, item in zip(targets, values, strict=True):
-                assign(part, item, scope)
+                assign(part, item, state)
         case ast.Subscript(value=owner, slice=index):
-            container = evaluate(owner, scope)
+            container = evaluate(owner, state)
             if not isinstance(container, list | dict) or isinstance(index, ast.Slice):
                 raise Refused("only single items of a list or a dict can be set")
-            container[scope.budget.check(evaluate(index, scope))] = value
-            scope.budget.check(container)
+            container[state.budget.check(evaluate(index, state))] = value
+            state.budget.check(container)
         case ast.Attribute(value=owner, attr=name):
-            module = evaluate(owner, scope)
+            module = evaluate(owner, state)
             if not isinstance(module, Module):
                 raise Refused(f"attributes of {kind(module)} cannot be set")
             modules.check_setting(module, name)
@@ -256,7 +256,7 @@ class Flow(Enum):
     CONTINUE = auto()
 
 
-def execute_block(statements: list[ast.stmt], scope: Scope) -> Flow:
+def execute_block(statements: list[ast.stmt], state: ExecutionState) -> Flow:
     """Execute statements in order, until one of them leaves the enclosing loop.
 
     Raises:
@@ -264,10 +264,10 @@ def execute_block(statements: list[ast.stmt], scope: Scope) -> Flow:
     """
     for statement in statements:
         try:
-            scope.budget.spend()
-            scope.budget.enter()
-            flow = _execute(statement, scope)
-            scope.budget.leave()
+            state.budget.spend()
+            state.budget.enter()
+            flow = _execute(statement, state)
+            state.budget.leave()
         except Refused as refusal:
             raise CodeError(f"line {statement.lineno}: {refusal}") from None
         except _MISTAKES as error:
@@ -278,29 +278,29 @@ def execute_block(statements: list[ast.stmt], scope: Scope) -> Flow:
     return Flow.NEXT
 
 
-def _execute(node: ast.stmt, scope: Scope) -> Flow:
+def _execute(node: ast.stmt, state: ExecutionState) -> Flow:
     match node:
         case ast.Expr(value=value):
-            _expression(value, scope)
+            _expression(value, state)
         case ast.Assign(targets=targets, value=value):
-            result = evaluate(value, scope)
+            result = evaluate(value, state)
             for target in targets:
-                assign(target, result, scope)
+                assign(target, result, state)
         case ast.AnnAssign(target=target, value=annotated):
             if annotated is not None:
-                assign(target, evaluate(annotated, scope), scope)
+                assign(target, evaluate(annotated, state), state)
         case ast.AugAssign(target=target, op=op, value=value):
-            _augmented(target, op, value, scope)
+            _augmented(target, op, value, state)
         case ast.Import() | ast.ImportFrom():
-            _import(node, scope)
+            _import(node, state)
         case ast.If(test=test, body=body, orelse=orelse):
-            return execute_block(body if evaluate(test, scope) else orelse, scope)
+            return execute_block(body if evaluate(test, state) else orelse, state)
         case ast.For():
-            return _for(node, scope)
+            return _for(node, state)
         case ast.While():
-            return _while(node, scope)
+            return _while(node, state)
         case ast.With():
-            return _with(node, scope)
+            return _with(node, state)
         case ast.Pass():
             pass
         case ast.Break():
@@ -326,79 +326,79 @@ _REFUSED: dict[type[ast.stmt], str] = {
 }
 
 
-def _expression(value: ast.expr, scope: Scope) -> None:
+def _expression(value: ast.expr, state: ExecutionState) -> None:
     if isinstance(value, ast.Constant):
         return
-    result = evaluate(value, scope)
+    result = evaluate(value, state)
     if isinstance(result, Function):
         raise Refused(f"{result} is not called: write {result}(...) with parentheses")
     if isinstance(value, ast.Dict):
         raise Refused("a dict does nothing: write computer.terminate(status='success') or computer.wait() as a call")
 
 
-def _augmented(target: ast.expr, op: ast.operator, value: ast.expr, scope: Scope) -> None:
+def _augmented(target: ast.expr, op: ast.operator, value: ast.expr, state: ExecutionState) -> None:
     match target:
         case ast.Name(id=name):
-            current = evaluate(ast.copy_location(ast.Name(id=name, ctx=ast.Load()), target), scope)
+            current = evaluate(ast.copy_location(ast.Name(id=name, ctx=ast.Load()), target), state)
         case ast.Subscript(value=owner, slice=index):
             current = evaluate(
-                ast.copy_location(ast.Subscript(value=owner, slice=index, ctx=ast.Load()), target), scope
+                ast.copy_location(ast.Subscript(value=owner, slice=index, ctx=ast.Load()), target), state
             )
         case _:
             raise Refused("this cannot be assigned to")
-    assign(target, binary(op, current, evaluate(value, scope), scope.budget), scope)
+    assign(target, binary(op, current, evaluate(value, state), state.budget), state)
 
 
-def _import(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+def _import(node: ast.Import | ast.ImportFrom, state: ExecutionState) -> None:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            scope.variables[alias.asname or alias.name] = modules.import_module(alias.name)
+            state.variables[alias.asname or alias.name] = modules.import_module(alias.name)
         return
     module = modules.import_module(node.module or ".")
     for alias in node.names:
         if alias.name == "*":
             raise Refused(f"write import {module.name} and call {module.name}.name(...)")
-        scope.variables[alias.asname or alias.name] = modules.attribute(module, alias.name)
+        state.variables[alias.asname or alias.name] = modules.attribute(module, alias.name)
 
 
-def _for(node: ast.For, scope: Scope) -> Flow:
-    value = evaluate(node.iter, scope)
-    items = items_of(value, scope.budget)
+def _for(node: ast.For, state: ExecutionState) -> Flow:
+    value = evaluate(node.iter, state)
+    items = items_of(value, state.budget)
     for item in value if isinstance(value, list) else items:  # a list may grow during the loop, as in Python
-        scope.budget.spend()
-        assign(node.target, item, scope)
-        if execute_block(node.body, scope) is Flow.BREAK:
+        state.budget.spend()
+        assign(node.target, item, state)
+        if execute_block(node.body, state) is Flow.BREAK:
             return Flow.NEXT
-    return execute_block(node.orelse, scope)
+    return execute_block(node.orelse, state)
 
 
-def _while(node: ast.While, scope: Scope) -> Flow:
-    while evaluate(node.test, scope):
-        scope.budget.spend()
-        if execute_block(node.body, scope) is Flow.BREAK:
+def _while(node: ast.While, state: ExecutionState) -> Flow:
+    while evaluate(node.test, state):
+        state.budget.spend()
+        if execute_block(node.body, state) is Flow.BREAK:
             return Flow.NEXT
-    return execute_block(node.orelse, scope)
+    return execute_block(node.orelse, state)
 
 
-def _with(node: ast.With, scope: Scope) -> Flow:
-    held = [key for item in node.items for key in _held_keys(item, scope)]
+def _with(node: ast.With, state: ExecutionState) -> Flow:
+    held = [key for item in node.items for key in _held_keys(item, state)]
     for key in held:
-        scope.recording.add(KeyDown(key=key))
-    flow = execute_block(node.body, scope)
+        state.recording.add(KeyDown(key=key))
+    flow = execute_block(node.body, state)
     for key in held:
-        scope.recording.add(KeyUp(key=key))
+        state.recording.add(KeyUp(key=key))
     return flow
 
 
-def _held_keys(item: ast.withitem, scope: Scope) -> list[str]:
+def _held_keys(item: ast.withitem, state: ExecutionState) -> list[str]:
     """Return the keys of one `pyautogui.hold(...)` in a with statement."""
     call = item.context_expr
     if isinstance(call, ast.Call) and item.optional_vars is None:
         match call.func:
             case ast.Attribute(value=ast.Name(), attr="hold") | ast.Name():
-                function = evaluate(call.func, scope)
+                function = evaluate(call.func, state)
                 if isinstance(function, Function) and (function.module, function.name) in _HOLDS:
-                    return hold_keys(*arguments(call, scope), scope.recording)
+                    return hold_keys(*arguments(call, state), state.recording)
     raise Refused("with can only be used as: with pyautogui.hold('shift'):")
 
 
@@ -477,7 +477,7 @@ def run(
     frame = ModelFrame(geometry=geometry, mode=mode)
     recording = ActionRecording(frame=frame, budget=CodeBudget(limits=limits), pointer_px=pointer_px, marks=marks)
     try:
-        flow = execute_block(tree.body, Scope(recording))
+        flow = execute_block(tree.body, ExecutionState(recording))
     except RecursionError:
         raise CodeError("the code is nested too deeply. Write short, flat statements") from None
     if flow is not Flow.NEXT:

@@ -112,7 +112,7 @@ def short(value: Value, max_chars: int = 60) -> str:
 
 
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?z?#?0?(\d*)[,_]?(?:\.(\d+))?[bcdeEfFgGnosxX%]?", re.DOTALL)
-_MAX_WIDTH = 200
+_MAX_WIDTH = 200  # of a formatted value; bounds the memory that a format such as {x:9999999} takes
 
 
 def to_text(value: Value, budget: CodeBudget, *, as_repr: bool = False) -> str:

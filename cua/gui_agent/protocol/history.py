@@ -90,10 +90,10 @@ TREE_HEADING = (
     "Boxes are left, top, right, bottom in fractions of the screenshot."
 )
 
-_MAX_CHARS = 300
-_MAX_ERROR_CHARS = 1_000
-_MAX_TABS = 20
-_MAX_NOTES = 20
+_MAX_CHARS = 300  # of a title or label: enough to recognize it, few tokens
+_MAX_ERROR_CHARS = 1_000  # of an error text; longer than titles because it says what to do
+_MAX_TABS = 20  # listed tabs; bounds the tokens of a request
+_MAX_NOTES = 20  # notes of one observation; bounds the tokens of a request
 
 
 def describe(observation: Observation) -> str:

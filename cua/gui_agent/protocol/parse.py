@@ -21,8 +21,8 @@ _CODE_HEADING = r"[#＃]{2,6}[ \t*_]*(?:code|代码)(?![^\W_])[ \t*_]*(?:[:：][
 _OPEN = re.compile(rf"(?P<before>[ \t]*(?:{_CODE_HEADING})?)(?P<fence>`{{3,}}|~{{3,}})(?P<rest>[^\n]*)", re.I)
 _TAG = re.compile(r"[ \t]*[A-Za-z][\w+-]*[ \t]*")
 _LEADING_TAG = re.compile(r"(?:python3?|py3?|code)[ \t]+", re.I)
-_MAX_CLOSINGS = 4
-_MAX_BLOCKS = 100
+_MAX_CLOSINGS = 4  # candidates for the end of a block; code rarely has a fence in a text
+_MAX_BLOCKS = 100  # bounds the time to parse a reply that repeats itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ _BOLD_HEADING = re.compile(rf"[ \t]{{0,3}}\*\*{_NAME}(?:[:：]\*\*|\*\*[ \t]*[:�
 _ANY_HEADING = re.compile(r"[ \t]{0,3}[#＃]{1,6}[ \t]*[^\s#＃]")
 _CODE_TAGS = frozenset({"python", "python3", "py", "py3", "code", "pyautogui"})
 _CALL_NAME = re.compile(r"(?:computer|pyautogui)\.[A-Za-z]\w*")
-_MAX_CHARS = 100_000
+_MAX_CHARS = 100_000  # some 25,000 tokens: no step needs as much, and parsing is bounded
 
 FORMAT_REMINDER = (
     "Answer in this format:\n## Action:\none sentence that says what you do\n## Code:\n```python\n"

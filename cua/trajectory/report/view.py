@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cua.answer import MARK, find_claims
 from cua.messages import ImagePart, Part, Reply, TextPart
-from cua.step import CallOutcome, Step, ToolStep, ToolTurn
+from cua.step import CallOutcome, Exchange, Step, ToolStep
 from cua.trajectory.describe import (
     describe_action,
     describe_cost,
@@ -66,27 +66,29 @@ def time_slices(timings: Mapping[str, float]) -> list[View]:
     return slices
 
 
-_BUDGET_BYTES = 18 * 2**20
-_MAX_OUTPUT_CHARS = 20_000
+_BUDGET_BYTES = 18 * 2**20  # of all images in a report, so that browsers and mail programs open it
+_MAX_OUTPUT_CHARS = 20_000  # of one result; the record has the whole text
 
 
 def conversation_view(record: RunRecord, form: Format) -> View:
     """Return all values for the page of a tool-using run."""
     parts = [
-        *(part for turn in record.turns for part in turn.question),
+        *(part for exchange in record.exchanges for part in exchange.question),
         *(part for outcome in record.call_outcomes for part in outcome.result.parts),
     ]
     budget_bytes = _BUDGET_BYTES // max(1, sum(isinstance(part, ImagePart) for part in parts))
     show = _Images(form, budget_bytes)
-    asked = [_asked(turn.question, turn.words, show) if at else None for at, turn in enumerate(record.turns)]
+    asked = [
+        _asked(exchange.question, exchange.words, show) if at else None for at, exchange in enumerate(record.exchanges)
+    ]
     return {
         **_asked(record.question, record.header.instruction, show),
-        "turns": [
-            _turn(record, turn, number, asked[at] if number == 0 else None, show)
-            for at, turn in enumerate(record.turns)
-            for number in range(len(turn.steps))
+        "steps": [
+            _tool_step(record, exchange, number, asked[at] if number == 0 else None, show)
+            for at, exchange in enumerate(record.exchanges)
+            for number in range(len(exchange.steps))
         ],
-        "unanswered": [asked[at] for at, turn in enumerate(record.turns) if at and not turn.steps],
+        "unanswered": [asked[at] for at, exchange in enumerate(record.exchanges) if at and not exchange.steps],
     }
 
 
@@ -119,12 +121,12 @@ def _asked(question: Sequence[Part], words: str, show: _Images) -> View:
     return {"words": words.strip(), "files": images, "other_files": others}
 
 
-def _turn(record: RunRecord, turn: ToolTurn, number: int, asked: View | None, show: _Images) -> View:
-    """Return the step with the given position in a turn, and the question before it if one begins there."""
-    step = turn.steps[number]
+def _tool_step(record: RunRecord, exchange: Exchange, number: int, asked: View | None, show: _Images) -> View:
+    """Return a step of an exchange by its position, and the question before it if one begins there."""
+    step = exchange.steps[number]
     content = step.reply.content.strip()
-    is_last = number == len(turn.steps) - 1
-    is_answer = is_last and turn.result is not None and turn.result.end.answer is not None
+    is_last = number == len(exchange.steps) - 1
+    is_answer = is_last and exchange.result is not None and exchange.result.end.answer is not None
     return {
         "asked": asked,
         "number": step.index,
@@ -351,7 +353,7 @@ def _status(record: RunRecord) -> tuple[str, str]:
         return record.end.status, record.end.reason
     if is_locked(record.run_dir):
         return "running", "this page was made while the run was going on"
-    return "interrupted", "the run broke off without an end; it can be taken up again"
+    return "interrupted", "the run was interrupted before its end; it can be resumed"
 
 
 def _verdict(record: RunRecord) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.async_api import FileChooser, Page
 
 _ROW_PX = 28
-_MAX_NAMED = 50
+_MAX_NAMED = 50  # files that the note names; bounds its tokens
 
 
 class FileList:

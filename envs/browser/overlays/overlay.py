@@ -26,7 +26,7 @@ SELECTION: Colour = (174, 203, 250)
 TEXT_PX = 15
 LINE_PX = 22
 
-_MAX_DRAWN = 4000
+_MAX_DRAWN = 4000  # bounds the time to draw a page's text
 _NO_CHAR = "\ue123"  # a private-use character, which fonts draw as a box
 _JOINED = ("Mn", "Mc", "Me", "Cf", "Sk")
 """Unicode categories of marks that combine with the preceding character."""

@@ -18,6 +18,7 @@ _GET_CURSOR_IMAGE = 4  # Source: fixesproto.txt, request GetCursorImage, version
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7  # buttons of the wheel
 _MIN_MANAGER_PATIENCE_S, _MAX_MANAGER_PATIENCE_S = 0.01, 2.0
+# Keys without a symbol that are used for other characters; few on a display with a person's programs
 _SPARE_KEYS_PRIVATE, _SPARE_KEYS_SHARED = 64, 8
 
 

@@ -16,7 +16,7 @@ from envs.desktop.x11.connection import Connection, unless_gone
 from envs.errors import require
 
 _CHUNK = 60_000  # bytes in one property
-_TIMEOUT_S = 3.0
+_TIMEOUT_S = 3.0  # the owner of the clipboard may hang
 _DELETED, _NEW_VALUE = 1, 0  # Source: X11/X.h PropertyDelete, PropertyNewValue
 
 

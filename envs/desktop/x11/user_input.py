@@ -21,7 +21,7 @@ _GENERIC_EVENT = 35
 _VERSION = (2, 2)  # since 2.1 raw events are also sent while another client has grabbed the device
 _MOTIONS, _WINDOW_S = 3, 1.0
 """Number of moves within a time that indicate a person; a single one may be a shaking table."""
-_QUIET_S = 1.0
+_QUIET_S = 1.0  # longer than the X server takes to report own input, also on a busy machine
 
 
 class UserInputSensor:

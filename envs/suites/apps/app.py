@@ -39,9 +39,9 @@ PASSWORD = "sesame-77"
 INSTALLED_FILE = "installed.json"
 START_TIMEOUT_S = 90.0
 """Maximum wait for an app to answer; some take many seconds on a busy machine."""
-_ANSWER_TIMEOUT_S = 20.0
+_ANSWER_TIMEOUT_S = 20.0  # of one request on loopback, on a busy machine
 _POLL_S = 0.01
-_TOOL_TIMEOUT_S = 300.0
+_TOOL_TIMEOUT_S = 300.0  # of one command of an installation or first start
 _Mark = tuple[int, int, int, int]
 _KEPT_VERSIONS = 2
 """Number of kept versions of an app and its initial state: the current and the previous one, which may be in use."""

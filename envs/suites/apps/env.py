@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _STORE_TIMEOUT_S = 6.0
 """Maximum wait for pages to save their data: TiddlyWiki waits a second before it sends a change."""
 _POLL_S = 0.05
-_PAGE_TIMEOUT_S = 1.0
+_PAGE_TIMEOUT_S = 1.0  # a page that does not answer is not waited for
 
 
 class AppsEnv(BrowserEnv):

@@ -97,11 +97,11 @@ NAMES = frozenset({"page_size", "device_scale", "headed", "keep_strip", "settle"
 
 MAX_EPISODE_MS = 24 * 3600 * 1000
 """Time limit set in the pages, whose own clocks end an episode after 7 to 30 s; the agent loop limits time instead."""
-_START_TIMEOUT_S = 15.0
-_MAX_INSTRUCTION_CHARS = 10_000
-_MAX_EPISODES_A_CONTEXT = 200
+_START_TIMEOUT_S = 15.0  # of one episode's page; it takes milliseconds unless the machine is busy
+_MAX_INSTRUCTION_CHARS = 10_000  # bounds an instruction that a page reports
+_MAX_EPISODES_A_CONTEXT = 200  # memory that a context gathers, against the time for a new one
 _SCRIPT = (Path(__file__).parent / "start.js").read_text(encoding="utf-8")
-_QUIET_S = 0.05
+_QUIET_S = 0.05  # the pages are local and have no requests to wait for
 _FAST_FRAMES = ("--disable-frame-rate-limit",)
 """Browser flags for speed: input and screenshots normally wait for frames at 60 per second. This saves 14 of the 47 ms
 of a step, and costs CPU time where a page redraws continuously."""
@@ -113,7 +113,7 @@ _HIDES = (
 )
 """CSS that hides the strip unless it shows such an element; hidden text can still be selected and clicked."""
 _BINDING = "k25MiniWobEnded"
-_RENEW_TIMEOUT_S = 5.0
+_RENEW_TIMEOUT_S = 5.0  # a page that does not restart in time is opened in a new context
 RESTARTABLE = frozenset(
     """
     ascending-numbers bisect-angle buy-ticket choose-list circle-center click-button click-button-sequence

@@ -71,7 +71,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
 }
-_IDLE_S = 30.0
+_IDLE_S = 30.0  # an idle connection is closed
 
 
 class PageServer:

@@ -19,8 +19,8 @@ from envs.suites.osworld.providers import NAMES, check_options, make_provider, p
 
 Say = Callable[[str], None]
 _USUAL_PX = (1920, 1080)
-_A11Y_TIMEOUT_S = 30.0
-_CONNECT_TIMEOUT_S = 5.0
+_A11Y_TIMEOUT_S = 30.0  # a full desktop takes seconds
+_CONNECT_TIMEOUT_S = 5.0  # a check that a person waits for
 _PLACES_OF_TASKS = "282 of the 369 task files name /home/user"
 _CHECK_WEB = "import socket; socket.create_connection(('example.com', 443), 5).close()"
 _CHECK_PROXY = """
@@ -70,8 +70,8 @@ class OsworldDoctor:
 
     async def run(self, say: Say) -> list[DoctorRow]:
         """Run all checks, with a guest if the provider is `local`; return a row for each. `say` gets progress lines."""
-        found = f"{len(self._suite.task_ids)}, revision {self._suite.revision}"
-        rows = [DoctorRow(name="tasks", level="ok", found=found)]
+        actual = f"{len(self._suite.task_ids)}, revision {self._suite.revision}"
+        rows = [DoctorRow(name="tasks", level="ok", actual=actual)]
         if self._provider in ("docker", "vmware"):
             return rows + _check_official(self._provider)
         return rows + await _check_guest(say, self._options, self._guest)
@@ -81,15 +81,17 @@ def _check_official(name: str) -> list[DoctorRow]:
     """Check the dependencies of upstream's package; its VM is not started, which would take minutes."""
     rows = []
     if importlib.util.find_spec("desktop_env") is None:
-        found = "upstream's package is not installed"
-        rows.append(DoctorRow(name="desktop_env", level="fail", found=found, fix="pip install desktop-env"))
+        actual = "upstream's package is not installed"
+        rows.append(DoctorRow(name="desktop_env", level="fail", actual=actual, fix="pip install desktop-env"))
     else:
-        rows.append(DoctorRow(name="desktop_env", level="ok", found="upstream's package is installed"))
+        rows.append(DoctorRow(name="desktop_env", level="ok", actual="upstream's package is installed"))
     program = "docker" if name == "docker" else "vmrun"
     path = shutil.which(program)
-    rows.append(DoctorRow(name=program, level="ok" if path else "fail", found=path or f"{program} not found"))
+    rows.append(DoctorRow(name=program, level="ok" if path else "fail", actual=path or f"{program} not found"))
     if name == "docker" and not Path("/dev/kvm").exists():
-        rows.append(DoctorRow(name="kvm", level="warn", found="no /dev/kvm: the VM in the container will be very slow"))
+        rows.append(
+            DoctorRow(name="kvm", level="warn", actual="no /dev/kvm: the VM in the container will be very slow")
+        )
     return rows
 
 
@@ -104,21 +106,21 @@ async def _check_guest(say: Say, options: Mapping[str, object], given: GuestOpti
         try:
             started = await provider.fresh(given)
         except EnvError as error:
-            return [DoctorRow(name="guest", level="fail", found=str(error), fix="cua setup osworld-local")]
+            return [DoctorRow(name="guest", level="fail", actual=str(error), fix="cua setup osworld-local")]
         return await _ask(started, f"a local one, started in {time.monotonic() - began_s:.1f} s", options)
     finally:
         await provider.close()
 
 
-async def _ask(given: GuestOptions, found: str, options: Mapping[str, object]) -> list[DoctorRow]:
+async def _ask(given: GuestOptions, actual: str, options: Mapping[str, object]) -> list[DoctorRow]:
     guest = GuestClient(given.base_url, token=given.token)
     try:
         try:
             platform = await guest.platform()
         except EnvError as error:
             fix = "start its server: python -m envs.suites.osworld.guest_server --display :0, or upstream's"
-            return [DoctorRow(name="guest", level="fail", found=str(error), expected="a guest server", fix=fix)]
-        first = DoctorRow(name="guest", level="ok" if platform == "Linux" else "warn", found=f"{found}: {platform}")
+            return [DoctorRow(name="guest", level="fail", actual=str(error), expected="a guest server", fix=fix)]
+        first = DoctorRow(name="guest", level="ok" if platform == "Linux" else "warn", actual=f"{actual}: {platform}")
         looks: tuple[tuple[str, Callable[[], Awaitable[DoctorRow]]], ...] = (
             ("screen", lambda: _check_screen(guest, "screen" in options)),
             ("home", lambda: _check_home(guest)),
@@ -138,26 +140,26 @@ async def _judged(name: str, look: Callable[[], Awaitable[DoctorRow]]) -> Doctor
     try:
         return await look()
     except EnvError as error:
-        return DoctorRow(name=name, level="fail", found=str(error))
+        return DoctorRow(name=name, level="fail", actual=str(error))
 
 
 async def _check_screen(guest: GuestClient, is_chosen: bool) -> DoctorRow:
     size, shown = await guest.screen_size_px(), png_size_px(await guest.screenshot())
-    found = f"{size[0]}x{size[1]} px"
+    actual = f"{size[0]}x{size[1]} px"
     if shown != size:
         return DoctorRow(
-            name="screen", level="fail", found=f"{found}, but its screenshots are {shown[0]}x{shown[1]} px"
+            name="screen", level="fail", actual=f"{actual}, but its screenshots are {shown[0]}x{shown[1]} px"
         )
     if size != _USUAL_PX and not is_chosen:
-        return DoctorRow(name="screen", level="warn", found=found, expected="1920x1080, as scores are published with")
-    return DoctorRow(name="screen", level="ok", found=found)
+        return DoctorRow(name="screen", level="warn", actual=actual, expected="1920x1080, as scores are published with")
+    return DoctorRow(name="screen", level="ok", actual=actual)
 
 
 async def _check_home(guest: GuestClient) -> DoctorRow:
     home = (await guest.execute("echo $HOME; whoami", shell=True)).stdout.split()
     if home[:1] == ["/home/user"]:
-        return DoctorRow(name="home", level="ok", found=f"/home/user, of {home[-1]}")
-    return DoctorRow(name="home", level="warn", found=" ".join(home), expected=f"/home/user: {_PLACES_OF_TASKS}")
+        return DoctorRow(name="home", level="ok", actual=f"/home/user, of {home[-1]}")
+    return DoctorRow(name="home", level="warn", actual=" ".join(home), expected=f"/home/user: {_PLACES_OF_TASKS}")
 
 
 async def _check_pyautogui(guest: GuestClient) -> DoctorRow:
@@ -166,8 +168,8 @@ async def _check_pyautogui(guest: GuestClient) -> DoctorRow:
     if ended.returncode != 0:
         error = (ended.stderr.strip().splitlines() or ["no error output"])[-1]
         fix = "pip install pyautogui, on the guest, for its python3"
-        return DoctorRow(name="actions", level="fail", found=error, expected="python3 with pyautogui", fix=fix)
-    return DoctorRow(name="actions", level="ok", found=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
+        return DoctorRow(name="actions", level="fail", actual=error, expected="python3 with pyautogui", fix=fix)
+    return DoctorRow(name="actions", level="ok", actual=f"pyautogui answers in {time.monotonic() - began_s:.1f} s")
 
 
 async def _check_a11y(guest: GuestClient) -> DoctorRow:
@@ -175,16 +177,16 @@ async def _check_a11y(guest: GuestClient) -> DoctorRow:
     try:
         tree = await guest.accessibility_tree(timeout_s=_A11Y_TIMEOUT_S)
     except EnvError as error:
-        return DoctorRow(name="a11y tree", level="warn", found=str(error), expected="what some verdicts are read from")
+        return DoctorRow(name="a11y tree", level="warn", actual=str(error), expected="what some verdicts are read from")
     summary = f"{len(tree)} characters in {time.monotonic() - began_s:.1f} s"
-    return DoctorRow(name="a11y tree", level="ok", found=summary)
+    return DoctorRow(name="a11y tree", level="ok", actual=summary)
 
 
 async def _check_browser(guest: GuestClient, given: GuestOptions) -> DoctorRow:
     name = "browser"
     if (await guest.execute(["which", "google-chrome"])).returncode != 0:
         return DoctorRow(
-            name=name, level="warn", found="no google-chrome, which 78 tasks start", expected="Chrome or a shim"
+            name=name, level="warn", actual="no google-chrome, which 78 tasks start", expected="Chrome or a shim"
         )
     address = f"{given.host}:{given.chromium_port}"
     try:
@@ -197,31 +199,31 @@ async def _check_browser(guest: GuestClient, given: GuestOptions) -> DoctorRow:
         answer = b""
     except (OSError, TimeoutError) as error:
         problem = f"{address} cannot be reached: {error or 'no answer'}"
-        return DoctorRow(name=name, level="warn", found=problem, expected="a port that is open to here, for 53 tasks")
+        return DoctorRow(name=name, level="warn", actual=problem, expected="a port that is open to here, for 53 tasks")
     if answer and answer[9:12] != b"200":
         problem = f"{address} answers {answer[:40]!r}"
-        return DoctorRow(name=name, level="warn", found=problem, expected="the debugging port of a browser")
+        return DoctorRow(name=name, level="warn", actual=problem, expected="the debugging port of a browser")
     return DoctorRow(
-        name=name, level="ok", found=f"{address} {'answers' if answer else 'is free yet: tasks start the browser'}"
+        name=name, level="ok", actual=f"{address} {'answers' if answer else 'is free yet: tasks start the browser'}"
     )
 
 
 async def _check_sudo(guest: GuestClient, password: str) -> DoctorRow:
     asked = await guest.execute(f"printf '%s\\n' {shlex.quote(password)} | sudo -k -S -p '' true", shell=True)
     if asked.returncode == 0:
-        return DoctorRow(name="sudo", level="ok", found="the password is right")
+        return DoctorRow(name="sudo", level="ok", actual="the password is right")
     error = (asked.stderr.strip().splitlines() or ["refused"])[-1]
     return DoctorRow(
-        name="sudo", level="warn", found=error, expected="the password of --suite-option password=, for 10 tasks"
+        name="sudo", level="warn", actual=error, expected="the password of --suite-option password=, for 10 tasks"
     )
 
 
 async def _check_web(guest: GuestClient) -> DoctorRow:
     ended = await guest.execute(["python3", "-c", _CHECK_WEB])
     if ended.returncode == 0:
-        return DoctorRow(name="web", level="ok", found="the guest reaches example.com by itself")
+        return DoctorRow(name="web", level="ok", actual="the guest reaches example.com by itself")
     problem = "the guest does not reach the web by itself: 51 tasks need live sites"
-    return DoctorRow(name="web", level="warn", found=problem)
+    return DoctorRow(name="web", level="warn", actual=problem)
 
 
 async def _check_proxy(guest: GuestClient) -> DoctorRow:
@@ -232,17 +234,17 @@ async def _check_proxy(guest: GuestClient) -> DoctorRow:
         proxy = {key: str(value)[:200] for key, value in json.loads(ended.stdout).items()}
         url, announced, mode = proxy["url"], proxy["said"], proxy["mode"]
     except (ValueError, KeyError, AttributeError):
-        return DoctorRow(name=name, level="warn", found="the guest does not tell", expected="python3 on the guest")
+        return DoctorRow(name=name, level="warn", actual="the guest does not tell", expected="python3 on the guest")
     of_desktop = f"; its desktop's: {mode}" if mode not in ("", "'none'") else ""
     if not url:
         return DoctorRow(
-            name=name, level="ok", found=f"none is set on the guest{of_desktop}; upstream opens 52 tasks through one"
+            name=name, level="ok", actual=f"none is set on the guest{of_desktop}; upstream opens 52 tasks through one"
         )
     if not url.startswith("http://"):
-        return DoctorRow(name=name, level="ok", found=f"{url}, of a kind that is not tried{of_desktop}")
+        return DoctorRow(name=name, level="ok", actual=f"{url}, of a kind that is not tried{of_desktop}")
     if announced.startswith("HTTP/1.") and announced.split()[1:2] == ["200"]:
-        return DoctorRow(name=name, level="ok", found=f"{url} leads to example.com{of_desktop}")
-    fix = "mend or unset http_proxy and https_proxy of the guest's server"
+        return DoctorRow(name=name, level="ok", actual=f"{url} leads to example.com{of_desktop}")
+    fix = "correct or unset http_proxy and https_proxy of the guest's server"
     return DoctorRow(
-        name=name, level="warn", found=f"{url}: {announced}{of_desktop}", expected="a way to example.com:443", fix=fix
+        name=name, level="warn", actual=f"{url}: {announced}{of_desktop}", expected="a way to example.com:443", fix=fix
     )

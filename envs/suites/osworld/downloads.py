@@ -6,7 +6,7 @@ from pathlib import Path
 
 from envs.errors import EnvError, EnvSetupError
 
-_MAX_BYTES = 2**30
+_MAX_BYTES = 2**30  # bounds the disk space that a task's file takes
 _TIMEOUT_S = 60.0
 """Maximum wait for the next part of a file."""
 _FILE_TIMEOUT_S = 1800.0

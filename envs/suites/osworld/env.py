@@ -34,7 +34,7 @@ from envs.suites.osworld.guest_client import GuestClient, UncertainError
 from envs.suites.osworld.pyautogui_code import make_program
 from envs.target import UNKNOWN, ActionCheck, Target
 
-_KILL_TIMEOUT_S = 5.0
+_KILL_TIMEOUT_S = 5.0  # the guest may hang; the episode is over anyway
 _EXECUTE_LIMIT_S = 115.0
 """Time limit for a program; the server kills it after 120 s."""
 _POLL_S = 0.25

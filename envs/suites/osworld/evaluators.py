@@ -41,7 +41,7 @@ from envs.suites.osworld.task_file import INFEASIBLE, Conjunction, Metric, TaskF
 RULES = ("sheet_name", "sheet_data", "sheet_print")
 _ENCODINGS = ("utf-8", "latin-1")
 _DIGITS = 4
-_MAX_WORKBOOK_BYTES = 64 * 2**20
+_MAX_WORKBOOK_BYTES = 64 * 2**20  # with the limit below: bounds memory for files that an agent made
 COMPARE_TABLE = "compare_table"
 """Name of the function that takes its rules as options, in addition to both files."""
 _MAX_FILE_BYTES = 256 * 2**20

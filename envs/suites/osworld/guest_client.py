@@ -18,18 +18,18 @@ from envs.suites.osworld.guest_answers import Fault, find_fault, is_absent
 if TYPE_CHECKING:
     import httpx
 
-_NUM_TRIES = 3
-_CONNECT_TIMEOUT_S = 10.0
-READ_TIMEOUT_S = 20.0
-MAX_JSON_BYTES = 32 * 2**20
+_NUM_TRIES = 3  # of requests that change nothing, or certainly did not arrive
+_CONNECT_TIMEOUT_S = 10.0  # a guest that starts refuses connections at once; this is for one that hangs
+READ_TIMEOUT_S = 20.0  # above the time of any command but those with their own limit
+MAX_JSON_BYTES = 32 * 2**20  # bounds memory; a tree of a full desktop has some MB
 _UNCERTAIN = "whether it was done is not known"
 _EXECUTE_TIMEOUT_S = 130.0
 """Timeout of a command; the server kills it after 120 s."""
 _OPEN_TIMEOUT_S = 1810.0
 """Timeout for opening a file; the server waits up to 1,800 s for a window."""
-_TRANSFER_TIMEOUT_S = 600.0
+_TRANSFER_TIMEOUT_S = 600.0  # files up to the limit below, over a slow network
 _A11Y_TIMEOUT_S = 60.0
-_MAX_SCREENSHOT_BYTES = 64 * 2**20
+_MAX_SCREENSHOT_BYTES = 64 * 2**20  # an uncompressed 4K screen fits
 MAX_FILE_BYTES = 2 * 2**30
 
 Command = str | Sequence[str]

@@ -248,9 +248,9 @@ async def _json(request: "Request") -> Mapping[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise GuestRequestError(f"the request is no JSON: {error}", 400) from error
+        raise GuestRequestError(f"the request is not JSON: {error}", 400) from error
     if not isinstance(value, dict):
-        raise GuestRequestError("the request is no JSON object", 400)
+        raise GuestRequestError("the request is not a JSON object", 400)
     return value
 
 

@@ -187,7 +187,7 @@ class _Sandbox:
         if self._why_gone is None and (self._process is None or self._process.returncode is None):
             return None
         words = "\n".join(self._words)
-        return self._why_gone or (f"it ended; its last words:\n{words}" if words else "it ended and said nothing")
+        return self._why_gone or (f"it ended; its last output:\n{words}" if words else "it ended and said nothing")
 
     async def end(self) -> None:
         """End the sandbox; all its processes are gone when this returns."""

@@ -311,7 +311,7 @@ class _Absent(types.ModuleType):
             raise AttributeError(attribute)
 
         def refuse(*_: object, **__: object) -> NoReturn:
-            raise ImportError(f"the package {self.__name__} is not installed beside the evaluators")
+            raise ImportError(f"the package {self.__name__} is not installed with the evaluators")
 
         return refuse
 

@@ -185,7 +185,7 @@ def _type(run: str, interval_s: float) -> list[str]:
         return [_call("press", "enter" if run[0] == "\n" else "tab", presses=len(run), interval=interval_s)]
     if not run.isprintable():
         odd = next(character for character in run if not character.isprintable())
-        raise ActionError(f"the text has {odd!r}, which is no character that can be typed")
+        raise ActionError(f"the text has {odd!r}, which cannot be typed")
     if run.isascii():
         return [_call("write", run, interval=interval_s)]
     return [f"type_any({run!r}, {interval_s!r})"]

@@ -29,8 +29,8 @@ from envs.suites.webarena.sites import (
 from envs.suites.webarena.verdict import is_alike
 
 Say = Callable[[str], None]
-_TIMEOUT_S = 30.0
-_MAX_PAGE_BYTES = 8 * 2**20
+_TIMEOUT_S = 30.0  # a site that has just started answers late
+_MAX_PAGE_BYTES = 8 * 2**20  # bounds memory
 _LINK = re.compile(r"""(?:href|src|action)\s*=\s*["']?(https?://[^"'\s>]+)""", re.IGNORECASE)
 _QUESTION = "What colour is a clear sky at noon?"
 
@@ -88,8 +88,8 @@ class WebArenaDoctor:
             logins: HTTP logins of the sites that require one.
         """
         suite, file = self._suite, self._file
-        found = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
-        rows = [DoctorRow(name="tasks", level="ok", found=found), _check_hosts(file)]
+        actual = f"{suite.about}, revision {suite.revision}{_left_out(suite)}"
+        rows = [DoctorRow(name="tasks", level="ok", actual=actual), _check_hosts(file)]
         env = make_env(EnvSpec(name="webarena", options={"sites": self._path}), http_logins=logins)
         assert isinstance(env, WebArenaEnv)
         try:
@@ -111,12 +111,12 @@ def _left_out(suite: Suite) -> str:
 def _check_hosts(file: SiteFile) -> DoctorRow:
     pairs = find_shared_hosts(file.sites.values())
     if not pairs:
-        return DoctorRow(name="hosts", level="ok", found="sites with accounts have a host name each")
+        return DoctorRow(name="hosts", level="ok", actual="sites with accounts have a host name each")
     shared_hosts = "; ".join(f"{first} and {second}" for first, second in pairs)
-    found = (
+    actual = (
         f"{shared_hosts}: on one host, where cookies are kept by host and not by port, so that they sign each other out"
     )
-    return DoctorRow(name="hosts", level="warn", found=found, expected="a host name for each site")
+    return DoctorRow(name="hosts", level="warn", actual=actual, expected="a host name for each site")
 
 
 async def _check_site(site: Site, env: WebArenaEnv) -> list[DoctorRow]:
@@ -142,33 +142,35 @@ async def _check_page(site: Site, logins: Sequence[HttpLogin]) -> DoctorRow:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True, auth=auth) as client:
             answer = await client.get(site.url)
     except httpx.HTTPError as error:
-        found = f"{site.url} does not answer: {str(error) or type(error).__name__}"
+        actual = f"{site.url} does not answer: {str(error) or type(error).__name__}"
         return DoctorRow(
-            name=site.name, level="fail", found=found, expected="a site that runs, or no entry in the file"
+            name=site.name, level="fail", actual=actual, expected="a site that runs, or no entry in the file"
         )
     if answer.status_code == 401:
-        found = f"{site.url} {WANTS_HTTP_LOGIN}"
-        return DoctorRow(name=site.name, level="fail", found=found, expected="--set http_auth=FILE")
+        actual = f"{site.url} {WANTS_HTTP_LOGIN}"
+        return DoctorRow(name=site.name, level="fail", actual=actual, expected="--set http_auth=FILE")
     if answer.status_code >= 400:
-        return DoctorRow(name=site.name, level="fail", found=f"{site.url} answers {answer.status_code}", expected="200")
+        return DoctorRow(
+            name=site.name, level="fail", actual=f"{site.url} answers {answer.status_code}", expected="200"
+        )
     page, program = answer.text[:_MAX_PAGE_BYTES], PROGRAMS[site.name]
-    found = f"{site.url} answers in {time.monotonic() - began_s:.1f} s"
+    actual = f"{site.url} answers in {time.monotonic() - began_s:.1f} s"
     if program.sign not in page.lower():
-        return DoctorRow(name=site.name, level="warn", found=f"{found}, without a sign of it", expected=program.name)
+        return DoctorRow(name=site.name, level="warn", actual=f"{actual}, without a sign of it", expected=program.name)
     hosts = Counter(urlsplit(link).netloc for link in _LINK.findall(page))
     host, count = hosts.most_common(1)[0] if hosts else ("", 0)
     if host and host != urlsplit(site.url).netloc and count > sum(hosts.values()) / 2:
-        problem = f"{found}, but {count} of its {sum(hosts.values())} links lead to {host}"
-        return DoctorRow(name=site.name, level="warn", found=problem, expected=f"its base URL set to {site.url}")
-    return DoctorRow(name=site.name, level="ok", found=f"{found}: {program.name}")
+        problem = f"{actual}, but {count} of its {sum(hosts.values())} links lead to {host}"
+        return DoctorRow(name=site.name, level="warn", actual=problem, expected=f"its base URL set to {site.url}")
+    return DoctorRow(name=site.name, level="ok", actual=f"{actual}: {program.name}")
 
 
 def _check_reset(site: Site) -> DoctorRow:
     changes = load_changes(site)
     name, summary = f"{site.name} state", describe_changes(changes)
     if site.reset:
-        return DoctorRow(name=name, level="ok", found=f"{summary}; put back by {site.reset}")
-    return DoctorRow(name=name, level="warn" if changes else "ok", found=f"{summary}; no command puts it back")
+        return DoctorRow(name=name, level="ok", actual=f"{summary}; put back by {site.reset}")
+    return DoctorRow(name=name, level="warn" if changes else "ok", actual=f"{summary}; no command puts it back")
 
 
 async def _check_login(site: Site, env: WebArenaEnv) -> DoctorRow:
@@ -177,8 +179,8 @@ async def _check_login(site: Site, env: WebArenaEnv) -> DoctorRow:
         await env.open()
         await env.sign_in([site.name])
     except EnvError as error:
-        return DoctorRow(name=name, level="fail", found=str(error), expected=f"the account {site.user!r}")
-    return DoctorRow(name=name, level="ok", found=f"as {site.user}, in {time.monotonic() - began_s:.1f} s")
+        return DoctorRow(name=name, level="fail", actual=str(error), expected=f"the account {site.user!r}")
+    return DoctorRow(name=name, level="ok", actual=f"as {site.user}, in {time.monotonic() - began_s:.1f} s")
 
 
 async def _check_version(site: Site, env: WebArenaEnv) -> DoctorRow:
@@ -190,27 +192,27 @@ async def _check_version(site: Site, env: WebArenaEnv) -> DoctorRow:
         answer = await env.page.context.request.get(f"{site.url}{program.version_path}", timeout=1000 * _TIMEOUT_S)
         body = await answer.json() if "json" in answer.headers.get("content-type", "") else await answer.text()
     except (Error, ValueError) as error:
-        return DoctorRow(name=name, level="warn", found=f"it tells none: {str(error).splitlines()[0]}")
-    found = str(body.get("version", "") if isinstance(body, dict) else body).strip()[:80]
+        return DoctorRow(name=name, level="warn", actual=f"not shown: {str(error).splitlines()[0]}")
+    version = str(body.get("version", "") if isinstance(body, dict) else body).strip()[:80]
     expected = f"{program.version}*, as in upstream's images"
-    if not found.startswith(program.version):
-        return DoctorRow(name=name, level="warn", found=found or "it tells none", expected=expected)
-    return DoctorRow(name=name, level="ok", found=found)
+    if not version.startswith(program.version):
+        return DoctorRow(name=name, level="warn", actual=version or "not shown", expected=expected)
+    return DoctorRow(name=name, level="ok", actual=version)
 
 
 async def _check_judge(judge: Judge | None, file: SiteFile) -> DoctorRow:
     """Check that the judge answers, and distinguishes a right answer from a wrong one."""
     if judge is None:
-        found = "none is named: tasks whose answers need one have no verdict"
-        return DoctorRow(name="judge", level="warn", found=found, expected="judge and judge_url in the file of sites")
+        actual = "none is named: tasks whose answers need one have no verdict"
+        return DoctorRow(name="judge", level="warn", actual=actual, expected="judge and judge_url in the file of sites")
     began_s = time.monotonic()
     try:
         verdicts = [await is_alike(judge, _QUESTION, "blue", answer) for answer in ("It is blue.", "It is green.")]
     except EnvError as error:
-        return DoctorRow(name="judge", level="fail", found=str(error), expected="an OpenAI-compatible endpoint")
+        return DoctorRow(name="judge", level="fail", actual=str(error), expected="an OpenAI-compatible endpoint")
     if verdicts != [True, False]:
-        found = f"{file.judge} takes blue for {'right' if verdicts[0] else 'wrong'} and green for the same"
-        return DoctorRow(name="judge", level="fail", found=found, expected="a model that tells right from wrong")
+        actual = f"{file.judge} takes blue for {'right' if verdicts[0] else 'wrong'} and green for the same"
+        return DoctorRow(name="judge", level="fail", actual=actual, expected="a model that tells right from wrong")
     return DoctorRow(
-        name="judge", level="ok", found=f"{file.judge} tells right from wrong in {time.monotonic() - began_s:.1f} s"
+        name="judge", level="ok", actual=f"{file.judge} tells right from wrong in {time.monotonic() - began_s:.1f} s"
     )

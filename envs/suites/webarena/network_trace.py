@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 JUDGED_COOKIES = frozenset(("mage-messages", "_osm_directions_engine"))
 """Cookies that audited tasks check: the shop's messages, and the routing engine of the map."""
-_MAX_EVENTS = 5_000
+_MAX_EVENTS = 5_000  # with the limits below: bounds memory in an episode on pages that poll
 _MAX_BODY_BYTES, _MAX_BODIES_BYTES = 2**20, 32 * 2**20
 _WAIT_S = 3.0
 _SECRET_HEADER = re.compile("auth|token|key|secret|password", re.IGNORECASE)

@@ -11,8 +11,8 @@ FIXES = {
     "one character": "a one-character reference is a word of its own also before a full stop inside of a text, in "
     "whatever punctuation; as published it is not found in 'the answer is 6. thanks'",
     "alternatives": "' |OR| ' separates alternatives in answers too; as published only on pages and in addresses",
-    "no answer": "nothing is right that was not answered; as published the text of an early end is compared",
-    "null": "a place that a page does not have is no text; as published it is the text 'None'",
+    "no answer": "an episode without an answer is wrong; as published the text of an early end is compared",
+    "null": "an element that a page does not have has no text; as published its text is 'None'",
     "verdict": "a judge's verdict is its last line; as published the words are looked for anywhere",
 }
 """Differences from upstream's comparisons, by name."""

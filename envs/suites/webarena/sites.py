@@ -40,8 +40,8 @@ WANTS_HTTP_LOGIN = (
     "asks for a user name and a password by HTTP authentication, and got none or wrong ones; "
     "the setting http_auth has them"
 )
-_LOGIN_TIMEOUT_S = 60.0
-_RESET_TIMEOUT_S = 900.0
+_LOGIN_TIMEOUT_S = 60.0  # a site may take long for its first page
+_RESET_TIMEOUT_S = 900.0  # a reset may start containers again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,7 +266,7 @@ class _Scorer:
         wanted = self._reader.read_data(expected.get("retrieved_data"), schema, strict=True)
         given = parse_answer(answer)
         if not isinstance(given, Mapping):
-            return "the answer is no JSON object"
+            return "the answer is not a JSON object"
         values = {name: _lookup(given, name) for name in expected if _has(given, name)}
         values.setdefault("retrieved_data", None) if "retrieved_data" in expected else None
         data = None

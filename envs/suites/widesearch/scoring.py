@@ -25,7 +25,7 @@ from envs.suites.widesearch.corpus import MONTHS, Metric
 Compare = Callable[[str, str, str], bool]
 """Function of (column, answer, truth) that returns True if both mean the same; used for the metric `judge`."""
 
-MAX_ANSWER_CHARS = 5_000_000
+MAX_ANSWER_CHARS = 5_000_000  # with the limit below: bounds the time to match the rows of an answer
 MAX_ROWS = 20_000
 MAX_CELL_CHARS, MAX_ASKED = 2_000, 8
 """Maximum length of a judged cell; maximum number of cells that are judged concurrently."""

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from envs.suites.widesearch.corpus import CorpusPage, GeneratedCorpus, make_corpus
 
-MAX_HITS = 10
+MAX_HITS = 10  # as usual for a page of search results
 MAX_QUERY_CHARS = 400
 _ROBOTS = "User-agent: *\nDisallow: /private/\n"
 

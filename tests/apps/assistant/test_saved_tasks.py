@@ -110,7 +110,7 @@ def test_what_cannot_be_saved_says_why(tmp_path: Path) -> None:
             tasks.save(name, task, NOW)
     assert not (tmp_path / FILE).exists()
     (tmp_path / FILE).write_text('{"A": {"instruction": 3}}')
-    with pytest.raises(ConfigError, match="Mend it, or remove it"):
+    with pytest.raises(ConfigError, match="Correct the file, or delete it"):
         tasks.load()
 
 

@@ -51,7 +51,7 @@ def test_a_person_at_the_terminal_decides(tmp_path: Path, answer: str, last_titl
 def test_without_a_terminal_risky_steps_are_refused_and_yolo_lets_them_pass(tmp_path: Path) -> None:
     arguments = ["task", "Clean up", "--url", PAGE, "--output-format", "stream-json", "--no-report"]
     refused = cua(tmp_path, *arguments, "-m", script(tmp_path, CLICK, DONE))
-    assert "nobody is there to approve it" in refused.stdout
+    assert "there is no person to approve it" in refused.stdout
     assert titles(refused.stdout)[-1] == ""
     allowed = cua(tmp_path, *arguments, "-m", script(tmp_path, CLICK, DONE), "--approve", "yolo")
     assert titles(allowed.stdout)[-1] == "gone"

@@ -77,7 +77,7 @@ def test_json_and_verify_in_one_go_and_later(tmp_path: Path, picture: Path) -> N
     edited = cua(tmp_path / "runs", "ask", "--verify", "--expect", fingerprint, "--output-format", "json")
     assert edited.code == 1
     assert edited.result["is_reproduced"] is False
-    assert edited.result["findings"][0] == f"the fingerprint is lost, {fingerprint} was demanded"
+    assert edited.result["findings"][0] == f"the fingerprint is lost, {fingerprint} was expected"
     assert "not reproduced" in edited.stderr
     assert "answer.json does not say what the record says" in edited.stderr
 
@@ -138,7 +138,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str], told: str
 def test_without_isolation_a_person_is_asked_and_nobody_is_there(tmp_path: Path, picture: Path) -> None:
     model = script(tmp_path, [COUNT], "I could not look.")
     done = cua(tmp_path / "runs", "ask", "?", str(picture), "-m", model, "--sandbox", "none")
-    assert "runs without any isolation (--sandbox none); nobody is there to approve it" in done.stderr
+    assert "runs without any isolation (--sandbox none); there is no person to approve it" in done.stderr
     allowed = cua(
         tmp_path / "runs", "ask", "?", str(picture), "-m", script(tmp_path, [COUNT], "ok"), "--sandbox", "none", "-y"
     )

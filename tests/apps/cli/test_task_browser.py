@@ -302,7 +302,7 @@ def test_a_password_in_the_address_logs_in_and_is_recorded_nowhere(tmp_path: Pat
     again = cua(tmp_path, "task", "--resume", "last", "-m", script(tmp_path, DONE), "--max-steps", "5")
     assert again.code == 0
     notes = load_run(only_run(tmp_path)).steps[1].observation.notes
-    assert any("the password in the address that it began at is not in the record" in note for note in notes)
+    assert any("the record does not keep the password of the start address" in note for note in notes)
     assert any(note.startswith("the server answered 401 Unauthorized") for note in notes)
     texts = [first.stdout, first.stderr, cua(tmp_path, "runs").stdout, cua(tmp_path, "replay", "last").stdout]
     texts += [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]

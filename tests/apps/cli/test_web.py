@@ -35,9 +35,9 @@ def _image(path: Path, size: tuple[int, int]) -> str:
     ("words", "said"),
     [
         ([], "nothing is given to build from"),
-        (["none.png"], "none.png is no file"),
+        (["none.png"], "none.png is not a file"),
         (["empty.png"], "empty.png is empty"),
-        (["notes.txt"], "notes.txt is no image"),
+        (["notes.txt"], "notes.txt is not an image"),
         (["small.png"], "at least 64 px a side"),
         (["wide.png"], "5000 px wide; say how wide its window is"),
         (["high.png"], "at most 12000 px"),

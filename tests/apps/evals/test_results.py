@@ -25,7 +25,7 @@ from apps.evals.request import EvalRequest, prepare
 from apps.evals.results import RESULTS, Evaluation, KnownBaseline, load_evaluation, save_results
 from apps.evals.run import finish
 from apps.evals.text import describe_evaluation, describe_key, describe_unavailable
-from cua.batch import EpisodeJournal, EpisodeResult
+from cua.batch import EpisodeLog, EpisodeResult
 from cua.errors import ConfigError, TrajectoryError
 from envs import EnvSetupError, InstructionTask, Suite, Task, TaskSpec, TaskVerdict
 from envs.suite import LABELS
@@ -52,14 +52,14 @@ def line(task_id: str = "buy", seed: int | None = 1, score: float | None = 1.0, 
     return {**told, "reason": "checked", "num_steps": 2, "duration_s": 1.5, "run_dir": None, **more}
 
 
-def write_journal(folder: Path, *lines: object, end: str = "\n") -> None:
+def write_log(folder: Path, *lines: object, end: str = "\n") -> None:
     texts = [one if isinstance(one, str) else json.dumps(one) for one in ({"event": "batch", "version": 1}, *lines)]
     folder.mkdir(exist_ok=True)
     (folder / EPISODES).write_text("\n".join(texts) + end, "utf-8")
 
 
 def make_evaluation(folder: Path, *lines: object) -> Evaluation:
-    write_journal(folder, *lines)
+    write_log(folder, *lines)
     known = {"null": KnownBaseline(score=0.25, num_episodes=4, command="cua eval shop --baseline null")}
     return finish(Evaluation(folder=folder, plan=PLAN, started_at=1.0, baselines=known), "stopped by the user")
 
@@ -84,7 +84,7 @@ def test_tasks_of_one_template_are_drawn_together_and_figures_are_told_by_label(
     labels = {"template": template, "site": {"task-0": "shop"}}
     alone = replace(PLAN, task_ids=ids, families={}, seeds=[1], labels=labels)
     lines = [line(id, score=float(template[id]), other_scores={"upstream": 1.0}) for id in ids]
-    write_journal(tmp_path / "e", *lines)
+    write_log(tmp_path / "e", *lines)
     apart = finish(Evaluation(folder=tmp_path / "e", plan=alone)).figures.all.mean_full_interval
     written = finish(Evaluation(folder=tmp_path / "e", plan=replace(alone, cluster_by="template")))
     read = load_evaluation(tmp_path / "e")
@@ -113,7 +113,7 @@ def test_a_task_tells_its_labels() -> None:
 
 
 def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path: Path) -> None:
-    write_journal(tmp_path, line(score=0.0), line(score=1.0), '{"event": "ended", "task_id": "se', end="")
+    write_log(tmp_path, line(score=0.0), line(score=1.0), '{"event": "ended", "task_id": "se', end="")
     save_results(Evaluation(folder=tmp_path, plan=PLAN))
     assert [one.score for one in load_evaluation(tmp_path).results] == [1.0]
 
@@ -121,7 +121,7 @@ def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (line(score=1.5), "line 2, is not a line of a batch journal: score"),
+        (line(score=1.5), "line 2, is not a line of an episode log: score"),
         (line(score=float("nan")), "score"),
         (line(kind="timeout"), "kind 'timeout' with score 1.0"),
         (line(kind="won"), "kind"),
@@ -132,7 +132,7 @@ def test_the_last_word_about_an_episode_counts_and_a_torn_line_does_not(tmp_path
     ],
 )
 def test_a_strangers_journal_is_judged(tmp_path: Path, bad: object, text: str) -> None:
-    write_journal(tmp_path, bad)
+    write_log(tmp_path, bad)
     save_results(Evaluation(folder=tmp_path, plan=PLAN))
     with pytest.raises(TrajectoryError, match=text) as error:
         load_evaluation(tmp_path)
@@ -144,7 +144,7 @@ def test_a_line_of_another_program_is_left_out_and_named(tmp_path: Path, bad: st
     written = make_evaluation(tmp_path, line(), bad, line("sell"))
     assert [one.key for one in written.results] == [("buy", 1, 0), ("sell", 1, 0)]
     assert load_evaluation(tmp_path) == written
-    assert "was left out: line 3" in "\n".join(describe_evaluation(written))
+    assert "they were left out: line 3" in "\n".join(describe_evaluation(written))
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def test_foreign_texts_of_any_length_are_written_so_that_they_are_read(tmp_path:
     odd = TaskVerdict(1.0, other_scores={"y" * 3_000: 1.0}, info={"k" * 2_500: 1, "half": "\ud800"})
     named: dict[str, Any] = {"task_id": "buy", "seed": 1, "repeat": 0, "kind": "scored", "score": 1.0}
     told: dict[str, Any] = {"other_scores": odd.other_scores, "info": odd.info}
-    with EpisodeJournal(tmp_path) as journal:
-        asyncio.run(journal.over(EpisodeResult(**named, reason="\ud800" + "z" * 2_000_000, **told)))
+    with EpisodeLog(tmp_path) as log:
+        asyncio.run(log.over(EpisodeResult(**named, reason="\ud800" + "z" * 2_000_000, **told)))
         deep = TaskVerdict(1.0, info={"deep": nested}).info
-        asyncio.run(journal.over(EpisodeResult(**{**named, "seed": 2}, reason="", info=deep)))
+        asyncio.run(log.over(EpisodeResult(**{**named, "seed": 2}, reason="", info=deep)))
     found = finish(Evaluation(folder=tmp_path, plan=PLAN)).results
     assert [(one.score, len(one.reason)) for one in found] == [(1.0, 2_000), (1.0, 0)]
     assert load_evaluation(tmp_path).results == found

@@ -33,7 +33,7 @@ def test_python_in_a_virtual_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_no_command_on_path(machine: BareMachine) -> None:
     row = check_command()
-    assert (row.level, row.found) == ("warn", f"not on PATH; this one is {HERE}/cua")
+    assert (row.level, row.actual) == ("warn", f"not on PATH; this one is {HERE}/cua")
     assert row.fix == f'export PATH="{HERE}:$PATH"'
 
 
@@ -41,15 +41,15 @@ def test_a_namesake_on_path(machine: BareMachine) -> None:
     foreign = machine.add("cua")
     row = check_command()
     assert row.level == "warn"
-    assert row.found == f"{foreign} comes first, and it is another project's"
+    assert row.actual == f"{foreign} comes first, and it is another project's"
     assert "type k25 instead" in row.fix
     foreign.write_text("#!/usr/bin/python3\nfrom apps.cli.main import main\n")
-    assert check_command().found.endswith("it is cua-k25 of another environment")
+    assert check_command().actual.endswith("it is cua-k25 of another environment")
 
 
 def test_our_command_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{HERE}{os.pathsep}/usr/bin")
-    assert (check_command().level, check_command().found) == ("ok", f"{HERE}/cua")
+    assert (check_command().level, check_command().actual) == ("ok", f"{HERE}/cua")
 
 
 def test_namesakes_in_the_same_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_namesakes_in_the_same_environment(tmp_path: Path, monkeypatch: pytest.M
     assert installed_namesakes() == ("cua 0.4.1", "cua-agent 0.4.1")
     row = check_package()
     assert row.level == "warn"
-    assert "cua 0.4.1, cua-agent 0.4.1 is installed beside it" in row.found
+    assert "cua 0.4.1, cua-agent 0.4.1 is also installed" in row.actual
 
 
 def test_a_namesake_that_shadows_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_namesake_that_shadows_ours(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "cua")
     row = check_package()
     assert row.level == "fail"
-    assert row.found == f"import cua gets {tmp_path}/cua/__init__.py"
+    assert row.actual == f"import cua gets {tmp_path}/cua/__init__.py"
 
 
 def test_missing_ocr_is_worse_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_ocr_is_here() -> None:
 def test_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = check_runs_folder(tmp_path / "new" / "runs")
     assert row.level in ("ok", "warn")
-    assert row.found.startswith(f"{tmp_path}/new/runs, ")
+    assert row.actual.startswith(f"{tmp_path}/new/runs, ")
     assert list((tmp_path / "new" / "runs").iterdir()) == []
 
     free_mb = {"free": GOOD_FREE_MB - 1}
@@ -101,7 +101,7 @@ def test_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     (tmp_path / "file").touch()
     blocked = check_runs_folder(tmp_path / "file" / "runs")
-    assert (blocked.level, blocked.found) == ("fail", f"{tmp_path}/file/runs: Not a directory")
+    assert (blocked.level, blocked.actual) == ("fail", f"{tmp_path}/file/runs: Not a directory")
 
 
 def test_clock(monkeypatch: pytest.MonkeyPatch) -> None:

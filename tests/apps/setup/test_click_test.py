@@ -89,12 +89,12 @@ async def test_rows() -> None:
         raise EnvError("no browser")
 
     assert await _measure(said.append, "a", good) == DoctorRow(
-        name="a", level="ok", found="2 of 2 arrived, at most 1.0 px off"
+        name="a", level="ok", actual="2 of 2 arrived, at most 1.0 px off"
     )
     assert await _measure(said.append, "b", bad) == DoctorRow(
-        name="b", level="fail", found="2 of 3 arrived, at most 3.0 px off", expected="all, at most 1 px off"
+        name="b", level="fail", actual="2 of 3 arrived, at most 3.0 px off", expected="all, at most 1 px off"
     )
-    assert (await _measure(said.append, "c", dead)).found == "no browser"
+    assert (await _measure(said.append, "c", dead)).actual == "no browser"
     assert said == [
         "a",
         "  target 1: 0.0 px off",

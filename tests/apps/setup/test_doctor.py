@@ -40,7 +40,7 @@ async def test_rows_and_worst_on_a_bare_machine() -> None:
     ]
     assert row_of(report, "browser").level == "fail"
     assert row_of(report, "display").level == "warn"
-    assert row_of(report, "model").found == "literal, inside this program: no endpoint to try"
+    assert row_of(report, "model").actual == "literal, inside this program: no endpoint to try"
     assert report.exit_code == 1
 
 
@@ -58,7 +58,7 @@ async def test_a_model_that_answers(monkeypatch: pytest.MonkeyPatch, answer: Rep
         row = row_of(await run_doctor(lambda line: None, model="fake"), "model")
         assert len(server.chats) == 1
     assert row.level == level
-    assert told in row.found
+    assert told in row.actual
 
 
 async def test_a_model_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ async def test_a_model_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     row = row_of(await run_doctor(lambda line: None, model="fake"), "model")
     assert row.level == "fail"
-    assert "fake at" in row.found
+    assert "fake at" in row.actual
     assert row.fix == "start the server and type cua doctor again"
 
 
@@ -82,5 +82,5 @@ async def test_a_broken_config_is_a_row_and_the_rest_is_still_looked_at(tmp_path
     (folder / "config.toml").write_text('modell = "x"\n')
     report = await run_doctor(lambda line: None)
     assert row_of(report, "config").level == "fail"
-    assert "modell" in row_of(report, "config").found
+    assert "modell" in row_of(report, "config").actual
     assert row_of(report, "clock").level == "ok"

@@ -48,7 +48,7 @@ async def test_scripts_that_are_drawn_as_boxes_are_named_with_the_command_that_m
 
     row = report.rows[-1]
     assert (row.name, row.level) == ("fonts", "warn")
-    assert row.found == "drawn as boxes or not at all: Korean, Tamil, Thai, emoji"
+    assert row.actual == "drawn as boxes or not at all: Korean, Tamil, Thai, emoji"
     assert row.fix == f"sudo apt-get update && sudo {INSTALLED}"
     assert machine.log == []
 
@@ -65,7 +65,7 @@ async def test_digits_of_an_emoji_font_are_told(
 
     row = report.rows[-1]
     assert (row.name, row.level) == ("fonts", "warn")
-    assert "no digits but those of an emoji font" in row.found and "1.2" in row.found
+    assert "no digits but those of an emoji font" in row.actual and "1.2" in row.actual
     assert row.fix == f"sudo apt-get update && sudo {INSTALLED}"
     assert machine.log == []
 
@@ -90,6 +90,6 @@ async def test_no_font_at_all_is_told(fonts: Path, machine: BareMachine, monkeyp
 
     report = await run_setup(print, desktop=False, sandbox=False)
 
-    assert [(row.name, row.level, row.found) for row in report.rows[1:]] == [
+    assert [(row.name, row.level, row.actual) for row in report.rows[1:]] == [
         ("fonts", "warn", "none: text is drawn as boxes or not at all")
     ]

@@ -37,7 +37,7 @@ async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -
     said: list[str] = []
     report = await run_setup(said.append, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
-    assert report.rows[0].found.startswith(
+    assert report.rows[0].actual.startswith(
         f"{machine.programs}/chromium-headless-shell (chromium-headless-shell on PATH)"
     )
     assert said == []
@@ -86,7 +86,7 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
     report = await run_setup(print, installers=installers, sandbox=False)
     assert report.exit_code == 1
     browser, display = report.rows
-    assert browser.found.splitlines() == [
+    assert browser.actual.splitlines() == [
         "no browser: none found",
         "Playwright's installer: downloads are closed",
         "the system's package manager: apt-get needs root",
@@ -97,7 +97,7 @@ async def test_no_way_works(machine: BareMachine, monkeypatch: pytest.MonkeyPatc
     assert display == DoctorRow(
         name="display",
         level="warn",
-        found="Xvfb and a window manager not found: browser tasks work, desktop tasks need --display",
+        actual="Xvfb and a window manager not found: browser tasks work, desktop tasks need --display",
         expected="Xvfb and openbox",
         fix="sudo apt-get update && sudo apt-get install -y --no-install-recommends xvfb openbox xauth dbus",
     )
@@ -108,7 +108,7 @@ async def test_a_wrong_setting_is_not_papered_over(machine: BareMachine, monkeyp
     monkeypatch.setenv("K25_BROWSER", "/no/such/browser")
     report = await run_setup(print, desktop=False, installers=[make_installer("never", never)], sandbox=False)
     assert report.rows[0].level == "fail"
-    assert report.rows[0].found == "no browser: $K25_BROWSER names '/no/such/browser', and there is no such program"
+    assert report.rows[0].actual == "no browser: $K25_BROWSER names '/no/such/browser', and there is no such program"
     assert report.rows[0].fix == "unset K25_BROWSER && cua setup"
 
 
@@ -159,7 +159,7 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
         DoctorRow(
             name="playwright",
             level="fail",
-            found="Playwright's driver does not start: error while loading shared libraries: libatomic.so.1",
+            actual="Playwright's driver does not start: error while loading shared libraries: libatomic.so.1",
             expected="a driver that starts",
             fix="sudo apt-get update && sudo apt-get install -y --no-install-recommends libatomic1",
         ),

@@ -43,7 +43,7 @@ async def test_libreoffice_comes_by_apt(machine: BareMachine, monkeypatch: pytes
     )
     said: list[str] = []
     row = await libreoffice_row(said)
-    assert (row.level, row.found) == ("ok", f"{machine.programs}/soffice turns a document into PDF")
+    assert (row.level, row.actual) == ("ok", f"{machine.programs}/soffice turns a document into PDF")
     assert machine.log[0] == "apt-get update"
     assert machine.log[1].startswith("apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends ")
     assert PACKAGES in machine.log[1]
@@ -59,7 +59,7 @@ async def test_why_apt_failed_is_said(machine: BareMachine, monkeypatch: pytest.
     )
     row = await libreoffice_row([])
     assert (row.level, row.expected) == ("fail", "soffice on PATH")
-    assert row.found == "not installed: apt-get: E: Unable to locate package libreoffice-calc-nogui"
+    assert row.actual == "not installed: apt-get: E: Unable to locate package libreoffice-calc-nogui"
     assert row.fix.startswith("apt-get update && apt-get install -y --no-install-recommends libreoffice-calc-nogui ")
 
 
@@ -67,7 +67,7 @@ async def test_apt_that_says_yes_and_brings_nothing(machine: BareMachine, monkey
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     machine.add("apt-get")
     row = await libreoffice_row([])
-    assert (row.level, row.found) == ("fail", "not installed: there is still no soffice")
+    assert (row.level, row.actual) == ("fail", "not installed: there is still no soffice")
 
 
 async def test_without_root_nothing_is_installed(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +75,13 @@ async def test_without_root_nothing_is_installed(machine: BareMachine, monkeypat
     machine.add("apt-get")
     row = await libreoffice_row([])
     assert machine.log == []
-    assert (row.level, row.found) == ("fail", "not installed: only root may install it by apt-get")
+    assert (row.level, row.actual) == ("fail", "not installed: only root may install it by apt-get")
     assert row.fix.startswith("sudo apt-get update && sudo apt-get install ")
 
 
 async def test_no_package_manager_at_all(machine: BareMachine) -> None:
     row = await libreoffice_row([])
-    assert (row.level, row.found) == ("fail", "not installed: no known package manager is on PATH")
+    assert (row.level, row.actual) == ("fail", "not installed: no known package manager is on PATH")
     assert row.fix == "install LibreOffice"
 
 
@@ -89,4 +89,4 @@ async def test_a_soffice_that_makes_nothing_is_broken(machine: BareMachine) -> N
     machine.add("soffice", "echo 'Fatal: no fonts'", exit_code=1)
     (machine.programs / "libsmlo.so").touch()
     row = await libreoffice_row([])
-    assert row.level == "fail" and row.found == "LibreOffice did not convert page.html to pdf: Fatal: no fonts"
+    assert row.level == "fail" and row.actual == "LibreOffice did not convert page.html to pdf: Fatal: no fonts"

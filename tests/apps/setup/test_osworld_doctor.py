@@ -16,7 +16,7 @@ from tests.envs.suites.osworld.test_osworld_local import why_skip
 async def levels(**options: Any) -> dict[str, tuple[str, str]]:
     """Level and finding of each row."""
     report = await run_osworld_doctor(print, options, {"model": "literal"})
-    return {row.name: (row.level, row.found) for row in report.rows}
+    return {row.name: (row.level, row.actual) for row in report.rows}
 
 
 @pytest.mark.long

@@ -2,11 +2,11 @@ import json
 
 from apps.setup.report import DoctorRow, SetupReport
 
-OK = DoctorRow(name="browser", level="ok", found="/usr/bin/chromium")
+OK = DoctorRow(name="browser", level="ok", actual="/usr/bin/chromium")
 WARN = DoctorRow(
-    name="window manager", level="warn", found="none\nsecond line", expected="openbox", fix="apt-get install openbox"
+    name="window manager", level="warn", actual="none\nsecond line", expected="openbox", fix="apt-get install openbox"
 )
-FAIL = DoctorRow(name="disk", level="fail", found="full")
+FAIL = DoctorRow(name="disk", level="fail", actual="full")
 
 
 def test_worst_row_decides_the_exit_code() -> None:

@@ -23,19 +23,19 @@ NONE = BackendReport("none", True, "limits only")
 
 
 def test_the_backend_in_force_is_a_row() -> None:
-    assert make_row([BEST, NO_SECOND, NONE]) == DoctorRow(name="sandbox", level="ok", found="bubblewrap: namespaces")
+    assert make_row([BEST, NO_SECOND, NONE]) == DoctorRow(name="sandbox", level="ok", actual="bubblewrap: namespaces")
 
 
 def test_a_second_best_backend_says_what_the_best_one_lacks() -> None:
     row = make_row([NO_BEST, SECOND, NONE])
-    assert (row.level, row.found) == ("warn", "landlock: a filter\nnot bubblewrap: not installed")
+    assert (row.level, row.actual) == ("warn", "landlock: a filter\nnot bubblewrap: not installed")
     assert "bubblewrap" in row.fix
 
 
 def test_no_isolation_is_said_with_every_reason() -> None:
     row = make_row([NO_BEST, NO_SECOND, NONE])
     assert row.level == "warn"
-    assert row.found.splitlines() == [
+    assert row.actual.splitlines() == [
         "nothing here can isolate code: cua ask runs none",
         "bubblewrap: not installed",
         "landlock: an old kernel",
@@ -45,10 +45,10 @@ def test_no_isolation_is_said_with_every_reason() -> None:
 def test_outcomes_become_rows() -> None:
     held = CheckOutcome(name="it holds", kind="attack", passed=True, detail="EPERM", duration_s=0.25)
     fell = CheckOutcome(name="it falls", kind="limit", passed=False, detail="400 processes", duration_s=2.0)
-    assert row_of(held) == DoctorRow(name="attack: it holds", level="ok", found="0.2 s")
-    assert row_of(fell) == DoctorRow(name="limit: it falls", level="fail", found="400 processes")
-    assert count_row([held, fell]) == DoctorRow(name="all", level="fail", found="1 of 2 hold")
-    assert count_row([held]) == DoctorRow(name="all", level="ok", found="1 of 1 hold")
+    assert row_of(held) == DoctorRow(name="attack: it holds", level="ok", actual="0.2 s")
+    assert row_of(fell) == DoctorRow(name="limit: it falls", level="fail", actual="400 processes")
+    assert count_row([held, fell]) == DoctorRow(name="all", level="fail", actual="1 of 2 hold")
+    assert count_row([held]) == DoctorRow(name="all", level="ok", actual="1 of 1 hold")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_everything_is_tried_on_this_machine(backend: BackendReport) -> No
     said: list[str] = []
     report = await run_sandbox_checks(said.append)
     assert [row for row in report.rows if row.level != "ok"] == []
-    assert [report.rows[0].name, report.rows[-1].found] == ["sandbox", f"{len(CHECKS)} of {len(CHECKS)} hold"]
+    assert [report.rows[0].name, report.rows[-1].actual] == ["sandbox", f"{len(CHECKS)} of {len(CHECKS)} hold"]
     assert (len(report.rows), len(said)) == (len(CHECKS) + 2, len(CHECKS) + 1)
     assert report.exit_code == 0
 

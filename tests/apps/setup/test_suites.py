@@ -55,7 +55,7 @@ async def test_the_pages_come_by_pip_and_nothing_else_of_the_wheel(tmp_path: Pat
     row = await install_miniwob(print, wheel)
 
     html = tmp_path / "data/k25/miniwob-1.1.0/html"
-    assert row == DoctorRow(name="miniwob", level="ok", found=f"the pages of MiniWoB++ 1.1.0 in {html}")
+    assert row == DoctorRow(name="miniwob", level="ok", actual=f"the pages of MiniWoB++ 1.1.0 in {html}")
     assert find_pages() == get_pages() == html
     assert files_below(html.parent) == sorted(["LICENSE", *(f"html/{name}" for name in PAGES)])
     assert [path.name for path in html.parents[1].iterdir()] == ["miniwob-1.1.0"]  # no scratch folder is left
@@ -77,7 +77,7 @@ async def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
     make_wheel(tmp_path, {f"miniwob/html/{name}": "mine now" for name in PAGES})
     row = await install_miniwob(print)
     assert row.level == "fail"
-    assert row.found.startswith("pip did not get miniwob 1.1.0: ")
+    assert row.actual.startswith("pip did not get miniwob 1.1.0: ")
     assert find_pages() is None
     assert list(installed_dir().parent.iterdir()) == []
 
@@ -86,7 +86,7 @@ async def test_offline_says_what_was_expected_and_what_to_type() -> None:
     report = await run_setup(print, browser=False, desktop=False, sandbox=False, suites=["miniwob"])
     assert report.exit_code == 1
     (row,) = report.rows
-    assert "Could not find a version that satisfies the requirement miniwob==1.1.0" in row.found
+    assert "Could not find a version that satisfies the requirement miniwob==1.1.0" in row.actual
     assert (row.fix, row.expected) == (
         "cua setup miniwob",
         "miniwob 1.1.0 from PyPI, or from where PIP_INDEX_URL or PIP_FIND_LINKS say",
@@ -97,7 +97,7 @@ async def test_offline_says_what_was_expected_and_what_to_type() -> None:
 
 async def test_a_wheel_without_pages_is_refused(tmp_path: Path) -> None:
     row = await install_miniwob(print, make_wheel(tmp_path, {"miniwob/html/core/core.js": ""}))
-    assert row.found == "miniwob-1.1.0-py3-none-any.whl has no pages in it"
+    assert row.actual == "miniwob-1.1.0-py3-none-any.whl has no pages in it"
     assert find_pages() is None
 
 
@@ -120,7 +120,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_are_checked_before_anything_is_done() -> None:
-    with pytest.raises(ConfigError, match=r"'minwob' is no suite .* did you mean 'miniwob'"):
+    with pytest.raises(ConfigError, match=r"'minwob' is not a suite .* did you mean 'miniwob'"):
         find_installers(["miniwob", "minwob"])
     assert find_installers(["miniwob", "miniwob"]) == (SUITES["miniwob"],)
 

@@ -57,8 +57,8 @@ async def test_an_app_is_installed_once_and_after_an_interruption_anew(tmp_path:
     app, said = make_app(pip=(str(make_wheel(tmp_path)),)), list[str]()
     (app.home / "half").mkdir(parents=True)
     (row,) = await install_apps(said.append, [app])
-    assert row.level == "ok" and "page, first state in " in row.found
-    assert (Path(row.found.partition(" in ")[2]) / "greeting").read_text("utf-8") == "hello\n"
+    assert row.level == "ok" and "page, first state in " in row.actual
+    assert (Path(row.actual.partition(" in ")[2]) / "greeting").read_text("utf-8") == "hello\n"
     assert not (app.home / "half").exists()
     assert [line.split()[0] for line in said] == ["installing", sys.executable, sys.executable, "tiny:"]
     said.clear()
@@ -71,9 +71,9 @@ async def test_what_cannot_be_had_says_what_to_type_and_the_others_go_on(tmp_pat
     missing = make_app(needs=("no-such-program",))
     broken = make_app(pip=(str(tmp_path / "nowhere.whl"),))
     first, second = await install_apps(print, [missing, broken])
-    assert (first.level, first.found) == ("fail", "no-such-program not found")
+    assert (first.level, first.actual) == ("fail", "no-such-program not found")
     assert first.fix.endswith(" apt-get install -y --no-install-recommends no-such-program")
-    assert second.level == "fail" and "nowhere.whl" in second.found
+    assert second.level == "fail" and "nowhere.whl" in second.actual
     assert second.fix.startswith(f"{sys.executable} -m pip --python {broken.python} install")
     assert not (broken.home / "installed.json").exists()
 
@@ -81,7 +81,7 @@ async def test_what_cannot_be_had_says_what_to_type_and_the_others_go_on(tmp_pat
 async def test_an_app_from_npm_says_that_npm_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (row,) = await install_apps(print, [make_app(npm=("tiny@1.0",), apt=("nodejs", "npm"))])
-    assert (row.level, row.found) == ("fail", "npm not found, and there is no apt-get")
+    assert (row.level, row.actual) == ("fail", "npm not found, and there is no apt-get")
     assert row.fix == "install nodejs npm"
 
 
@@ -102,7 +102,7 @@ async def test_without_root_the_command_is_told(monkeypatch: pytest.MonkeyPatch)
         pytest.skip("there is no apt-get")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     (row,) = await install_apps(print, [make_app(apt=("tiny", "tiny-more"), needs=("/no/such/file",))])
-    assert (row.level, row.found) == ("fail", "/no/such/file not found, and apt-get needs root")
+    assert (row.level, row.actual) == ("fail", "/no/such/file not found, and apt-get needs root")
     assert row.fix == (
         "sudo apt-get update && sudo DEBIAN_FRONTEND=noninteractive "
         "apt-get install -y --no-install-recommends tiny tiny-more"

@@ -51,7 +51,7 @@ async def levels(path: Path, http_auth: Path | None = None, **options: str) -> d
     """Level and finding of each row."""
     settings = {"model": "literal", "http_auth": http_auth}
     report = await run_webarena_doctor(print, {"sites": str(path), **options}, settings)
-    return {row.name: (row.level, row.found) for row in report.rows}
+    return {row.name: (row.level, row.actual) for row in report.rows}
 
 
 async def test_options_that_are_not_taken(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 from apps.train.course import SIGHT, CourseStage
 from apps.train.lessons import LessonMaker
 from apps.train.look import COLUMNS, RIGHT, TARGET, WRONG, mark_predictions
-from apps.train.run import INIT, TrainingRun, read_log, start_trainer, write_page
+from apps.train.run import INITIAL_MODEL, TrainingRun, read_log, start_trainer, write_page
 from apps.train.screens.screen import ScreenOptions
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.training.release import release_tensors
@@ -28,7 +28,7 @@ def has_color(image: Image.Image, color: tuple[int, int, int]) -> bool:
 def test_a_look_judges_what_it_draws_and_changes_nothing(tmp_path: Path, stage: CourseStage) -> None:
     trainer = start_trainer(TrainingRun(folder=tmp_path, course=(stage,)))
     before = {name: weight.clone() for name, weight in release_tensors(trainer.model).items()}
-    maker = LessonMaker(load_tokenizer(tmp_path / INIT))
+    maker = LessonMaker(load_tokenizer(tmp_path / INITIAL_MODEL))
     seen, again = (mark_predictions(trainer.losses, maker, stage, count=COLUMNS + 1) for _ in range(2))
     assert 0 <= seen.num_right <= seen.count
     assert seen.count == COLUMNS + 1 if stage is SPEAK else seen.count > COLUMNS
@@ -42,7 +42,7 @@ def test_a_look_judges_what_it_draws_and_changes_nothing(tmp_path: Path, stage: 
 
 def test_the_page_has_curves_and_images_of_each_stage(tmp_path: Path) -> None:
     trainer = start_trainer(TrainingRun(folder=tmp_path, course=(SEE, SPEAK)))
-    maker = LessonMaker(load_tokenizer(tmp_path / INIT))
+    maker = LessonMaker(load_tokenizer(tmp_path / INITIAL_MODEL))
     rows = [
         {"step": 10, "stage": "see", "seconds": 60.0, "losses": {"letter": 3.0}},
         {"step": 20, "stage": "see", "seconds": 180.0, "losses": {"letter": 2.0}},

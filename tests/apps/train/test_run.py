@@ -10,7 +10,7 @@ from apps.train import run as run_module
 from apps.train.course import NUMBER_WIDTH, CourseStage, LessonStream, make_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
-from apps.train.run import LOG, WHOLE, TrainingRun, choose_precision, start_trainer, train
+from apps.train.run import BF16_MODEL, LOG, TrainingRun, choose_precision, start_trainer, train
 from apps.train.screens.screen import ScreenOptions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -44,7 +44,7 @@ def test_from_nothing_to_a_folder_of_the_release(tmp_path: Path) -> None:
     model_dir = train(TrainingRun(folder=tmp_path, course=COURSE, draws_in_other_processes=False), said.append)
     config = load_config(model_dir)
     assert config.quantization is not None
-    assert load_config(tmp_path / WHOLE).quantization is None
+    assert load_config(tmp_path / BF16_MODEL).quantization is None
     check_tensors(Checkpoint.open(model_dir), config)
     rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert [(row["step"], row["stage"]) for row in rows] == [(4, "round")]

@@ -55,7 +55,7 @@ def test_tasks_have_names_and_families(tmp_path: Path) -> None:
 def test_values_that_are_not_taken_are_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="recordings is 'maybe', expected yes or no"):
         make_suite(recordings="maybe")
-    with pytest.raises(ValueError, match="is no folder; fill one with"):
+    with pytest.raises(ValueError, match="is not a folder; create it with"):
         make_suite(packages=str(tmp_path / "none"))
     suite = make_suite(recordings="no")
     for name in ("drawn/landing-x", "drawn/none-100", "packages/none", "recordings/none", "landing", "../../etc"):

@@ -86,7 +86,7 @@ async def test_what_is_no_page_is_said(address: str, path: str, said: str) -> No
 
 @pytest.mark.long
 async def test_nobody_there_and_what_the_rules_forbid(address: str) -> None:
-    with pytest.raises(CuaError, match="cannot be opened: nobody answers there"):
+    with pytest.raises(CuaError, match="cannot be opened: no server answers there"):
         await photograph_pages([f"http://127.0.0.1:{find_free_port()}/"], SIZE, DomainRules())
     with pytest.raises(ConfigError, match=r"is denied by the rule '127\.0\.0\.1'"):
         await photograph_pages([address], SIZE, DomainRules(denied=("127.0.0.1",)))
@@ -99,7 +99,7 @@ async def test_nobody_there_and_what_the_rules_forbid(address: str) -> None:
              "https://:80/", "http://a:99999/", "chrome://version", "view-source:http://a/"],
 )  # fmt: skip
 def test_only_pages_of_the_web_are_opened(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be opened|is no page of the web"):
+    with pytest.raises(ConfigError, match=r"cannot be opened|is not the address of a web page"):
         check_url(text)
 
 

@@ -20,7 +20,7 @@ from cua.batch import (
     AgentPlayer,
     BatchOptions,
     BatchSummary,
-    EpisodeJournal,
+    EpisodeLog,
     make_env_provider,
     make_episodes,
     run_batch,
@@ -266,7 +266,7 @@ async def run_faulty(
     scope = RunScope(caps=Caps(max_steps=None))
     ref = SuiteRef(name=f"{__file__}", options={"folder": str(seen), "is_in_process": executor == "process"})
     hosts = make_env_provider(executor, ref, max_idle=num_parallel)
-    with FakeOpenAI(answer) as server, EpisodeJournal(folder) as journal:
+    with FakeOpenAI(answer) as server, EpisodeLog(folder) as log:
         server.always(FaultyServer())
         model = OpenAICompatModel(
             OpenAICompatOptions(
@@ -279,7 +279,7 @@ async def run_faulty(
         episodes = make_episodes(keys, make_task=hosts.make_task, take_env=hosts.take_env, make_model=lambda: model)
         player = AgentPlayer(folder / "runs", approve="yolo", max_steps=20)
         try:
-            return await run_batch(episodes, player, journal=journal, scope=scope, options=options), scope
+            return await run_batch(episodes, player, log=log, scope=scope, options=options), scope
         finally:
             await hosts.close()
             await model.close()
@@ -299,13 +299,13 @@ def account(folder: Path, summary: BatchSummary, scope: RunScope, num_episodes: 
     lines = [json.loads(line) for line in (folder / "episodes.jsonl").read_text("utf-8").splitlines()]
     kinds = Counter(line["event"] for line in lines)
     if kinds["ended"] != num_episodes or kinds["begun"] != kinds["ended"] + kinds["tried"]:
-        wrong.append(f"the journal has {dict(kinds)}")
+        wrong.append(f"the episode log has {dict(kinds)}")
     tokens = sum(line["input_tokens"] + line["output_tokens"] for line in lines if line["event"] in ("ended", "tried"))
     if tokens != scope.budget.usage.total_tokens:
-        wrong.append(f"{tokens} tokens in the journal, {scope.budget.usage.total_tokens} in the budget")
+        wrong.append(f"{tokens} tokens in the episode log, {scope.budget.usage.total_tokens} in the budget")
     runs = {path.name for path in (folder / "runs").iterdir()}
     named = {Path(line["run_dir"]).name for line in lines if line.get("run_dir")}
     num_made = sum(result.task_id not in WITHOUT_RUN for result in summary.results)
     if not named <= runs or len(runs) < num_made or len(named) < num_made:
-        wrong.append(f"{len(named - runs)} of {len(named)} runs in the journal have no folder; {len(runs)} folders")
+        wrong.append(f"{len(named - runs)} of {len(named)} runs in the episode log have no folder; {len(runs)} folders")
     return wrong

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cua import batch
-from cua.batch import BatchOptions, BatchSummary, Episode, EpisodeJournal, EpisodeResult, run_batch
+from cua.batch import BatchOptions, BatchSummary, Episode, EpisodeLog, EpisodeResult, run_batch
 from cua.batch.episode import judge_end
-from cua.batch.journal import FILE
+from cua.batch.episode_log import FILE
 from cua.errors import ConfigError, ModelError, TrajectoryError
 from cua.gui_agent.agent import Agent
 from cua.messages import Usage
@@ -84,8 +84,8 @@ class Player:
 async def run(
     folder: Path, episodes: Sequence[Episode], player: object, options: BatchOptions = QUICK, **more: object
 ) -> BatchSummary:
-    with EpisodeJournal(folder) as journal:
-        return await run_batch(episodes, player, journal=journal, options=options, **more)  # type: ignore[arg-type]
+    with EpisodeLog(folder) as log:
+        return await run_batch(episodes, player, log=log, options=options, **more)  # type: ignore[arg-type]
 
 
 async def test_each_kind_of_end_and_what_is_tried_again(tmp_path: Path) -> None:
@@ -294,31 +294,31 @@ async def test_two_episodes_of_one_key_are_refused(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"event": "run"}\n')
-    with pytest.raises(TrajectoryError, match="line 1, is not a line of a batch journal"):
-        EpisodeJournal(tmp_path)
+    with pytest.raises(TrajectoryError, match="line 1, is not a line of an episode log"):
+        EpisodeLog(tmp_path)
     assert (tmp_path / FILE).read_text() == '{"event": "run"}\n'
 
 
 async def test_what_another_program_appends_costs_no_line_of_the_journal(tmp_path: Path) -> None:
     results = [EpisodeResult(task_id=id, seed=1, repeat=0, kind="scored", score=1.0, reason="") for id in "abc"]
-    with EpisodeJournal(tmp_path) as journal:
+    with EpisodeLog(tmp_path) as log:
         for number, result in enumerate(results):
-            await journal.over(result)
+            await log.over(result)
             with (tmp_path / FILE).open("a") as file:
                 file.write("junk" if number else "junk\n")
-    with EpisodeJournal(tmp_path) as journal:
-        assert [*journal.ended] == [result.key for result in results]
+    with EpisodeLog(tmp_path) as log:
+        assert [*log.ended] == [result.key for result in results]
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    with EpisodeJournal(tmp_path), pytest.raises(TrajectoryError, match="another process"):
-        EpisodeJournal(tmp_path)
+    with EpisodeLog(tmp_path), pytest.raises(TrajectoryError, match="another process"):
+        EpisodeLog(tmp_path)
 
 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from cua.batch import BatchOptions, EpisodeJournal, run_batch
+from cua.batch import BatchOptions, EpisodeLog, run_batch
 from tests.cua.batch.test_batch import make_episodes, scored
 
 async def play(episode, scope):
@@ -326,11 +326,11 @@ async def play(episode, scope):
     return scored(1.0)
 
 async def main():
-    journal = EpisodeJournal(Path(sys.argv[1]))
+    log = EpisodeLog(Path(sys.argv[1]))
     print("open", flush=True)
     def told(result):
         print(result.task_id, flush=True)
-    await run_batch(make_episodes(400), play, journal=journal, options=BatchOptions(num_parallel=3), listener=told)
+    await run_batch(make_episodes(400), play, log=log, options=BatchOptions(num_parallel=3), listener=told)
 
 asyncio.run(main())
 """
@@ -348,8 +348,8 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
         told += child.stdout.read().split()
         child.stdout.close()
         child.wait(timeout=20)
-        with EpisodeJournal(tmp_path) as journal:
-            assert {name for name in told if name.startswith("task")} <= {key[0] for key in journal.ended}
+        with EpisodeLog(tmp_path) as log:
+            assert {name for name in told if name.startswith("task")} <= {key[0] for key in log.ended}
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'{"event": "ended", "task_id": "torn')
     player = Player()

@@ -17,7 +17,7 @@ from cua.batch import (
     BatchOptions,
     BatchSummary,
     EnvProvider,
-    EpisodeJournal,
+    EpisodeLog,
     make_env_provider,
     make_episodes,
     run_batch,
@@ -55,8 +55,8 @@ async def play(
     )
     player = AgentPlayer(folder / "runs", watch=watch, **{"approve": "yolo", **settings})
     try:
-        with EpisodeJournal(folder) as journal:
-            return await run_batch(episodes, player, journal=journal, options=QUICK)
+        with EpisodeLog(folder) as log:
+            return await run_batch(episodes, player, log=log, options=QUICK)
     finally:
         await executor.close()
 
@@ -71,8 +71,8 @@ async def test_agents_play_with_records_of_their_own(tmp_path: Path, kind: Execu
         ("evaluator_error", None),
     ]
     assert [result.other_scores for result in summary.results] == [{"half": 0.5}, {"half": 0.25}, {}]
-    with EpisodeJournal(tmp_path) as journal:
-        assert journal.ended == {result.key: result for result in summary.results}
+    with EpisodeLog(tmp_path) as log:
+        assert log.ended == {result.key: result for result in summary.results}
     assert "ZeroDivisionError: in the task's own code" in summary.results[2].reason
     broken = load_run(tmp_path / str(summary.results[2].run_dir))
     assert broken.result is not None

@@ -140,7 +140,7 @@ async def test_without_a_person_a_change_is_dropped_and_the_agent_reads_why(env:
     assert changed(pages) == []
     said = "\n".join(part.text for part in model.received[1][-1].parts if hasattr(part, "text"))
     assert "a request of the page was dropped, POST http://127.0.0.1" in said
-    assert "nobody is there to approve it" in said
+    assert "there is no person to approve it" in said
 
 
 @pytest.mark.parametrize(

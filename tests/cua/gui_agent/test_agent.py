@@ -472,10 +472,10 @@ async def test_what_a_step_finds_midway_is_refused_there_and_told() -> None:
     await agent.run(TASK)
     assert env.actions == [Click(x_px=32, y_px=100), Terminate(status="failure", answer="no such button")]
     told = "\n".join(message.text for message in model.received[1])
-    assert r"not allowed: risky (delete): menu item \"Delete\"; nobody is there to approve it" in told
+    assert r"not allowed: risky (delete): menu item \"Delete\"; there is no person to approve it" in told
     assert "This is action 2 of 3; action 1 before it was carried out, none after it" in told
     assert [event.text for event in events if isinstance(event, Noted)] == [
-        'after 1 action: not allowed: risky (delete): menu item "Delete"; nobody is there to approve it'
+        'after 1 action: not allowed: risky (delete): menu item "Delete"; there is no person to approve it'
     ]
 
 

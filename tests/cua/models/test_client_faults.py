@@ -129,17 +129,17 @@ PERMANENT = {
     ),
     "no vision": (
         status(400, "At most 0 image(s) may be provided in one request."),
-        "answered 400: At most 0 image(s) may be provided in one request. This model may not take images; "
-        "`cua doctor` tells. Choose a model that sees",
+        "answered 400: At most 0 image(s) may be provided in one request. This model may not accept images; "
+        "check with `cua doctor`, or choose a model with vision",
     ),
     "other 400": (
         status(400, "strange"),
-        "answered 400: strange. The server does not accept the request as it is; its words above say which field",
+        "answered 400: strange. The server rejects the request; its message above names the field",
     ),
     "422 of FastAPI": (
         raw(b'{"detail": [{"loc": ["body", "top_k"], "msg": "unknown"}]}', code=422),
-        'answered 422: [{"loc": ["body", "top_k"], "msg": "unknown"}]. The server does not accept the request as it '
-        "is; its words above say which field",
+        'answered 422: [{"loc": ["body", "top_k"], "msg": "unknown"}]. The server rejects the request; its '
+        "message above names the field",
     ),
     "401": (
         status(401, "no"),

@@ -79,7 +79,7 @@ def test_what_is_no_such_reply_is_taken_as_it_stands() -> None:
 
 @pytest.mark.parametrize("name", ["llamacpp:", "llamacpp:none.gguf", "llamacpp:/etc/hostname"])
 def test_weights_that_are_not_there_are_told(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected llamacpp:FILE\.gguf, and the file to be there"):
+    with pytest.raises(ConfigError, match=r"does not name an existing file of weights; expected llamacpp:FILE\.gguf"):
         find_weights(name)
 
 

@@ -130,7 +130,7 @@ async def test_code_in_odd_clothes_is_run(odd_server: FakeOpenAI, connect: Conne
 BODIES: dict[str, tuple[Fault, str]] = {
     "web page": (raw(b"<html>502 Bad gateway</html>", "text/html"), "answered with a web page"),
     "garbage": (raw(b"\x00\xff upstream error", "text/plain"), "neither JSON nor an event stream"),
-    "packed garbage": (raw(b"\x1f\x8bgarbage", content_encoding="gzip"), "packs its reply"),
+    "packed garbage": (raw(b"\x1f\x8bgarbage", content_encoding="gzip"), "compresses its reply"),
     "list": (raw(b"[1]"), "neither JSON nor an event stream"),
     "no object": (raw(b'{"choices": []} {"a": 1}'), "arrived as broken JSON"),
 }

@@ -49,7 +49,7 @@ async def test_model_that_refuses_pictures(connect: Connect) -> None:
         reports_usage=True,
         answer="ready",
         error=f"{server.base_url} answered 400: image input is not supported. "
-        "This model may not take images; `cua doctor` tells. Choose a model that sees",
+        "This model may not accept images; check with `cua doctor`, or choose a model with vision",
     )
 
 

@@ -93,7 +93,7 @@ async def test_what_was_read_is_kept_for_citation(bench: Bench) -> None:
     assert f"Kept as: {result.data['stored']}" in result.text
     await bench.call("browse", url=f"{BASE}iron.html")  # again: the same copy
     kept.write_text("edited")
-    assert "holds something else" in (await bench.call("browse", url=f"{BASE}iron.html")).text
+    assert "already exists with other content" in (await bench.call("browse", url=f"{BASE}iron.html")).text
 
 
 async def test_a_link_is_followed_by_its_number(bench: Bench) -> None:
@@ -109,7 +109,7 @@ async def test_a_long_page_is_read_in_parts_and_searched(bench: Bench) -> None:
     assert "needle" in last.text and "scroll=" not in last.text
     found = await bench.call("browse", url=f"{BASE}long.txt", find="NEEDLE")
     assert "1 places with 'NEEDLE'" in found.text and len(found.text) < 1000
-    assert "does not stand on this page" in (await bench.call("browse", url=f"{BASE}long.txt", find="fork")).text
+    assert "does not occur on this page" in (await bench.call("browse", url=f"{BASE}long.txt", find="fork")).text
     assert (await bench.call("browse", url=f"{BASE}long.txt", scroll=99_999)).is_error
 
 

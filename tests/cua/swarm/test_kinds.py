@@ -81,7 +81,7 @@ async def test_an_agent_of_the_users_own_has_the_same_limits(tmp_path: Path) -> 
 
 
 def test_a_kind_that_there_is_already_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'browser' is a kind of agent that there is already"):
+    with pytest.raises(ConfigError, match="'browser' is an existing kind of agent"):
         SwarmOptions(agents={"browser": notes_twice})
 
 

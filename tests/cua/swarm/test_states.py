@@ -154,7 +154,7 @@ async def test_a_configuration_is_used_by_name_and_each_task_is_a_fresh_conversa
     said = [[message.text.partition("\n\nOnly what the user says")[0] for message in messages] for messages in first]
     assert said == [["You work.", "a 2"]] * 2
     told = [message.text for message in model.asked_by("all")[-1] if message.role == "tool"]
-    assert "worker exists already, just so." in told[1]
+    assert "worker already exists with this system prompt." in told[1]
     assert "There is a sub-agent 'worker' with another system prompt" in told[2]
     assert "There is no sub-agent 'werker'" in told[5]
     assert "'worker'" in told[5].partition("make it")[2]

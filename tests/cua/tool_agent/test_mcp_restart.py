@@ -54,7 +54,8 @@ async def test_a_call_that_ended_the_server_is_unknown_and_later_ones_work(serve
     assert outcome(crashed) == (
         True,
         "The MCP server 'x' failed: its process ended or its connection broke during this call. The outcome of the "
-        "call is unknown: what it did may stand. Look before you repeat it. The next call starts the server again.",
+        "call is unknown: what it did may still be in effect. Look before you repeat it. The next call "
+        "starts the server again.",
     )
     assert outcome(await served.call("add", a=2, b=3)) == (False, "5")
     assert outcome(await served.call("add", a=2, b=4)) == (False, "6")

@@ -121,7 +121,7 @@ class TestUserTools:
         allowed, refused = await talk.outcomes()
         assert allowed.text.startswith("rain in Oslo")
         assert refused.text == (
-            "This call was refused: weather works outside the sandbox; nobody is there to approve it"
+            "This call was refused: weather works outside the sandbox; there is no person to approve it"
         )
 
     @pytest.mark.parametrize(

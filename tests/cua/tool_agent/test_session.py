@@ -57,8 +57,11 @@ async def test_a_second_question_sees_variables_files_and_what_was_said(tmp_path
     assert model.received[-1][5].parts[-1] == TextPart(text="And half of that?")
 
     record = load_run(talk.run_dir, images=None)
-    assert [turn.words for turn in record.turns] == ["How many dark pixels?", "And half of that?"]
-    assert [turn.result and turn.result.end.answer for turn in record.turns] == [first.end.answer, second.end.answer]
+    assert [exchange.words for exchange in record.exchanges] == ["How many dark pixels?", "And half of that?"]
+    assert [exchange.result and exchange.result.end.answer for exchange in record.exchanges] == [
+        first.end.answer,
+        second.end.answer,
+    ]
     assert [step.index for step in record.tool_steps] == [1, 2, 3, 4]
     assert (record.chain.status, record.result) == ("whole", second)
     answer = json.loads((talk.run_dir / "answer.json").read_text())

@@ -252,7 +252,7 @@ class TestGuard:
         agent = make_agent(ScriptedModel([calls(("echo", "a")), "ok"]), [tool], is_isolated=False)
         await agent.run(QUESTION)
         assert tool.received == []
-        assert "nobody is there to approve it" in agent.steps[0].outcomes[0].result.text
+        assert "there is no person to approve it" in agent.steps[0].outcomes[0].result.text
 
     async def test_rules_about_tools_hold_in_every_mode(self) -> None:
         import re
@@ -384,7 +384,7 @@ async def test_what_the_user_says_in_mid_run_is_told_before_the_next_call_and_ho
     assert [message.role for message in model.received[2]][-2:] == ["assistant", "user"]
     assert model.received[2][-1].text == REDIRECT + "and say it in French"
     record = load_run(writer.run_dir)
-    assert [len(turn.steps) for turn in record.turns] == [1, 1, 1]
+    assert [len(exchange.steps) for exchange in record.exchanges] == [1, 1, 1]
     assert load_snapshot(record).conversation.opened_at == 2
 
 

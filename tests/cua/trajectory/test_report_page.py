@@ -40,7 +40,7 @@ def test_all_that_can_stand_beside_the_steps(tmp_path: Path) -> None:
     page = render_report(load_run(writer.run_dir))
     for text in (
         "an early note", "an unreadable reply", "parse error", "no code block", "attempt: 1", "not carried out",
-        "not allowed: shop.example", "so its outcome is unknown", "the run broke off without an end",
+        "not allowed: shop.example", "so its outcome is unknown", "the run was interrupted before its end",
     ):  # fmt: skip
         assert text in page, text
     assert 'class="step st-refused"' in page and 'class="step st-interrupted"' in page

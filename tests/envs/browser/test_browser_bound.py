@@ -182,7 +182,7 @@ async def test_a_dialog_does_not_get_it(env: BrowserEnv, pages: PageServer) -> N
     )
     await do(env, Click(x_px=40, y_px=20))
     error = (await env.step([TYPE])).observation.last_action_error
-    assert error is not None and "cannot be told here which site would get it" in error
+    assert error is not None and "which site would get it cannot be determined here" in error
 
 
 PASTES = [

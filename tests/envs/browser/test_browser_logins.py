@@ -19,9 +19,7 @@ ASKS = (
     "in the setting http_auth"
 )
 
-REFUSES = (
-    "it refuses the user name and the password that there are for it; a person can change them in the setting http_auth"
-)
+REFUSES = "it refuses the user name and the password given for it; a person can change them in the setting http_auth"
 
 
 def with_login(url: str, login: str) -> str:

@@ -75,5 +75,5 @@ async def test_a_late_effect_counts(env: BrowserEnv, site: Site) -> None:
 
 @pytest.mark.parametrize("step", ["Click", "Click | clack #b", "Click | click", "Click | drag #b", "Click | up; "])
 def test_a_malformed_step_is_refused(step: str) -> None:
-    with pytest.raises(ValueError, match="is no step"):
+    with pytest.raises(ValueError, match="is not a step"):
         replace(RENAME, steps=(step,))

@@ -49,7 +49,7 @@ async def test_a_server_that_ends_at_once_gives_its_last_words(tmp_path: Path, m
     script = "for n in 1 2 3 4 5 6 7; do echo line $n >&2; done; exit 9"
     monkeypatch.setenv("K25_XVFB", write_script(tmp_path / "Xvfb", script))
     words = "line 3\nline 4\nline 5\nline 6\nline 7$"
-    await expect_setup_error(f"the X server ended at once with exit code 9; its last words:\n{words}")
+    await expect_setup_error(f"the X server ended at once with exit code 9; its last output:\n{words}")
 
 
 async def test_a_server_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

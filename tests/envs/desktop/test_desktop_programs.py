@@ -170,7 +170,7 @@ async def test_programs_that_cannot_start_say_why(make_env: MakeEnv) -> None:
     env = await make_env(app_window_timeout_s=0.3)
     with pytest.raises(EnvSetupError, match=r"cannot start 'no-such-program': .*No such file.* Is it installed"):
         await env.launch("no-such-program --flag")
-    with pytest.raises(EnvSetupError, match=r"'sh' ended at once with exit code 4; its last words:\nno luck"):
+    with pytest.raises(EnvSetupError, match=r"'sh' ended at once with exit code 4; its last output:\nno luck"):
         await env.launch(["sh", "-c", "echo no luck >&2; exit 4"])
     with pytest.raises(EnvSetupError, match=r"'sleep' showed no window within 0.3 s; it said nothing"):
         await env.launch(["sleep", "1000"])

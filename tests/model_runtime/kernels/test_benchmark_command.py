@@ -186,8 +186,8 @@ def test_our_kernels_in_the_interpreter(capsys: pytest.CaptureFixture[str], tmp_
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["--toy", "--save"], "are no measurement and are not saved"),
-        (["--device", "cpu", "--save"], "are no measurement and are not saved"),
+        (["--toy", "--save"], "results at toy sizes are not saved"),
+        (["--device", "cpu", "--save"], "results at toy sizes are not saved"),
         (["--toy", "--save", "--only", "moe"], "are not saved"),
         (["--only", "router,moo"], "--only moo: there is no such file; there are router, moe"),
         (["--device", "cuda"], "torch finds no GPU"),

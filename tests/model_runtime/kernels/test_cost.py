@@ -272,7 +272,7 @@ def test_without_measurements_it_says_so() -> None:
         (json.dumps(measurement(rows=[{"us": 1}])), "has no measurements"),
         (
             json.dumps(measurement(machine="toy sizes on a CPU", ceilings={"copy_gb_s": None, "matmul_tflop_s": None})),
-            "is no measurement: toy sizes on a CPU",
+            "has no measured ceilings: toy sizes on a CPU",
         ),
     ],
 )

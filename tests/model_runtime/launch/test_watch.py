@@ -105,7 +105,7 @@ def test_what_it_started_does_not_outlive_it(program: Path) -> None:
         ),
         ("crash:vllm serve: error: unrecognized arguments: --frob 3", "this vLLM does not know --frob 3"),
         ("crash:ValueError: something new", "ended with exit code 1: ValueError: something new. The lines above"),
-        ("killed", "vLLM was ended by signal 9: the kernel probably ran out of memory for it"),
+        ("killed", "vLLM was ended by signal 9: the kernel probably killed it for lack of memory"),
     ],
 )
 def test_a_crash_while_loading_is_explained(program: Path, mode: str, text: str) -> None:

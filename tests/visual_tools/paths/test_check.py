@@ -64,7 +64,7 @@ def test_wrong_numbers_never_prove_anything(connectivity: int) -> None:
     for wrong in (99.0, np.inf):
         changed = numbers.copy()
         changed[tuple(reached[len(reached) // 2])] = wrong
-        assert _verify_bound(free, changed, connectivity).startswith("no proof")
+        assert _verify_bound(free, changed, connectivity).startswith("not proven")
 
 
 @pytest.mark.parametrize(

@@ -70,5 +70,5 @@ def test_without_a_way_only_the_ends_are_marked() -> None:
 
 
 def test_another_size_is_told() -> None:
-    with pytest.raises(ImageError, match="expected the size of the one that was searched, 196 x 171"):
+    with pytest.raises(ImageError, match="expected the size of the searched image, 196 x 171"):
         vt.draw_path(PICTURE[:-1], solved())

@@ -100,7 +100,7 @@ def test_to_the_end_and_beyond(tmp_path: Path) -> None:
 def test_wrong_requests(tmp_path: Path) -> None:
     path = make_video(tmp_path, 30, Recipe(options=GROUPS, sound_rate=48000))
     for start_s, end_s in ((3.0, 4.0), (-1.0, 1.0), (2.0, 2.0), (2.0, 1.0)):
-        with pytest.raises(VideoError, match=r"is no piece of video\.mp4: it runs from 0 to 3\.000 s"):
+        with pytest.raises(VideoError, match=r"is not a part of video\.mp4: it runs from 0 to 3\.000 s"):
             vt.cut_clip(path, start_s, end_s, tmp_path / "clip.mp4")
     with pytest.raises(VideoError, match="the source itself"):
         vt.cut_clip(path, 1, 2, path)

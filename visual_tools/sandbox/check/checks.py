@@ -254,7 +254,7 @@ async def check_whole(context: CheckContext, cells: dict[str, str]) -> str:
             if result.status != "died":  # the damage may only show now
                 result = await context.run("1", kernel=kernel)
             if result.status == "died" and not (result.is_state_lost and result.notes):
-                raise CheckFailed(f"{name}: the kernel died and nobody is told")
+                raise CheckFailed(f"{name}: the kernel died and its result does not say so")
             await context.check_usable(kernel)
     await context.check_usable(context.neighbour)
     if damage := context.canaries.damage():
@@ -340,7 +340,7 @@ for pid in children:
 def check_told(result: CellResult) -> None:
     """Raise `CheckFailed` if a kernel died and the result does not say so."""
     if result.status == "died" and not (result.is_state_lost and result.notes):
-        raise CheckFailed(f"the kernel died and nobody is told: {tell_end(result)}")
+        raise CheckFailed(f"the kernel died and its result does not say so: {tell_end(result)}")
 
 
 @check("limit", "a fork bomb hurts neither machine nor neighbour", place="alone")
@@ -473,7 +473,7 @@ CHECKS: tuple[SandboxCheck, ...] = (
 Say = Callable[[str], None]
 MakeSandbox = Callable[[], Awaitable[KernelMaker]]
 
-_NUM_OWN_AT_ONCE = 6
+_NUM_OWN_AT_ONCE = 6  # checks with their own kernel that run at once; more slow each other down beyond their limits
 
 
 async def check_sandbox(

@@ -33,7 +33,7 @@ LIMITS = KernelLimits(
     disk_bytes=64 * 2**20,
 )
 """Small limits, so that checks reach them quickly."""
-_HOST_GRACE_S = 30.0
+_HOST_GRACE_S = 30.0  # time beyond a cell's limit that a busy machine may need
 
 
 class CheckFailed(Exception):

@@ -12,8 +12,8 @@ from visual_tools.sandbox.contract import KernelLimits
 ORIGINAL_KEY, LEFT_OUT_KEY = "original_px", "left_out"
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES = ("text/markdown", "text/plain")
-_MAX_DECODED_PX = 200_000_000
-_PNG_LEVEL = 3
+_MAX_DECODED_PX = 200_000_000  # bounds the memory that a displayed image takes in the kernel
+_PNG_LEVEL = 3  # speed against size: images are sent once, over a local socket
 _SHRINK = 0.75  # factor for the side, until the file is small enough
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]

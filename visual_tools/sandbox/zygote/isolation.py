@@ -33,7 +33,7 @@ _LAST_CAPABILITY = 63
 _libc = ctypes.CDLL(None, use_errno=True)
 _EVERYTHING = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
 _SLACK_BYTES = 512 * 2**20  # address space for stacks and heaps of threads, which does not count as memory
-_NUM_FILES = 1024
+_NUM_FILES = 1024  # the usual soft limit of Linux
 _OOM_SCORE = 800  # of 1000: the OOM killer selects a kernel before anything else
 
 

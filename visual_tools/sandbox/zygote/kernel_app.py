@@ -32,8 +32,8 @@ from visual_tools.sandbox.zygote.plan import KernelSpec, spec_from_json
 from visual_tools.sandbox.zygote.spawn import split
 
 CELL_PREFIX = "<cell "
-_HALF_CHARS = 4000
-_READ_BYTES = 1 << 16
+_HALF_CHARS = 4000  # shown beginning and end of a long text
+_READ_BYTES = 1 << 16  # capacity of a pipe in Linux
 _SEND_CHARS = 1 << 16  # maximum buffered before it is sent
 _PLAIN_ENV = {"TERM": "dumb", "NO_COLOR": "1"}
 _COLOURFUL_ENV = ("CLICOLOR", "FORCE_COLOR", "CLICOLOR_FORCE")

@@ -49,6 +49,7 @@ _IDLE_S = 0.8  # between two checks of a kernel that runs no cell
 _NUM_SOCKETS = 512  # each holds at most about 200 kB, which no other limit counts
 _DISK_SLICE_S = 0.01  # time spent measuring folders per check
 _MAX_FIRST_FILES = 500_000  # maximum number that may exist before the first cell
+# Free space that a folder has beyond what it holds at the start: bytes and files
 _DISK_SLACK_BYTES, _DISK_SLACK_FILES = 16 * 2**20, 1000
 
 
@@ -227,8 +228,8 @@ class KernelMonitor:
         return ""
 
 
-_LAST_LINE_CHARS = 300
-_DISK = 10**9
+_LAST_LINE_CHARS = 300  # of a failed program's last output
+_DISK = 10**9  # number of the file system of the trial kernel; those of kernels count from 1
 _LOOK = (
     "import sys;sys.path[:0]=sys.argv[1:];from visual_tools.sandbox.zygote.main import find_unreadable;"
     "sys.exit(find_unreadable() or None)"
@@ -307,8 +308,8 @@ def _try_bubblewrap(plan: ZygotePlan) -> str:
 
 
 _PACKET_BYTES = 1 << 18
-_TICK_S = 0.2
-_LEAVE_S, _LEAVE_PAUSE_S = 5.0, 0.005
+_TICK_S = 0.2  # interval at which limits of kernels are checked: overshoot against processor time
+_LEAVE_S, _LEAVE_PAUSE_S = 5.0, 0.005  # time for killed processes to leave before their folder is unmounted
 
 
 def main() -> None:
@@ -499,7 +500,7 @@ class Zygote:
             try:
                 exceeded = monitor.look(now)
             except (OSError, ValueError) as error:  # caused by this kernel: it must not affect the others
-                exceeded = f"what it uses could not be found out ({error})"
+                exceeded = f"its use of resources could not be measured ({error})"
             if exceeded:
                 self._tell({"over": number, "what": exceeded})
                 monitor.kill()

@@ -12,7 +12,7 @@ Mode = Literal["nested", "exec", "landlock", "none"]
 
 HOST_ROOT = "/host"
 WORK_DIRS = ("/work", "/mnt/work", "/sandbox/work")  # the first that hides no other path is used
-NOBODY = 65534
+NOBODY = 65534  # overflow user of Linux, without rights to any file
 SIZE_MARK = "{size}"  # placeholder in a command line: bytes of a folder in memory
 CHANNELS = ("shell", "control", "iopub")
 

@@ -16,7 +16,7 @@ _PAGE_BYTES = resource.getpagesize()
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BLOCK_BYTES = 512  # unit of st_blocks on every file system
 _GIVE_UP_S = 5.0  # a process in uninterruptible sleep cannot be killed
-_PAUSE_S = 0.002
+_PAUSE_S = 0.002  # between two looks at processes that are being killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def test_a_film_is_no_website(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     noise = random.integers(0, 255, (40, 24, 32, 3), np.uint8)
     film = [np.asarray(Image.fromarray(image).resize((320, 240))) for image in noise]
-    with pytest.raises(RecordingError, match="no recording of a website"):
+    with pytest.raises(RecordingError, match="not a recording of a website"):
         read_recording(write_video(tmp_path / "film.webm", film))
 
 

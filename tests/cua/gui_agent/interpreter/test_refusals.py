@@ -33,7 +33,7 @@ def refusal(code):
         ("pyautogui.double_click(0.1, 0.1)", "(did you mean 'doubleClick'?)"),
         ("pyautogui.screenshot()", "a new screenshot comes with every step"),
         ("pyautogui.locateOnScreen('a.png')", "read the place off the screenshot"),
-        ("pyautogui.alert('x')", "nobody would answer a message box"),
+        ("pyautogui.alert('x')", "a message box cannot be answered here"),
         ("pyautogui.getActiveWindow()", "windows cannot be addressed by title"),
         ("pyautogui.click('button.png')", "cannot look for an image or read a text ('button.png')"),
         ("pyautogui.click(0.1, 0.1, buton='left')", "has no argument 'buton' (did you mean 'button'?)"),

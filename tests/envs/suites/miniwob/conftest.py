@@ -16,7 +16,7 @@ def pages() -> None:
     if find_pages() is None:
         row = asyncio.run(install_miniwob(print))
         if row.level != "ok":
-            pytest.skip(f"no pages of MiniWoB++: {row.found}")
+            pytest.skip(f"no pages of MiniWoB++: {row.actual}")
 
 
 @pytest.fixture(autouse=True)

@@ -206,7 +206,7 @@ async def test_a_guest_that_is_gone_is_told(env: GuestEnv) -> None:
     await env.reset(TASK)
     with contextlib.suppress(UncertainError):
         await env.guest.execute("pkill -9 Xvfb", shell=True)
-    with pytest.raises(EnvDiedError, match=r"does not answer.*it ended; its last words:\n.*the X server ended"):
+    with pytest.raises(EnvDiedError, match=r"does not answer.*it ended; its last output:\n.*the X server ended"):
         await env.step([Click(x_px=1, y_px=1)])
 
 

@@ -52,5 +52,5 @@ def test_what_cannot_be_done_is_told() -> None:
         make_program([KeyDown(key="ä")], "x")
     with pytest.raises(ActionError, match="unknown key 'entr'"):
         make_program([PressKey(key="entr")], "x")
-    with pytest.raises(ActionError, match=r"'\\x07', which is no character"):
+    with pytest.raises(ActionError, match=r"'\\x07', which cannot be typed"):
         make_program([TypeText(text="a\x07")], "x")

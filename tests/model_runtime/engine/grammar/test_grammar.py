@@ -254,7 +254,7 @@ def test_only_the_rows_with_a_grammar_are_masked(tokenizer: Tokenizer, grammars:
     logits = torch.zeros(4, tokenizer.vocab_size)
     faults = apply_grammars(logits, {3: grammar.make_matcher(), 1: broken})
     assert list(faults) == [1]
-    assert faults[1].startswith("the grammar cannot go on: ")
+    assert faults[1].startswith("the grammar cannot continue: ")
     assert torch.equal(logits[[0, 2]], torch.zeros(2, tokenizer.vocab_size))
     assert set(torch.nonzero(logits[3] == 0)[:, 0].tolist()) == {tokenizer.encode(char)[0] for char in "xy"}
 

@@ -21,8 +21,8 @@ VERSION = 1
 _Key = tuple[str, int | None, int]
 
 
-class EpisodeJournal:
-    """Append-only journal; one process writes at a time, outside of the event loop, with one sync for many lines.
+class EpisodeLog:
+    """Append-only log of episodes; one process writes, outside of the event loop, with one sync for many lines.
 
     Attributes:
         folder: Folder of the batch.
@@ -30,12 +30,12 @@ class EpisodeJournal:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open or create the journal of a folder; a torn last line is dropped, a line that is not JSON is skipped.
+        """Open or create the episode log of a folder; a torn last line is dropped, a line that is not JSON is skipped.
 
         The content of such a line is unknown, so its episode counts as unfinished.
 
         Raises:
-            TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of a batch.
+            TrajectoryError: If another process writes it, it cannot be written, or it is not an episode log.
         """
         self.folder = folder.absolute()
         self.ended: dict[_Key, EpisodeResult] = {}
@@ -126,7 +126,7 @@ class EpisodeJournal:
                     self.ended[result.key] = result
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(
-                    f"{self.folder / FILE}, line {number}, is not a line of a batch journal ({error}); "
+                    f"{self.folder / FILE}, line {number}, is not a line of an episode log ({error}); "
                     "name another folder, or remove the file"
                 ) from error
 
