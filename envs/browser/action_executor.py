@@ -28,7 +28,8 @@ from envs.actions import (
 from envs.browser.checking import InputCheck
 from envs.browser.keyboard import Ask, PageKeyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import AddressBar, Suggestions
+from envs.browser.overlays.address_bar import AddressBar
+from envs.browser.overlays.suggestions import Suggestions
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.errors import ActionError, EnvDiedError

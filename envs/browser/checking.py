@@ -8,7 +8,7 @@ from typing import Any
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, PressKey, TypeText
 from envs.browser.inspector import Stroke
 from envs.browser.keyboard import canonical, chord_of, shortcut_of
-from envs.browser.overlays import DialogBox
+from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from envs.browser.a11y import MAX_DOM_NODES, A11yTree, TooLargeError
 from envs.browser.camera import png_size_px
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox, Suggestions
+from envs.browser.overlays.dialog_box import DialogBox
+from envs.browser.overlays.suggestions import Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import NOT_RESPONDING, Interrupted, SettledPage

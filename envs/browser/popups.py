@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, MouseDown, Move, PressKey, Scroll, TypeText, Wait
 from envs.browser.inspector import Inspector
-from envs.browser.overlays import CssRect, Suggestions
+from envs.browser.overlays.overlay import CssRect
+from envs.browser.overlays.suggestions import Suggestions
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -20,7 +20,10 @@ from envs.browser.held_requests import HeldRequests
 from envs.browser.inspector import Inspector
 from envs.browser.navigation import FailedPages, error_note, open_url, to_url
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox, FileList, Overlay, Suggestions
+from envs.browser.overlays.dialog_box import DialogBox
+from envs.browser.overlays.file_list import FileList
+from envs.browser.overlays.overlay import Overlay
+from envs.browser.overlays.suggestions import Suggestions
 from envs.browser.popups import Popups
 from envs.browser.redact import Redactor
 from envs.browser.settle import Interrupts, PageSettler, Traffic

@@ -5,18 +5,17 @@ from typing import Any
 
 from starlette.requests import Request
 
-from model_runtime.chat.parser import (
+from model_runtime.chat.parser.events import (
     ContentText,
     Event,
-    ParserOptions,
     Problem,
     ReasoningText,
-    ReplyParser,
     ReplySummary,
     ToolCallArguments,
     ToolCallStart,
     collect_reply,
 )
+from model_runtime.chat.parser.parser import ParserOptions, ReplyParser
 from model_runtime.chat.tool_ids import next_call_id
 from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
 from model_runtime.server.answer_parts import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from model_runtime.cancellation import run_in_thread
-from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, ToolSpec
+from model_runtime.chat.template import encode_chat, render_chat
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count

@@ -23,9 +23,9 @@ from apps.cli.see.output import (
 from visual_tools.errors import ImageError
 
 if TYPE_CHECKING:
-    from visual_tools.charts import Axes
-    from visual_tools.paths import PathCheck
-    from visual_tools.regions import Measurements, ScaleBar
+    from visual_tools.charts.axes import Axes
+    from visual_tools.paths.check import PathCheck
+    from visual_tools.regions.measuring import Measurements, ScaleBar
 
 _BOX = "LEFT,TOP,RIGHT,BOTTOM"
 _PLACE = "X,Y or LEFT,TOP,RIGHT,BOTTOM in pixels, or a colour."
