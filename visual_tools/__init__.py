@@ -12,8 +12,7 @@ from typing import Any
 _HOMES = {
     "visual_tools.box": ("Box",),
     "visual_tools.errors": ("VisualError", "ImageError", "VideoError", "SandboxError"),
-    "visual_tools.images.files": ("load_image", "save_image"),
-    "visual_tools.images.pages": ("load_pages",),
+    "visual_tools.images.files": ("load_image", "save_image", "load_pages"),
     "visual_tools.images.views": ("crop", "zoom", "rotate"),
     "visual_tools.images.marks": ("overlay_grid", "annotate", "PointMark", "BoxMark", "PathMark", "TextMark"),
     "visual_tools.regions.binary": ("binarize",),

@@ -23,8 +23,7 @@ from envs.browser.options import BrowserOptions
 from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.overlays.file_list import FileList
 from envs.browser.overlays.overlay import Overlay
-from envs.browser.overlays.suggestions import Suggestions
-from envs.browser.popups import Popups
+from envs.browser.overlays.suggestions import Popups, Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.settle import Interrupts, PageSettler, Traffic
 from envs.browser.tabs import PageLimiter, Tabs

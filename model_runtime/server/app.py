@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import InvalidRequestError, RuntimeFault
 from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, status_of
-from model_runtime.server.chat_completions import complete_chat
-from model_runtime.server.completions import complete_text, detokenize, tokenize
+from model_runtime.server.chat_completions import complete_chat, complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, ServerMetrics, make_request_id
 from model_runtime.server.options import ServerOptions

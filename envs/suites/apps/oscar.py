@@ -70,6 +70,9 @@ _PINS = (
     "purl==1.6 six==1.17.0 sorl-thumbnail==13.4.0 sqlparse==0.6.1 Whoosh==2.7.4 gunicorn==27.0.1"
 )
 """Oscar, its dependencies, thumbnails, a search backend, and the server."""
+MARA = "mara@harbour.example"
+_QUAY = {"name": "Mara Lind", "street": "4 Quay Street", "postcode": "2101", "city": "Norhaven"}
+_MILL = {"name": "Mara Lind", "street": "17 Mill Lane", "postcode": "3350", "city": "Westerby"}
 
 
 class Oscar(GunicornApp):
@@ -92,11 +95,6 @@ class Oscar(GunicornApp):
     def facts(self, app: RunningApp) -> Facts:
         """Return products, baskets, orders, addresses, wish lists, reviews, vouchers and people; no view history."""
         return app.tell("db.sqlite3", _TABLES)
-
-
-MARA = "mara@harbour.example"
-_QUAY = {"name": "Mara Lind", "street": "4 Quay Street", "postcode": "2101", "city": "Norhaven"}
-_MILL = {"name": "Mara Lind", "street": "17 Mill Lane", "postcode": "3350", "city": "Westerby"}
 
 
 def in_basket(**quantities: int) -> dict[str, str]:

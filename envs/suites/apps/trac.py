@@ -31,6 +31,8 @@ _TABLES = {
 """Query for each kind of item: its name, then its facts."""
 _PINS = "Trac==1.6 Jinja2==3.1.6 MarkupSafe==3.0.4 setuptools==79.0.1 gunicorn==27.0.1 packaging==26.3"
 """Trac, its dependencies (it imports `pkg_resources`, which later versions of setuptools lack), and the server."""
+NEXT_TICKET = 15
+"""Number of the next new ticket."""
 
 
 class Trac(GunicornApp):
@@ -54,10 +56,6 @@ class Trac(GunicornApp):
     def facts(self, app: RunningApp) -> Facts:
         """Return tickets and comments by number; milestones, choices, permissions, reports and wiki pages by name."""
         return app.tell(_DATABASE, _TABLES)
-
-
-NEXT_TICKET = 15
-"""Number of the next new ticket."""
 
 
 def new_ticket(**fields: Any) -> dict[str, Any]:
