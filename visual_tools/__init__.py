@@ -7,20 +7,19 @@ Every public function is reachable here and loads its module on first use:
 """
 
 import importlib
-from typing import Any
 
 _HOMES = {
     "visual_tools.box": ("Box",),
     "visual_tools.errors": ("VisualError", "ImageError", "VideoError", "SandboxError"),
-    "visual_tools.images.files": ("load_image", "save_image", "load_pages"),
+    "visual_tools.images.files": ("load_image", "save_image"),
+    "visual_tools.images.pages": ("load_pages",),
     "visual_tools.images.views": ("crop", "zoom", "rotate"),
     "visual_tools.images.marks": ("overlay_grid", "annotate", "PointMark", "BoxMark", "PathMark", "TextMark"),
     "visual_tools.regions.binary": ("binarize",),
     "visual_tools.regions.components": ("find_components",),
     "visual_tools.regions.counting": ("count_objects",),
     "visual_tools.regions.measuring": ("measure_objects", "find_scale_bar"),
-    "visual_tools.regions.edges": ("detect_edges", "find_contours"),
-    "visual_tools.regions.polygons": ("find_polygons",),
+    "visual_tools.regions.outlines": ("detect_edges", "find_contours", "find_polygons"),
     "visual_tools.regions.drawing": ("draw_objects",),
     "visual_tools.paths.shortest": ("shortest_path",),
     "visual_tools.paths.check": ("check_path", "draw_path"),
@@ -47,7 +46,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load the module that holds a public name."""
     home = _HOME_OF.get(name)
     if home is None:

@@ -189,7 +189,7 @@ def _image(file: InputFile) -> Iterator[Part]:
 
 
 def _document(file: InputFile) -> Iterator[Part]:
-    from visual_tools.images.files import load_pages
+    from visual_tools.images.pages import load_pages
 
     pages = load_pages(file.path, dpi=110, pages=None, max_pages=MAX_SHOWN_PAGES)
     num_omitted = pages.num_pages - len(pages)
