@@ -7,6 +7,7 @@ Every public function is reachable here and loads its module on first use:
 """
 
 import importlib
+from typing import Any
 
 _HOMES = {
     "visual_tools.box": ("Box",),
@@ -46,7 +47,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """Load the module that holds a public name."""
     home = _HOME_OF.get(name)
     if home is None:

@@ -217,7 +217,7 @@ class Fetcher:
 
     async def _read_robots(self, origin: str) -> Any:
         """Return the rules of a site: without a file everything is allowed, after a server error nothing (RFC 9309)."""
-        protego: Any = require("protego", "search")
+        protego = require("protego", "search")
         url = f"{origin}/robots.txt"
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._get(url, MAX_ROBOTS_BYTES)

@@ -292,7 +292,7 @@ def _to_library_form(spec: GrammarSpec) -> str:
     if len(spec.text) > MAX_LARK_CHARS:
         text = f"the {spec.kind} has {len(spec.text)} characters; at most {MAX_LARK_CHARS} are taken"
         raise InvalidRequestError(text, param=_PARAM)
-    make: Any = require("llguidance").LLMatcher
+    make = require("llguidance").LLMatcher
     match spec.kind:
         case "json_object":
             form: str = make.grammar_from_json_schema({"type": "object"}, overrides=JSON_OPTIONS)

@@ -135,7 +135,7 @@ def _describe_error(error: ErrorDetails) -> str:
 def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
     """Return the path of an error, without pydantic's labels for the branches of a union."""
     try:
-        here: Any = json.loads(raw)
+        here = json.loads(raw)
     except (ValueError, RecursionError):
         here = None
     path = []

@@ -63,8 +63,8 @@ def count(
     """
     import visual_tools as vt
 
-    separation: Any = choice("--method", method, _METHODS)
-    tone: Any = choice("--foreground", foreground, ("auto", "dark", "light"))
+    separation = choice("--method", method, _METHODS)
+    tone = choice("--foreground", foreground, ("auto", "dark", "light"))
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
@@ -220,7 +220,7 @@ def ocr(
     force: Force = False,
 ) -> None:
     """Read the text of an image, or find a text in it."""
-    match_mode: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
+    match_mode = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
 
     def work(file: Path) -> OperationResult:
         return _read(file) if find is None else _find(file, find, match_mode)
@@ -290,7 +290,7 @@ def share(
     """Measure the share of each colour in a pie, in bars or in an area."""
     import visual_tools as vt
 
-    form: Any = choice("--kind", kind, ("auto", "pie", "bars", "area"))
+    form = choice("--kind", kind, ("auto", "pie", "bars", "area"))
     part = None if box is None else parse_box("--box", box)
 
     def work(file: Path) -> OperationResult:
@@ -382,10 +382,10 @@ def maze(
     """
     import visual_tools as vt
 
-    chosen: Any = choice("--method", method, ("bfs", "astar", "centered"))
-    tones: Any = choice("--road", road, ("auto", "light", "dark"))
-    begin: Any = parse_place("--start", start)
-    end: Any = parse_place("--goal", goal)
+    chosen = choice("--method", method, ("bfs", "astar", "centered"))
+    tones = choice("--road", road, ("auto", "light", "dark"))
+    begin = parse_place("--start", start)
+    end = parse_place("--goal", goal)
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
