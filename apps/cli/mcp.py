@@ -186,7 +186,7 @@ class ToolServer:
         done = await run_swarm(arguments["question"], files, options=options, watch=watch, **settings)
         return done.run
 
-    async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[Any, Any, RunResult]]") -> Any:
+    async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[object, object, RunResult]]") -> Any:
         """Execute a run and report its progress; if the call is cancelled, stop the run and wait for its end."""
         from apps.cli.progress import result_object
         from cua import Watch

@@ -252,7 +252,7 @@ class BrowserActionExecutor:
         return self.mouse.pointer_px
 
     async def _guard(
-        self, work: Coroutine[Any, Any, Any], action: Action, input_check: InputCheck | None = None
+        self, work: Coroutine[object, object, Any], action: Action, input_check: InputCheck | None = None
     ) -> Any:
         """Await work until it ends or is interrupted; its time limit excludes the time spent in `input_check`."""
         from playwright.async_api import Error

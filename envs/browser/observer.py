@@ -215,7 +215,7 @@ class Observer:
             return ""
         return await self._within_limit(session.popups.read_tooltip(session.tabs.active, pointer_px)) or ""
 
-    async def _within_limit(self, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _within_limit(self, work: Coroutine[object, object, T]) -> T | None:
         """Await a query of the page; None if the page does not answer in time, which the screenshot shows."""
         from playwright.async_api import Error
 

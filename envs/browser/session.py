@@ -246,7 +246,7 @@ class BrowserSession:
         with self._targets.own():
             self._on_page(await self.context.new_page())
 
-    async def _bounded(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def _bounded(self, work: Coroutine[object, object, Any]) -> None:
         """Run a clean-up step that may fail or hang, within a time limit."""
         from playwright.async_api import Error
 
@@ -351,7 +351,7 @@ class BrowserSession:
         self.overlay = chosen = FileList(chooser, self._folders.uploads, self._options.viewport_px)
         self._in_background(self._bounded(chosen.detect_folder_input()))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)
