@@ -1,7 +1,7 @@
 """`cua see` on images: objects on a background, text, charts, mazes, transformations, differences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from apps.cli.see.output import (
 from visual_tools.errors import ImageError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from visual_tools.charts.axes import Axes
     from visual_tools.paths.check import PathCheck
     from visual_tools.regions.measuring import Measurements, ScaleBar
@@ -183,7 +186,7 @@ def edges(
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _read_scale_bar(text: str, image: Any) -> "ScaleBar | tuple[float, float, str]":
+def _read_scale_bar(text: str, image: "NDArray[np.uint8]") -> "ScaleBar | tuple[float, float, str]":
     if text == "find":
         import visual_tools as vt
 
@@ -257,7 +260,7 @@ def _read(file: Path) -> OperationResult:
     )
 
 
-def _find(file: Path, wanted: str, mode: Any) -> OperationResult:
+def _find(file: Path, wanted: str, mode: str) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
@@ -318,7 +321,7 @@ def axes(
         image = vt.load_image(file)
         found = vt.find_axes(image)
         values = None if point is None else _values_at(found, point)
-        marks: list[Any] = [vt.BoxMark(box=found.frame, label="axes", color="blue")]
+        marks = [vt.BoxMark(box=found.frame, label="axes", color="blue")]
         for axis, is_x in ((found.x, True), (found.y, False)):
             for tick in axis.labels if axis is not None else ():
                 x_px, y_px = (tick.px, found.frame.bottom) if is_x else (found.frame.left, tick.px)
@@ -503,7 +506,7 @@ def grid(
     Sink(operation="grid", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _view(image: Any, arguments: dict[str, Any]) -> OperationResult:
+def _view(image: "NDArray[np.uint8]", arguments: dict[str, object]) -> OperationResult:
     height, width = image.shape[:2]
     result = {**arguments, "width_px": width, "height_px": height}
     return OperationResult(result=result, lines=[f"{width}x{height} px"], image=image)
