@@ -13,9 +13,8 @@ from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
 from model_runtime.errors import BusyError, InvalidRequestError, RuntimeFault
+from model_runtime.json_types import Json
 from model_runtime.server.schemas import OpenModel
-
-Json = dict[str, Any]
 
 _OTHER_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -23,6 +23,7 @@ from model_runtime.chat.parser.parser import ParserOptions, ReplyParser
 from model_runtime.chat.tool_ids import next_call_id
 from model_runtime.engine.contract import EngineOutput, EngineRequest, TokenLogprob
 from model_runtime.errors import InvalidRequestError
+from model_runtime.json_types import Json
 from model_runtime.media import Prompt
 from model_runtime.server.answer_parts import (
     DONE,
@@ -34,7 +35,7 @@ from model_runtime.server.answer_parts import (
     prompt_logprobs_json,
     text_logprobs,
 )
-from model_runtime.server.body import Json, dump, read_body
+from model_runtime.server.body import dump, read_body
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import (
     ChatPrompt,
