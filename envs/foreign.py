@@ -68,7 +68,7 @@ async def contained_result(work: Awaitable[T]) -> T:
         return await work
 
 
-def contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[object]":
+def contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
     """Create an asyncio task that cannot end the loop by `SystemExit`; for use as task factory."""
     return asyncio.Task(contained_result(work), loop=loop, **options)
 

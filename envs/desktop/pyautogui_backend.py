@@ -33,7 +33,7 @@ class PyAutoGuiBackend:
         *,
         system: str = sys.platform,
     ) -> None:
-        module = require("pyautogui", _EXTRA) if pyautogui is None else pyautogui
+        module: Any = require("pyautogui", _EXTRA) if pyautogui is None else pyautogui
         self._gui = module
         self._clipboard = clipboard
         self._grabber = grabber or Grabber()

@@ -14,7 +14,12 @@ _REGATTA = {"wagtail/redirect//regatta-2031/target": f"{_WIKI}/doku.php?id=event
 
 
 def _task(
-    name: str, instruction: str, steps: str, sites: tuple[str, ...], changes: Mapping[str, Any], **more: Any
+    name: str,
+    instruction: str,
+    steps: str,
+    sites: tuple[str, ...],
+    changes: Mapping[str, Any] | tuple[Mapping[str, Any], ...],
+    **more: Any,
 ) -> AppTaskConfig:
     family = {"family": CROSS_SITE, "difficulty": 3, **more}
     return AppTaskConfig(
