@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.actions import Button
 from envs.desktop.backend import Cursor, InterruptibleClock, ScreenFrame, ScreenLostError, ScreenRegion
@@ -20,6 +20,11 @@ from envs.desktop.x11.connection import Connection, cookie_from, unless_gone
 from envs.desktop.x11.keyboard import X11Keyboard
 from envs.desktop.x11.user_input import UserInputSensor
 from envs.errors import EnvSetupError, require
+
+if TYPE_CHECKING:
+    from Xlib.display import Display
+    from Xlib.protocol.rq import Event
+    from Xlib.xobject.drawable import Window
 
 _MAX_DEPTH = 32  # nested windows
 _GET_CURSOR_IMAGE = 4  # Source: fixesproto.txt, request GetCursorImage, version 1
@@ -52,7 +57,7 @@ class Windows:
             return len(self._connection.read_numbers(self._root, "_NET_CLIENT_LIST"))
         return sum(1 for child in self._root.query_tree().children if self._is_shown(child))
 
-    def active(self) -> Any | None:
+    def active(self) -> "Window | None":
         """Return the active window, or None."""
         ids = self._connection.read_numbers(self._root, "_NET_ACTIVE_WINDOW")
         if ids and ids[0]:
@@ -87,13 +92,13 @@ class Windows:
             return f'popup of "{owner}"' if owner else "a popup"
         return self._name(stack[0])
 
-    def _is_managed(self, window: Any) -> bool:
+    def _is_managed(self, window: "Window") -> bool:
         return bool(self._connection.read_numbers(window, "WM_STATE"))
 
-    def _name(self, window: Any) -> str:
+    def _name(self, window: "Window") -> str:
         return f'window "{self._title(window) or self._class(window) or "untitled"}"'
 
-    def _stack_at(self, x_px: int, y_px: int) -> Iterator[Any]:
+    def _stack_at(self, x_px: int, y_px: int) -> "Iterator[Window]":
         """Yield the windows at a point, from the outermost to the innermost, without the root."""
         window = self._root
         for _ in range(_MAX_DEPTH):
@@ -103,17 +108,17 @@ class Windows:
             window = reply.child
             yield window
 
-    def _is_shown(self, window: Any) -> bool:
+    def _is_shown(self, window: "Window") -> bool:
         attributes = unless_gone(window.get_attributes)
         size = unless_gone(window.get_geometry)
         if attributes is None or size is None:
             return False
         return bool(attributes.map_state == self._viewable and size.width > 1 and size.height > 1)
 
-    def _title(self, window: Any) -> str | None:
+    def _title(self, window: "Window") -> str | None:
         return self._connection.read_text(window, "_NET_WM_NAME") or self._connection.read_text(window, "WM_NAME")
 
-    def _class(self, window: Any) -> str | None:
+    def _class(self, window: "Window") -> str | None:
         text = self._connection.read_text(window, "WM_CLASS")
         return text.rstrip("\0").split("\0")[-1] if text else None
 
@@ -136,7 +141,7 @@ class InputFlusher:
         self._windows = windows
         self._root = connection.root
         self._num_pings = 0
-        self._asker: Any = None
+        self._asker: Window | None = None
 
     def wait(self, timeout_s: float, *, typed_only: bool = False) -> bool | None:
         """Wait until the input sent so far was processed.
@@ -190,13 +195,13 @@ class InputFlusher:
             self._root.change_attributes(event_mask=0)
             self._connection.display.flush()
 
-    def _is_answer(self, event: Any, data: list[int]) -> bool:
+    def _is_answer(self, event: "Event", data: list[int]) -> bool:
         return event.type == self._x.ClientMessage and list(event.data[1][:2]) == data[:2]
 
-    def _is_end(self, event: Any, window: Any) -> bool:
+    def _is_end(self, event: "Event", window: "Window") -> bool:
         return event.type == self._x.DestroyNotify and bool(event.window == window)
 
-    def _await(self, is_it: Callable[[Any], bool], deadline: float) -> bool:
+    def _await(self, is_it: "Callable[[Event], bool]", deadline: float) -> bool:
         """Wait for an event; return False if it does not arrive in time."""
         self._connection.display.flush()
         while not any(is_it(event) for event in self._connection.drain()):
@@ -214,7 +219,7 @@ class CursorReader:
         display: python-xlib `Display`.
     """
 
-    def __init__(self, display: Any) -> None:
+    def __init__(self, display: "Display") -> None:
         xfixes = require("Xlib.ext.xfixes", "desktop")
         self._display = display
         self._available = bool(display.has_extension(xfixes.extname))
@@ -276,7 +281,7 @@ class X11Backend:
             ScreenLostError,
         )
         self._connection = Connection(name, xauthority)
-        self._display: Any = self._connection.display
+        self._display: Display = self._connection.display
         if not self._display.has_extension("XTEST"):
             raise EnvSetupError(f"the X server of {name!r} lacks the XTEST extension, which input needs")
         self._windows = Windows(self._connection)
