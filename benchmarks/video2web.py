@@ -34,7 +34,7 @@ from benchmarks.video2web_recordings import run_recordings
 from benchmarks.web_pages import KINDS, make_page
 from benchmarks.web_recordings.scripts import SCRIPTS
 from cua.errors import CuaError
-from visual_tools.images import save_image
+from visual_tools.images.files import save_image
 from visual_tools.ocr import TextLine
 
 Files = dict[str, str | bytes]

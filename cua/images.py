@@ -19,7 +19,7 @@ def decode_image(data: bytes) -> "NDArray[np.uint8] | None":
 
     Only the first image of the file is read, no texts or further frames.
     """
-    from visual_tools.images import load_image
+    from visual_tools.images.files import load_image
 
     try:
         return load_image(data, max_pixels=MAX_PIXELS)

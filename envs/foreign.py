@@ -80,14 +80,14 @@ def abandon(task: "asyncio.Future[Any]") -> None:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # as `asyncio.gather` does
 
 
-def _current_task() -> "asyncio.Task[Any] | None":
+def _current_task() -> "asyncio.Task[object] | None":
     try:
         return asyncio.current_task()
     except RuntimeError:  # no loop is running
         return None
 
 
-def _is_from_outside(error: BaseException, task: "asyncio.Task[Any] | None") -> bool:
+def _is_from_outside(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
     """Return True if `task`, in which the code ran, was cancelled or destroyed, or the user pressed Ctrl-C."""
     if isinstance(error, asyncio.CancelledError):
         return task is not None and task.cancelling() > 0

@@ -32,7 +32,7 @@ def serve_native(options: NativeOptions, emit: Callable[[str], None] = lambda te
     """
     require("torch")
     require("fastapi")
-    from model_runtime.processor import Processor
+    from model_runtime.processor.processor import Processor
     from model_runtime.server.app import make_app
     from model_runtime.server.run import listen, serve
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from model_runtime.checkpoint.prepared import PreparedFiles
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +31,11 @@ class ModelPlacement:
     prepared: "PreparedFiles | None" = None
 
 
-Enter = Callable[[torch.device], AbstractContextManager[Any]]
+Enter = Callable[[torch.device], AbstractContextManager[object]]
 """Context manager that makes a device current. Tests pass one that records its argument."""
 
 
-def use_device(device: torch.device) -> AbstractContextManager[Any]:
+def use_device(device: torch.device) -> AbstractContextManager[object]:
     """Make a GPU this thread's current one inside a block; does nothing for other devices, or if it is already
     current.
     """

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.render import Renderer, SitePages, open_page
 from apps.video2web.rounds import BuildFolder, BuildRequest, best_number
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 TARGET = Path(__file__).parent.parent / "docs" / "web.png"
 WIDTH_PX, GAP_PX, HEAD_PX = 700, 24, 44

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cua.tool_agent.inputs import size_for_model
-from model_runtime.processor import Processor
 from model_runtime.processor.media_rules import format_timestamp, sample_indices
+from model_runtime.processor.processor import Processor
 from visual_tools.video.sample import find_indices, find_size, make_timestamp
 
 RULES = json.loads((Path(__file__).parent / "k25_media_rules.json").read_text("utf-8"))

@@ -21,4 +21,4 @@ class LazyPackage:
         return value
 
 
-cv2: Any = LazyPackage("cv2", "visual")
+cv2 = LazyPackage("cv2", "visual")

@@ -13,7 +13,7 @@ from visual_tools.errors import find_package_dir, require
 from visual_tools.packages import LazyPackage
 from visual_tools.widgets import find_edges
 
-cv2: Any = LazyPackage("cv2", "literal")
+cv2 = LazyPackage("cv2", "literal")
 
 Point = tuple[float, float]
 _MODEL = "PP-OCRv6_det_small.onnx"

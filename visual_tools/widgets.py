@@ -6,7 +6,7 @@ Also the small arrow at the right end of a drop-down list.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
 from visual_tools.packages import LazyPackage
 
-cv2: Any = LazyPackage("cv2", "literal")
+cv2 = LazyPackage("cv2", "literal")
 
 _EDGE_STEP = 4
 """Minimum difference, of 255, between neighbouring pixels at an edge.

@@ -144,7 +144,7 @@ def _ask_and_exit(
 ) -> NoReturn:
     from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
 
-    def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
+    def work(watch: "Watch") -> "Coroutine[object, object, RunResult]":
         return _answer(request, schema=schema, watch=watch, **flags)
 
     result = run_watched(work, request.form, is_chat=request.is_chat)

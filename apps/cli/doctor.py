@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -95,7 +95,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
 
     from apps.setup.doctor import run_osworld_doctor, run_webarena_doctor
 
-    doctors: dict[str, Callable[..., Coroutine[Any, Any, SetupReport]]] = {
+    doctors: dict[str, Callable[..., Coroutine[object, object, SetupReport]]] = {
         "osworld": run_osworld_doctor,
         "webarena": run_webarena_doctor,
         "webarena-verified": partial(run_webarena_doctor, suite_name="webarena-verified"),
@@ -109,7 +109,7 @@ def examine_suite(request: "EvalRequest", output_format: str) -> None:
     _report_and_exit(work, as_json=output_format != "text")
 
 
-def _report_and_exit(work: "Coroutine[Any, Any, SetupReport]", as_json: bool) -> NoReturn:
+def _report_and_exit(work: "Coroutine[object, object, SetupReport]", as_json: bool) -> NoReturn:
     from apps.cli.running import run_cancelled_by_signals
 
     report = run_cancelled_by_signals(work)

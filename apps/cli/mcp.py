@@ -19,6 +19,9 @@ from envs.supervisor import supervisor_command
 from visual_tools.errors import require
 
 if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult
+
     from cua import RunResult, Watch
     from cua.run.control import Control
     from cua.run.events import Event
@@ -36,7 +39,7 @@ REFUSED = (
 _TEXT = {"type": "string"}
 _FILES = {"type": "array", "items": _TEXT, "maxItems": 100, "description": "Paths inside the folder of the server."}
 _STEPS = {"type": "integer", "minimum": 1, "maximum": 1000, "description": "Stop after so many steps."}
-TOOLS: Mapping[str, tuple[str, dict[str, Any]]] = {
+TOOLS: Mapping[str, tuple[str, dict[str, object]]] = {
     "task": (
         "Carry out an instruction in a real browser with a fresh profile, and report the result. With the embedded "
         'literal model, write plain steps: Type "Ada" into Name. Click Send. Tell me the Order number.',
@@ -129,16 +132,16 @@ class ToolServer:
         async with stdio.stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
-    async def _list(self, context: Any, params: Any) -> Any:
+    async def _list(self, context: "ServerRequestContext", params: object) -> "ListToolsResult":
         types = require("mcp.types", "mcp")
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(name=name, description=description, input_schema=_schema(name, properties))
-                for name, (description, properties) in TOOLS.items()
-            ]
-        )
+        tools = [
+            types.Tool(name=name, description=description, input_schema=_schema(name, properties))
+            for name, (description, properties) in TOOLS.items()
+        ]
+        listed: ListToolsResult = types.ListToolsResult(tools=tools)
+        return listed
 
-    async def _call(self, context: Any, params: Any) -> Any:
+    async def _call(self, context: "ServerRequestContext", params: "CallToolRequestParams") -> "CallToolResult":
         """Execute one call; errors that the client can fix are returned as results."""
         from apps.cli.running import exit_code_of
         from cua.errors import ConfigError
@@ -187,7 +190,9 @@ class ToolServer:
         done = await run_swarm(arguments["question"], files, options=options, watch=watch, **settings)
         return done.run
 
-    async def _follow(self, context: Any, start: "Callable[[Watch], Coroutine[Any, Any, RunResult]]") -> Any:
+    async def _follow(
+        self, context: "ServerRequestContext", start: "Callable[[Watch], Coroutine[object, object, RunResult]]"
+    ) -> "CallToolResult":
         """Execute a run and report its progress; if the call is cancelled, stop the run and wait for its end."""
         from apps.cli.progress import result_object
         from cua import Watch
@@ -214,7 +219,9 @@ class ToolServer:
         is_error = result.end.status not in ("succeeded", "unverified")
         return _result(lines, is_error=is_error, structured=result_object(result))
 
-    async def _see(self, operation: str, files: Sequence[str], options: Mapping[str, Any] | None = None) -> Any:
+    async def _see(
+        self, operation: str, files: Sequence[str], options: Mapping[str, object] | None = None
+    ) -> "CallToolResult":
         """Run `cua see` in a separate process, as its output is not part of the protocol."""
         from apps.cli.see import OPERATIONS
         from cua.errors import ConfigError, name_choices
@@ -260,7 +267,7 @@ class ToolServer:
             raise ConfigError(f"{name!a} is not inside {self.folder}, the only folder whose files may be named")
         return path
 
-    def _option(self, name: str, value: Any) -> str:
+    def _option(self, name: str, value: object) -> str:
         from cua.errors import ConfigError
 
         plain = name.replace("_", "-").removeprefix("--")
@@ -277,7 +284,7 @@ def _read_images(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in paths[:MAX_IMAGES]]
 
 
-def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+def _schema(name: str, properties: Mapping[str, object]) -> dict[str, object]:
     return {
         "type": "object",
         "properties": dict(properties),
@@ -286,19 +293,24 @@ def _schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _report(context: Any, lines: "asyncio.Queue[str]") -> None:
+async def _report(context: "ServerRequestContext", lines: "asyncio.Queue[str]") -> None:
     """Send progress notifications in order until cancelled."""
     for number in range(1, sys.maxsize):
         await context.session.report_progress(number, message=await lines.get())
 
 
 def _result(
-    lines: Sequence[str], *, is_error: bool, structured: Mapping[str, Any] | None = None, images: Sequence[bytes] = ()
-) -> Any:
+    lines: Sequence[str],
+    *,
+    is_error: bool,
+    structured: Mapping[str, object] | None = None,
+    images: Sequence[bytes] = (),
+) -> "CallToolResult":
     types = require("mcp.types", "mcp")
     blocks = [
         types.ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type="image/png") for data in images
     ]
     plain = json.loads(json.dumps(structured, default=str)) if structured is not None else None
     content = [types.TextContent(type="text", text="\n".join(lines)), *blocks]
-    return types.CallToolResult(content=content, is_error=is_error, structured_content=plain)
+    result: CallToolResult = types.CallToolResult(content=content, is_error=is_error, structured_content=plain)
+    return result

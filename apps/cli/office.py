@@ -12,6 +12,7 @@ from apps.cli.config import choice, chosen_settings
 from apps.cli.help_page import App, DefaultGroup
 
 if TYPE_CHECKING:
+    from apps.cli.running import StopSwitch
     from apps.office.agent import OfficeRequest, OfficeResult
     from apps.office.check.findings import CheckReport
     from apps.office.diff import DocumentComparison
@@ -115,7 +116,9 @@ def make_command(
     sys.exit(0 if result.is_clean else result.run.end.exit_code or 1)
 
 
-async def _make(request: "OfficeRequest", settings: dict[str, Any], switch: Any, *, is_long: bool) -> "OfficeResult":
+async def _make(
+    request: "OfficeRequest", settings: dict[str, Any], switch: "StopSwitch", *, is_long: bool
+) -> "OfficeResult":
     from apps.cli.progress import terminal_listener
     from apps.cli.running import terminal_approver
     from apps.office.agent import make_documents

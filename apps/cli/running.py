@@ -55,7 +55,7 @@ T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-Work = Callable[[Watch], Coroutine[Any, Any, RunResult]]
+Work = Callable[[Watch], Coroutine[object, object, RunResult]]
 
 
 def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> None:
@@ -112,7 +112,7 @@ def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any]
     terminal.echo_json(final if output_format == "json" else {"event": "result", **final})
 
 
-def run_cancelled_by_signals(work: Coroutine[Any, Any, T]) -> T:
+def run_cancelled_by_signals(work: Coroutine[object, object, T]) -> T:
     """Execute work without an agent; a signal cancels it, so that it can clean up."""
     return asyncio.run(StopSwitch(is_for_agent=False).guarded(work))
 
@@ -127,7 +127,7 @@ class StopSwitch:
     def __init__(self, *, is_for_agent: bool = True) -> None:
         self._is_for_agent = is_for_agent
         self._control: Control | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
         self._pressed = 0
 
     def connect(self, control: Control) -> None:
@@ -150,7 +150,7 @@ class StopSwitch:
         """True if a signal was received."""
         return self._pressed > 0
 
-    async def guarded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def guarded(self, work: Coroutine[object, object, T]) -> T:
         """Await work with the signals connected."""
         loop = asyncio.get_running_loop()
         task: asyncio.Task[T] = loop.create_task(work)

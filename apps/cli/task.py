@@ -129,7 +129,7 @@ def task(
     words = _instruction(instruction, resume)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
 
-    def work(watch: "Watch") -> "Coroutine[Any, Any, RunResult]":
+    def work(watch: "Watch") -> "Coroutine[object, object, RunResult]":
         if resume is not None:
             return resume_task(own_run(resume, chosen, "task"), schema=schema, watch=watch, **chosen)
         return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)

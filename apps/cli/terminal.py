@@ -12,7 +12,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
-from typing import Any
 
 import typer
 
@@ -44,12 +43,12 @@ def rewrite_line(text: str, *, width: int = 78) -> None:
     print(f"\r{safe_lines(text):<{width}}", end="", file=sys.__stderr__, flush=True)
 
 
-def echo_json(value: Any) -> None:
+def echo_json(value: object) -> None:
     """Print a value as one line of JSON on stdout."""
     typer.echo(to_json(value))
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     r"""Return JSON on one line with control characters of any kind as `\uXXXX` and all other letters unchanged."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if text.isascii() and text.isprintable():

@@ -143,7 +143,7 @@ def _split(inputs: list[str]) -> tuple[list[Path], str]:
 
 def _read_request(question: str, detectors: list[str], template: Path | None) -> "VideoRequest":
     from apps.video_showcase.request import parse_request
-    from visual_tools.images import load_image
+    from visual_tools.images.files import load_image
 
     if template is not None:
         load_image(template)

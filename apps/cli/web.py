@@ -1,6 +1,7 @@
 """`cua web`: build a site from images of its pages, compare it with them in rounds, and export a Vue project."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from apps.cli.config import choice, chosen_settings
 from apps.cli.help_page import App
 
 if TYPE_CHECKING:
+    from apps.cli.running import StopSwitch
     from apps.video2web.build import Build
     from apps.video2web.render import Rendering
     from apps.video2web.rounds import BuildRequest
@@ -119,7 +121,12 @@ async def _make_request(
     )
 
 
-async def _build(output: Path, make_request: Any, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _build(
+    output: Path,
+    make_request: "Callable[[], Awaitable[BuildRequest]] | None",
+    chosen: dict[str, Any],
+    switch: "StopSwitch",
+) -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -195,7 +202,7 @@ def edit_command(
     sys.exit(0 if result.is_goal_met else 1)
 
 
-async def _edit(site: Path, change: str, viewport: str, chosen: dict[str, Any], switch: Any) -> "Build":
+async def _edit(site: Path, change: str, viewport: str, chosen: dict[str, Any], switch: "StopSwitch") -> "Build":
     import asyncio
 
     from apps.cli.progress import terminal_listener
@@ -346,7 +353,7 @@ def demo_command(
     terminal.echo(f"report: {result.folder / 'report.html'}")
 
 
-async def _demo(output: Path, switch: Any) -> "Build":
+async def _demo(output: Path, switch: "StopSwitch") -> "Build":
     from apps.video2web.inputs import NO_RULES, find_demo
 
     source = find_demo()

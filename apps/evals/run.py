@@ -312,7 +312,7 @@ async def _no_models() -> AsyncIterator[Callable[[], Model]]:
     yield make_model
 
 
-async def _unless_stuck(work: Coroutine[Any, Any, BatchSummary], control: Control) -> BatchSummary | None:
+async def _unless_stuck(work: Coroutine[object, object, BatchSummary], control: Control) -> BatchSummary | None:
     """Await a batch; after a stop, wait at most five seconds in total. Return None if it had to be abandoned."""
     task = asyncio.ensure_future(work)
     stopped_at: float | None = None

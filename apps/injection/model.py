@@ -14,7 +14,7 @@ NAME = "obeying"
 class ObeyingModel:
     """Model without any judgement, to measure what protects a user from one; implements `cua.model.Model`.
 
-    It ignores screenshots: the script of the active case (`apps.injection.play`) selects the next step, and finds its
+    It ignores screenshots: the script of the active case (`apps.injection.suite`) selects the next step, and finds its
     target by the names of links, buttons and fields in the page. The case is found by its instruction, so the suite
     must run in this process. The sampling is ignored.
     """

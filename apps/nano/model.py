@@ -101,7 +101,7 @@ def _load(folder: Path, name: str) -> "tuple[EngineThread, Any]":
     """Load the engine, and the application that serves it."""
     from model_runtime.launch.options import NativeOptions
     from model_runtime.native import make_engine
-    from model_runtime.processor import Processor
+    from model_runtime.processor.processor import Processor
     from model_runtime.server.app import make_app
 
     options = NativeOptions(model_dir=folder, served_name=name, dtype="float32", cache_gib=CACHE_GIB)

@@ -17,8 +17,10 @@ from apps.setup.command import Say
 from apps.setup.packages import manual_command
 from apps.setup.report import DoctorRow, Level, SetupReport
 from apps.setup.verify import check_writable
-from visual_tools.sandbox import BackendReport, Sandbox, describe_backends
-from visual_tools.sandbox.check import CheckOutcome, check_sandbox
+from visual_tools.sandbox import Sandbox
+from visual_tools.sandbox.backends import BackendReport, describe_backends
+from visual_tools.sandbox.check.checks import check_sandbox
+from visual_tools.sandbox.check.context import CheckOutcome
 
 OUR_DISTRIBUTION = "cua-k25"
 FOREIGN_DISTRIBUTIONS = ("cua", "cua-agent", "cua-computer", "cua-core", "cua-cli", "cua-som", "cua-bench")

@@ -232,7 +232,7 @@ async def _measure(say: Say, name: str, work: Callable[[], Awaitable[list[float 
 
 def show_targets(file: Path, size_px: tuple[int, int]) -> None:
     """Cover the screen with targets and write clicks to a file until the display closes."""
-    xlib: Any = require("Xlib.display", "desktop")
+    xlib = require("Xlib.display", "desktop")
     from Xlib import X, Xatom
     from Xlib.error import ConnectionClosedError
 

@@ -34,7 +34,7 @@ async def run_command(
     argv: Sequence[str],
     *,
     timeout_s: float,
-    say: Say,
+    say: Say = lambda line: None,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> CommandResult:
@@ -43,7 +43,7 @@ async def run_command(
     Args:
         argv: Program and arguments.
         timeout_s: Time limit, after which it is killed.
-        say: Called with each line of its output.
+        say: Called with each line of its output; by default only its last lines are kept, in the result.
         environment: Variables in addition to this process's.
         folder: Working folder.
     """

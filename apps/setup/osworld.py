@@ -1,24 +1,45 @@
-"""`cua setup osworld-local`: programs for local guests, pyautogui, and the home folder template of guests."""
+"""`cua setup osworld-local` and `osworld-evaluators`.
+
+Local guests need programs, pyautogui and the template of a home folder; OSWorld's own evaluators are installed from
+PyPI in their own virtual environment.
+"""
 
 import asyncio
+import importlib.util
 import io
+import json
 import shlex
 import shutil
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from apps.setup.command import Say, run_command
 from apps.setup.packages import INSTALL_TIMEOUT_S, find_package_manager, is_root
 from apps.setup.report import DoctorRow
-from envs.errors import EnvError
+from envs.errors import EnvError, EvaluationError
+from envs.suites.apps.app import locked
 from envs.suites.osworld.env import GuestOptions
 from envs.suites.osworld.guest_client import GuestClient
 from envs.suites.osworld.local import LocalGuest, LocalOptions
 from envs.suites.osworld.local_sandbox import find_python_packages, local_dir
+from envs.suites.osworld.official import (
+    INSTALL_LINE,
+    INSTALLED_FILE,
+    PACKAGE,
+    REQUIREMENTS,
+    ask,
+    find_official,
+    official_dir,
+    python_of,
+)
 
+_EVALUATORS_TIMEOUT_S = 1800.0  # some 1.2 GB over a slow network
+_EVALUATORS = "osworld-evaluators"
 SCREEN: tuple[str, ...] = (
     *("bubblewrap", "xvfb", "openbox", "dbus", "dbus-x11", "at-spi2-core", "libatk-adaptor", "gir1.2-atspi-2.0"),
     *("python3-gi", "python3-tk", "python3-xlib", "xterm", "mousepad", "x11-utils", "x11-xserver-utils", "xdotool"),
@@ -64,6 +85,74 @@ _FIRST_STARTS: Mapping[str, str] = {
 """Command that creates a program's files, by required program."""
 
 
+async def install_official_evaluators(say: Say) -> tuple[DoctorRow, ...]:
+    """Install the evaluators if they are missing; an interrupted installation is restarted.
+
+    Returns:
+        One row.
+    """
+    folder = official_dir()
+    await asyncio.to_thread(folder.parent.mkdir, parents=True, exist_ok=True)
+    with locked(folder.parent / f"{_EVALUATORS}.lock"):
+        if find_official() is None:
+            failure = await _install_evaluators(folder, say)
+            if failure is not None:
+                actual, fix = failure
+                return (
+                    DoctorRow(name=_EVALUATORS, level="fail", actual=actual, expected=f"{PACKAGE} from PyPI", fix=fix),
+                )
+            _remove_others(folder)
+    official = find_official()
+    assert official is not None
+    without = f", without {', '.join(official.missing)}" if official.missing else ""
+    actual = (
+        f"{PACKAGE}: {len(official.metrics)} functions, {len(official.getters)} kinds of results{without}, in {folder}"
+    )
+    return (DoctorRow(name=_EVALUATORS, level="ok", actual=actual),)
+
+
+async def _install_evaluators(folder: Path, say: Say) -> tuple[str, str] | None:
+    """Install and write the completion file last; return the problem and the command that fixes it, None on success."""
+    if importlib.util.find_spec("pip") is None:
+        return f"{sys.executable} has no pip", f"{shlex.quote(sys.executable)} -m ensurepip"
+    since_s = time.monotonic()
+    say(f"installing OSWorld's own evaluators, {PACKAGE}, into {folder} (some 1.2 GB)")
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    python = python_of(folder)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install", "--no-input")
+    commands = (
+        (sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")),
+        (*pip, "--prefer-binary", *REQUIREMENTS),
+        (*pip, "--no-deps", PACKAGE),
+    )
+    for argv in commands:
+        done = await run_command(argv, timeout_s=_EVALUATORS_TIMEOUT_S)
+        if done.code != 0:
+            return done.why, shlex.join(argv)
+    try:
+        names = await ask(python, {"op": "names"})
+    except EvaluationError as error:
+        return str(error), INSTALL_LINE
+    record = {**names, "packages": await _versions(python)}
+    await asyncio.to_thread((folder / INSTALLED_FILE).write_text, json.dumps(record, indent=1), "utf-8")
+    say(f"  ready after {time.monotonic() - since_s:.0f} s")
+    return None
+
+
+async def _versions(python: Path) -> dict[str, Any]:
+    lines: list[str] = []
+    argv = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "freeze")
+    await run_command(argv, timeout_s=_EVALUATORS_TIMEOUT_S, say=lambda line: lines.append(line.strip()))
+    return dict(line.split("==", 1) for line in lines if line.count("==") == 1)
+
+
+def _remove_others(folder: Path) -> None:
+    """Remove the installations of older package lists."""
+    for other in folder.parent.glob(f"{_EVALUATORS}-*"):
+        if other != folder and other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)
+
+
 async def install_osworld_local(say: Say) -> tuple[DoctorRow, ...]:
     """Install all programs, for `cua setup osworld-local`."""
     return await _install(say, (*SCREEN, *PROGRAMS))
@@ -98,10 +187,8 @@ async def _install_programs(say: Say, packages: tuple[str, ...]) -> DoctorRow:
         return DoctorRow(name=name, level="fail", actual=reason, expected=" ".join(missing), fix=fix)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     say(f"getting {len(missing)} packages by apt-get")
-    await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
-    done = await run_command(
-        manager.install_argv(missing), timeout_s=2 * INSTALL_TIMEOUT_S, say=_drop, environment=quiet
-    )
+    await run_command(("apt-get", "update"), timeout_s=INSTALL_TIMEOUT_S, environment=quiet)
+    done = await run_command(manager.install_argv(missing), timeout_s=2 * INSTALL_TIMEOUT_S, environment=quiet)
     if done.code != 0:
         return DoctorRow(name=name, level="fail", actual=done.why, expected=" ".join(missing), fix=fix)
     return DoctorRow(
@@ -126,7 +213,7 @@ async def _install_python(say: Say) -> DoctorRow:
     pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--quiet")
     argv = (*pip, "--target", str(target), *_PYTHON)
     say(f"  {shlex.join(argv)}")
-    done = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop)
+    done = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S)
     if done.code != 0 or find_python_packages() is None:
         return DoctorRow(name=name, level="fail", actual=done.why, expected="pyautogui by pip", fix=shlex.join(argv))
     return DoctorRow(name=name, level="ok", actual=f"in {target}")
@@ -190,7 +277,3 @@ def _unpack(data: bytes, target: Path) -> int:
 def _make_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _drop(line: str) -> None:
-    """Drop output with a line for each file; the command and its outcome are reported."""

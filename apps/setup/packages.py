@@ -153,17 +153,13 @@ async def install_need(manager: PackageManager, need: Need, say: Say) -> Command
     if manager.refresh:
         argv = (manager.name, *manager.refresh)
         say(f"  {shlex.join(argv)}")
-        await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
+        await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, environment=quiet)
     result = CommandResult(code=1, tail=())
     for names in manager.packages[need]:
         argv = manager.install_argv(names)
         say(f"  {shlex.join(argv)}")
-        result = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, say=_drop, environment=quiet)
+        result = await run_command(argv, timeout_s=INSTALL_TIMEOUT_S, environment=quiet)
         if result.code == 0:
             return result
         say(f"    {result.why}")
     return result
-
-
-def _drop(line: str) -> None:
-    """Drop output with a line for each file; the command and its outcome are reported."""

@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from apps.setup.command import Say, run_command
 from apps.setup.office import install_office
-from apps.setup.osworld import install_osworld_local, install_osworld_minimal
-from apps.setup.osworld_evaluators import install_official_evaluators
+from apps.setup.osworld import install_official_evaluators, install_osworld_local, install_osworld_minimal
 from apps.setup.report import DoctorRow
 from apps.setup.webapps import install_apps
 from cua.errors import ConfigError

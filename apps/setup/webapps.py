@@ -73,13 +73,13 @@ async def _install_system(app: WebApp, say: Say) -> _Failure | None:
     if not is_root():
         return f"{reason}, and apt-get needs root", by_hand
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    await run_command(("apt-get", "update"), timeout_s=_TIMEOUT_S, environment=quiet)
     for answer in packages.apt_answers:
         preset = ("sh", "-c", 'echo "$0" | debconf-set-selections', answer)
-        await run_command(preset, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+        await run_command(preset, timeout_s=_TIMEOUT_S, environment=quiet)
     argv = ("apt-get", *APT_WAIT, *install)
     say(f"  {shlex.join(argv)}")
-    done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, environment=quiet)
+    done = await run_command(argv, timeout_s=_TIMEOUT_S, environment=quiet)
     if done.code != 0:
         return done.why, by_hand
     missing = _missing_programs(app)
@@ -130,8 +130,4 @@ async def _install_own(app: WebApp, say: Say) -> _Failure | None:
 async def _run(argv: Sequence[str], say: Say) -> CommandResult:
     shown = shlex.join(argv)
     say(f"  {shown[:160]}{'...' if len(shown) > 160 else ''}")
-    return await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop)
-
-
-def _drop(line: str) -> None:
-    """Drop output with a line for each file; the command and its outcome are reported."""
+    return await run_command(argv, timeout_s=_TIMEOUT_S)

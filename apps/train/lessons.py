@@ -34,7 +34,8 @@ from cua.messages import Reply
 from cua.messages import TextPart as SentText
 from cua.step import Step, Turn
 from envs import Observation, ScreenGeometry
-from model_runtime.chat import ChatMessage, ImagePart, Piece, TextPart, encode_chat, render_chat
+from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart
+from model_runtime.chat.template import Piece, encode_chat, render_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import Example

@@ -10,8 +10,7 @@ from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.pages import TextBlock
-from visual_tools.pages.text_blocks import color_distance
+from visual_tools.pages.text_blocks import TextBlock, color_distance
 
 MAX_LISTED = 12
 """Maximum number of findings listed per kind; the largest ones first."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visual_tools.pages import TextBlock
+from visual_tools.pages.text_blocks import TextBlock
 
 SHIFT = 50
 """Colour shift between the two paintings of `blocks.js`; the next two are colour tolerances (Design2Code: 50, 8, 4)."""

@@ -26,7 +26,7 @@ from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
 from envs.errors import AddressError
 from visual_tools.errors import ImageError
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Response

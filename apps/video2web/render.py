@@ -23,8 +23,8 @@ from cua.errors import CuaError
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
-from visual_tools.images import load_image
-from visual_tools.pages import TextBlock
+from visual_tools.images.files import load_image
+from visual_tools.pages.text_blocks import TextBlock
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Route

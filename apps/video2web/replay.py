@@ -23,7 +23,7 @@ from apps.video2web.render import Renderer, Site, open_page
 from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page

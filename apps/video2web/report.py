@@ -19,7 +19,7 @@ from cua.errors import CuaError
 from cua.trajectory.describe import printable
 from cua.trajectory.report.shell import PageTemplate
 from visual_tools.errors import ImageError
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 REPORT = "report.html"
 _PAGE = PageTemplate(package="apps.video2web", template="report.html", script="report.js", style="report.css")

@@ -23,7 +23,7 @@ from cua.errors import ConfigError
 from cua.json_text import read_json
 from cua.messages import Usage
 from visual_tools.box import Box
-from visual_tools.images import load_image, save_image
+from visual_tools.images.files import load_image, save_image
 
 GOAL = 0.98
 MAX_ROUNDS = 8

@@ -16,7 +16,7 @@ from apps.video2web.layout.tree import build_tree
 from apps.video2web.rounds import BuildRequest, Proposal, Round
 from apps.video2web.rules_interactions import attach, write_interactions
 from visual_tools.box import Box
-from visual_tools.pages import TextBlock
+from visual_tools.pages.text_blocks import TextBlock
 
 _MAX_STRETCH = 0.3
 _HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"

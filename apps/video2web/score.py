@@ -23,7 +23,8 @@ from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replay import Replay, score_replays
 from visual_tools.errors import require
 from visual_tools.ocr import TextLine
-from visual_tools.pages import BlockScores, TextBlock, VisualSimilarity, match_blocks, read_blocks, visual_similarity
+from visual_tools.pages.similarity import VisualSimilarity, visual_similarity
+from visual_tools.pages.text_blocks import BlockScores, TextBlock, match_blocks, read_blocks
 
 INTERACTIONS_SHARE = 0.2  # weight of the interactions in the score; documented in docs/web.md, "The score"
 PARTS = ("block_match", "text", "position", "color", "visual", "layout")

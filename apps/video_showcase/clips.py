@@ -14,7 +14,7 @@ from apps.video_showcase.detectors.sound import iter_waves
 from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.sources import VideoSource
 from visual_tools.errors import VideoError, require
-from visual_tools.video import iter_frames
+from visual_tools.video.sample import iter_frames
 
 SIDE_PX = 480
 BEFORE_S, AFTER_S, MAX_S = 1.0, 1.5, 12.0

@@ -13,7 +13,8 @@ from PIL import Image
 from apps.video_showcase.sources import VideoSource
 from cua.trajectory.images import write_atomically
 from visual_tools.errors import VideoError
-from visual_tools.video import Frame, iter_frames
+from visual_tools.video.sample import iter_frames
+from visual_tools.video.types import Frame
 
 SIDE_PX = 448
 MAX_BYTES = 1 << 30

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import require
-from visual_tools.video import iter_frames
+from visual_tools.video.sample import iter_frames
 
 RATE = 5.0
 """Sampled frames per second: anything that lasts 0.4 s is seen twice."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from cua.errors import CuaError
 from visual_tools.errors import VideoError, require
-from visual_tools.video import probe
+from visual_tools.video.info import probe
 from visual_tools.video.timeline import check_file
 
 _HASHED_BYTES = 1 << 20

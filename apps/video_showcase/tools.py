@@ -36,7 +36,7 @@ from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_record import MAIN
 from visual_tools.errors import VisualError
-from visual_tools.video import contact_sheet
+from visual_tools.video.sample import contact_sheet
 
 _SAME_TEXT = 0.8
 _NEAR_S = 2.0

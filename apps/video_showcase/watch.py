@@ -24,7 +24,7 @@ from apps.video_showcase.request import KINDS
 from apps.video_showcase.samples import RATE, Sample, iter_samples
 from apps.video_showcase.spans import VideoSpan, span_from_json
 from visual_tools.errors import VisualError
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 from visual_tools.ocr import shared_engine
 from visual_tools.video.timeline import remember_timeline
 

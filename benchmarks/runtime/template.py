@@ -24,7 +24,8 @@ import jinja2
 import numpy as np
 import tiktoken
 
-from model_runtime.chat import ChatMessage, ImagePart, TextPart, ToolCall, encode_chat, render_chat, show_chat
+from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart, ToolCall
+from model_runtime.chat.template import encode_chat, render_chat, show_chat
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 from model_runtime.tokenizer.tokenizer import PATTERN, TextCache

@@ -95,7 +95,8 @@ def _imports(module: Any, constant: Constant) -> bool:
 
 
 def regions() -> Callable[[], Answers]:
-    from visual_tools.regions import count_objects, measure_objects
+    from visual_tools.regions.counting import count_objects
+    from visual_tools.regions.measuring import measure_objects
 
     settings: tuple[dict[str, float], ...] = ({"overlap": 0.1, "light": 0.5, "noise": 10}, {"overlap": 0.2})
     scenes = [make_scene(kind, 1000 + turn, **more) for kind in KINDS for turn, more in enumerate(settings)]
@@ -112,7 +113,7 @@ def regions() -> Callable[[], Answers]:
 
 
 def colors() -> Callable[[], Answers]:
-    from visual_tools.colors import color_share
+    from visual_tools.colors.measure import color_share
 
     charts = [share_charts.make_chart(family, seed) for family in share_charts.FAMILIES for seed in (3000,)]
 
@@ -128,7 +129,7 @@ def colors() -> Callable[[], Answers]:
 
 
 def paths() -> Callable[[], Answers]:
-    from visual_tools.paths import shortest_path
+    from visual_tools.paths.shortest import shortest_path
 
     cases = [case for case in mazes.make_cases(1) if case.kind != "large"]
 
@@ -147,7 +148,7 @@ def paths() -> Callable[[], Answers]:
 
 
 def diff() -> Callable[[], Answers]:
-    from visual_tools.diff import pixel_diff
+    from visual_tools.diff.compare import pixel_diff
 
     pairs = [spoil(differences.pair_of(number)[1], any_spoil(number)) for number in range(300, 309)]
 
@@ -190,7 +191,7 @@ def ocr() -> Callable[[], Answers]:
 
 
 def charts() -> Callable[[], Answers]:
-    from visual_tools.charts import find_axes
+    from visual_tools.charts.axes import find_axes
 
     plots = [draw_plot(draw) for draw in (*test_axes.ALL, test_axes.draw_downward)]
     plots += [draw_plot(test_axes.draw_growth, style=style) for style in ("dark_background", "ggplot", "classic")]
@@ -210,7 +211,9 @@ def charts() -> Callable[[], Answers]:
 
 
 def search() -> Callable[[], Answers]:
-    from visual_tools.search import find_text, match_template, read_codes
+    from visual_tools.search.codes import read_codes
+    from visual_tools.search.templates import match_template
+    from visual_tools.search.texts import find_text
 
     rng = np.random.default_rng(0)
     icon = test_templates.draw_icon()
@@ -242,7 +245,7 @@ def search() -> Callable[[], Answers]:
 
 
 def video() -> Callable[[], Answers]:
-    from visual_tools.video import scenes
+    from visual_tools.video.cuts import scenes
 
     show, mix = test_cuts.show, test_cuts.mix
     black = [np.zeros_like(show(1, 1)[0])] * 12

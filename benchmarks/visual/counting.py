@@ -24,7 +24,9 @@ from skimage import color, data, feature, filters, measure, segmentation
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.visual_tools.regions.scenes import KINDS, make_scene
-from visual_tools.regions import count_objects, find_components, measure_objects
+from visual_tools.regions.components import find_components
+from visual_tools.regions.counting import count_objects
+from visual_tools.regions.measuring import measure_objects
 
 SETS: dict[str, dict[str, float]] = {
     "apart": {},

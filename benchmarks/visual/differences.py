@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples.scenes import Pair, make_pair
 from tests.visual_tools.diff.pairs import PHOTOS, any_spoil, judge, make_photo_pair, make_screen_pair, spoil
-from visual_tools.diff import pixel_diff
+from visual_tools.diff.compare import pixel_diff
 from visual_tools.diff.maps import find_structure
 
 KINDS = ("cartoon", "screen", "photo")

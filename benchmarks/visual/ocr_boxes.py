@@ -21,8 +21,8 @@ from envs import InstructionTask
 from envs.browser import BrowserEnv, BrowserOptions
 from tests.visual_tools.search.dom import PageText, read_page_texts
 from visual_tools.box import Box
-from visual_tools.images import load_image
-from visual_tools.search import find_text
+from visual_tools.images.files import load_image
+from visual_tools.search.texts import find_text
 
 PATHS = ("/", "/summary", "/expenses/1/edit")
 SIZES = ((1280, 720), (1920, 1080), (800, 600))

@@ -22,9 +22,10 @@ from scipy.cluster.vq import kmeans2
 from skimage.color import rgb2lab
 
 from benchmarks.visual.share_charts import FAMILIES, LIMIT, LIMITS, RGB, make_chart
-from visual_tools.colors import ColorShares, color_share
+from visual_tools.colors.measure import color_share
 from visual_tools.colors.palette import apply_lut
 from visual_tools.colors.photo import find_main_colors
+from visual_tools.colors.shares import ColorShares
 
 SAME_COLOR = 7.0
 

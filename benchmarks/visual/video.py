@@ -86,7 +86,7 @@ def read_number(image: RgbImage) -> int:
 
 def by_ours(path: Path, indices: list[int]) -> Iterator[RgbImage]:
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    from visual_tools.video import sample_frames
+    from visual_tools.video.sample import sample_frames
 
     yield from sample_frames(path, timestamps_s=[one / RATE for one in indices], max_side_px=SMALL_PX[0]).images
 

@@ -152,7 +152,7 @@ def _reason(body: bytes, charset: str) -> str:
     Brave's reference shows a list, `errors`, but the service sends one `error`; both are parsed.
     """
     try:
-        value: Any = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         return plain_line(decode(body[:4000], charset).strip().partition("\n")[0])
     for _ in range(4):

@@ -217,7 +217,7 @@ class Fetcher:
 
     async def _read_robots(self, origin: str) -> Any:
         """Return the rules of a site: without a file everything is allowed, after a server error nothing (RFC 9309)."""
-        protego: Any = require("protego", "search")
+        protego = require("protego", "search")
         url = f"{origin}/robots.txt"
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._get(url, MAX_ROBOTS_BYTES)
@@ -238,7 +238,7 @@ def _retry_after_s(response: Response, number: int) -> float:
 class _SharedTask:
     """Task with several waiters."""
 
-    task: asyncio.Task[Any]
+    task: asyncio.Task[object]
     num_waiting: int = 0
 
     @property
@@ -246,7 +246,7 @@ class _SharedTask:
         return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
 
 
-async def _run_once(kept: dict[Any, _SharedTask], key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+async def _run_once(kept: dict[Any, _SharedTask], key: Any, make: Callable[[], Coroutine[object, object, Any]]) -> Any:
     """Return the value of a key: made for the first caller and awaited by the others; failures are retried later.
 
     It is cancelled when it has no waiters left.

@@ -170,7 +170,7 @@ def _utf16(head: bytes) -> str:
 
 def read_html(text: str, url: str) -> WebDocument:
     """Convert a page to Markdown: its main content, with tables and links; text hidden from people is dropped."""
-    trafilatura: Any = require("trafilatura", "search")
+    trafilatura = require("trafilatura", "search")
     title = html.unescape(" ".join(match[1].split())) if (match := _TITLE.search(text)) else _last_part(url)
     tree = _parse(text)
     if tree is None:
@@ -198,8 +198,8 @@ def read_html(text: str, url: str) -> WebDocument:
 
 def _parse(text: str) -> Any:
     """Parse a page to a tree; None for a page without an element."""
-    lxml_html: Any = require("lxml.html", "search")
-    etree: Any = require("lxml.etree", "search")
+    lxml_html = require("lxml.html", "search")
+    etree = require("lxml.etree", "search")
     parser = lxml_html.HTMLParser(encoding="utf-8", huge_tree=False)
     try:
         return lxml_html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
@@ -231,8 +231,8 @@ def _is_poor(markdown: str, num_words: int, num_links: int, *, is_tabular: bool)
 
 
 def _whole_body(tree: Any) -> str:
-    lxml_html: Any = require("lxml.html", "search")
-    markdownify: Any = require("markdownify", "search")
+    lxml_html = require("lxml.html", "search")
+    markdownify = require("markdownify", "search")
     body = tree.find("body")
     source = lxml_html.tostring(tree if body is None else body, encoding="unicode")
     text: str = markdownify.markdownify(_LONG_BLANKS.sub(r"\1", source), heading_style="ATX", bullets="-")
@@ -264,7 +264,7 @@ def _read_pdf(body: bytes, url: str) -> WebDocument:
 
 def _pdf_texts(body: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the title and the texts of the pages."""
-    pdfium: Any = require("pypdfium2", "search")
+    pdfium = require("pypdfium2", "search")
     try:
         document = pdfium.PdfDocument(body)
     except pdfium.PdfiumError as error:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cua.guard import Guard
 from cua.guard.addressed import Addressed, find_addressed
@@ -99,7 +98,7 @@ class CallRunner:
         return outcome
 
 
-async def _gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, CallOutcome]]) -> list[CallOutcome]:
+async def _gather_or_cancel(coroutines: Sequence[Coroutine[object, object, CallOutcome]]) -> list[CallOutcome]:
     """Await all; if one raises, cancel the others."""
     if len(coroutines) == 1:
         return [await coroutines[0]]

@@ -181,7 +181,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def _image(file: InputFile) -> Iterator[Part]:
-    from visual_tools.images import load_image
+    from visual_tools.images.files import load_image
 
     image = load_image(file.path)
     part, shown = encode_for_model(image)
@@ -190,7 +190,7 @@ def _image(file: InputFile) -> Iterator[Part]:
 
 
 def _document(file: InputFile) -> Iterator[Part]:
-    from visual_tools.images import load_pages
+    from visual_tools.images.pages import load_pages
 
     pages = load_pages(file.path, dpi=110, pages=None, max_pages=MAX_SHOWN_PAGES)
     num_omitted = pages.num_pages - len(pages)
@@ -202,7 +202,8 @@ def _document(file: InputFile) -> Iterator[Part]:
 
 
 def _video(file: InputFile) -> Iterator[Part]:
-    from visual_tools.video import probe, sample_frames
+    from visual_tools.video.info import probe
+    from visual_tools.video.sample import sample_frames
 
     info = probe(file.path)
     sampled = sample_frames(file.path, n=NUM_SHOWN_FRAMES, max_side_px=FRAME_SIDE_PX)

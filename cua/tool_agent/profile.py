@@ -159,7 +159,7 @@ def web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
 
 
 def _make_ipython(context: ToolContext) -> Tool:
-    from visual_tools.sandbox import describe_inside
+    from visual_tools.sandbox.inside import describe_inside
 
     return IPythonTool(context.kernel, limits=context.limits, inside=describe_inside())
 

@@ -256,7 +256,7 @@ class ToolSession:
                 self._stack.push_async_callback(self._parts.model.close)
         return self._parts
 
-    async def _started(self, opening: Coroutine[Any, Any, "_RunningSession"]) -> "_RunningSession":
+    async def _started(self, opening: Coroutine[object, object, "_RunningSession"]) -> "_RunningSession":
         """Return the opened resources; if opening fails, close everything."""
         try:
             self._running = await opening
@@ -343,7 +343,7 @@ class ToolSession:
         return _RunningSession(writer=writer, tool_context=tool_context, agent=agent)
 
     async def _answer(
-        self, parts: SessionParts, running: "_RunningSession", answering: Coroutine[Any, Any, RunResult]
+        self, parts: SessionParts, running: "_RunningSession", answering: Coroutine[object, object, RunResult]
     ) -> RunResult:
         running.result = None
         if parts.watch.on_control:

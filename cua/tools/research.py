@@ -55,7 +55,7 @@ async def render(page: Fetched, fetcher: Fetcher) -> Fetched | None:
 
 
 async def _rendered(running: Any, fetched: Fetched, fetcher: Fetcher) -> Fetched | None:
-    api: Any = require("playwright.async_api", "browser")
+    api = require("playwright.async_api", "browser")
     requests = _Requests(fetched, fetcher)
     context = await running.browser.new_context(service_workers="block", accept_downloads=False)
     try:

@@ -28,7 +28,8 @@ from envs.actions import (
 from envs.browser.checking import InputCheck
 from envs.browser.keyboard import Ask, PageKeyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import AddressBar, Suggestions
+from envs.browser.overlays.address_bar import AddressBar
+from envs.browser.overlays.suggestions import Suggestions
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.errors import ActionError, EnvDiedError
@@ -251,7 +252,7 @@ class BrowserActionExecutor:
         return self.mouse.pointer_px
 
     async def _run_interruptible(
-        self, work: Coroutine[Any, Any, Any], action: Action, input_check: InputCheck | None = None
+        self, work: Coroutine[object, object, Any], action: Action, input_check: InputCheck | None = None
     ) -> Any:
         """Await work until it ends or is interrupted; its time limit excludes the time spent in `input_check`."""
         from playwright.async_api import Error

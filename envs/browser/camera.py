@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import CssCanvas, Overlay, draw_tooltip
-from envs.browser.overlays.overlay import GREY, LINE_PX, wrap
+from envs.browser.overlays.overlay import GREY, LINE_PX, CssCanvas, Overlay, draw_tooltip, wrap
 from envs.browser.redact import Redactor
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from envs.actions import Action, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, PressKey, TypeText
 from envs.browser.inspector import Stroke
 from envs.browser.keyboard import canonical, chord_of, shortcut_of
-from envs.browser.overlays import DialogBox
+from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
@@ -83,7 +83,7 @@ class TargetFinder:
 
         for pause_s in _RETRIES_S:
             try:
-                work: Coroutine[Any, Any, tuple[Target, ...]] = ask()
+                work: Coroutine[object, object, tuple[Target, ...]] = ask()
                 targets = await self._session.interrupts.race(work, _TIMEOUT_S)
                 return tuple(map(self._redacted, targets))
             except Error:  # the document was replaced during the call
@@ -149,7 +149,7 @@ class InputCheck:
         """
         await self._put(self.targets.of_action(action, point_px, held))
 
-    async def _put(self, asked: Coroutine[Any, Any, tuple[Target, ...]]) -> None:
+    async def _put(self, asked: Coroutine[object, object, tuple[Target, ...]]) -> None:
         try:
             targets = await asked
         except TimeoutError as error:

@@ -17,7 +17,7 @@ from envs.browser.launch import RunningBrowser, launch
 from envs.browser.navigation import to_url
 from envs.browser.observer import Observer
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox
+from envs.browser.overlays.dialog_box import DialogBox
 from envs.browser.redact import Redactor, scrub_har
 from envs.browser.screencast import watch_session
 from envs.browser.session import BrowserSession

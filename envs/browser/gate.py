@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envs.domain_rules import DomainRules
@@ -440,7 +440,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
             return
 
 
-async def _both(*work: Coroutine[Any, Any, None]) -> None:
+async def _both(*work: Coroutine[object, object, None]) -> None:
     """Run coroutines until the first one ends, then cancel the others."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     try:

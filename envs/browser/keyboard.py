@@ -9,7 +9,7 @@ from envs.actions import Action, Hotkey, PressKey, TypeSecret, normalize_key
 from envs.browser.bound_texts import BoundTexts
 from envs.browser.clipboard import SessionClipboard
 from envs.browser.navigation import explain
-from envs.browser.overlays import AddressBar
+from envs.browser.overlays.address_bar import AddressBar
 from envs.browser.session import BrowserSession
 from envs.browser.typing_check import TypingCheck
 from envs.errors import ActionError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from envs.browser.a11y import MAX_DOM_NODES, A11yTree, TooLargeError
 from envs.browser.camera import png_size_px
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox, Suggestions
+from envs.browser.overlays.dialog_box import DialogBox
+from envs.browser.overlays.suggestions import Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import NOT_RESPONDING, Interrupted, SettledPage
@@ -214,7 +215,7 @@ class Observer:
             return ""
         return await self._within_limit(session.popups.read_tooltip(session.tabs.active, pointer_px)) or ""
 
-    async def _within_limit(self, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _within_limit(self, work: Coroutine[object, object, T]) -> T | None:
         """Await a query of the page; None if the page does not answer in time, which the screenshot shows."""
         from playwright.async_api import Error
 

@@ -20,8 +20,10 @@ from envs.browser.held_requests import HeldRequests
 from envs.browser.inspector import Inspector
 from envs.browser.navigation import FailedPages, error_note, open_url, to_url
 from envs.browser.options import BrowserOptions
-from envs.browser.overlays import DialogBox, FileList, Overlay, Suggestions
-from envs.browser.popups import Popups
+from envs.browser.overlays.dialog_box import DialogBox
+from envs.browser.overlays.file_list import FileList
+from envs.browser.overlays.overlay import Overlay
+from envs.browser.overlays.suggestions import Popups, Suggestions
 from envs.browser.redact import Redactor
 from envs.browser.settle import Interrupts, PageSettler, Traffic
 from envs.browser.tabs import PageLimiter, Tabs
@@ -244,7 +246,7 @@ class BrowserSession:
         with self._targets.own():
             self._on_page(await self.context.new_page())
 
-    async def _bounded(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def _bounded(self, work: Coroutine[object, object, Any]) -> None:
         """Run a clean-up step that may fail or hang, within a time limit."""
         from playwright.async_api import Error
 
@@ -349,7 +351,7 @@ class BrowserSession:
         self.overlay = chosen = FileList(chooser, self._folders.uploads, self._options.viewport_px)
         self._in_background(self._bounded(chosen.detect_folder_input()))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self.background.add(task)
         task.add_done_callback(self.background.discard)

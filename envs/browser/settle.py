@@ -44,7 +44,7 @@ class Interrupts:
                 flag.set_result(reason)
 
     async def race(
-        self, work: Coroutine[Any, Any, T], timeout_s: float, is_waiting: Callable[[], bool] | None = None
+        self, work: Coroutine[object, object, T], timeout_s: float, is_waiting: Callable[[], bool] | None = None
     ) -> T:
         """Return the result of `work`.
 

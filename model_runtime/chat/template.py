@@ -35,6 +35,7 @@ from typing import Any, TypeVar
 
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec
 from model_runtime.errors import InvalidRequestError
+from model_runtime.json_types import Json
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer import TokenBudget, Tokenizer
 
@@ -108,13 +109,13 @@ def _sort_keys(value: object, param: str, depth: int) -> Any:
     raise InvalidRequestError(f"tools must be JSON, which has no {type(value).__name__}", param=param)
 
 
-def _find_function(tool: object) -> dict[str, Any]:
+def _find_function(tool: object) -> Json:
     """Return the function of a tool; empty if there is nothing to declare."""
     function = _as(dict, tool).get("function") if _as(dict, tool).get("type") == "function" else None
     return _as(dict, function or {})
 
 
-def _declare(function: dict[str, Any]) -> str:
+def _declare(function: Json) -> str:
     """Declare one function: interfaces for references of its parameters, its description, its type."""
     parameters = _as(dict, function.get("parameters") or {})
     types = _Types()
@@ -133,7 +134,7 @@ class _Types:
     """Types of one function's parameters, and the definitions that they refer to."""
 
     def __init__(self) -> None:
-        self.definitions: dict[str, Any] = {}
+        self.definitions: Json = {}
         self.has_self_reference = False
 
     def write(self, schema: object, indent: str) -> str:
@@ -151,7 +152,7 @@ class _Types:
             return _write_enum(keys)
         return self._write_type(keys, indent)
 
-    def _write_type(self, schema: dict[str, Any], indent: str) -> str:
+    def _write_type(self, schema: Json, indent: str) -> str:
         kind = schema.get("type")
         if isinstance(kind, list):
             return " | ".join(_find(_TYPE_NAMES, each) for each in kind)
@@ -161,7 +162,7 @@ class _Types:
             return self._write_array(schema, indent)
         return "number" if kind == "integer" else _as(str, kind)
 
-    def write_object(self, schema: dict[str, Any], indent: str) -> str:
+    def write_object(self, schema: Json, indent: str) -> str:
         """Return an object type: required properties first, both groups sorted by name."""
         self.definitions |= _as(dict, schema.get("$defs") or {})
         inner = indent + _INDENT
@@ -170,12 +171,12 @@ class _Types:
         lines = [text for _, text in sorted(rows, key=lambda row: row[0])] + more
         return "{\n" + _SEPARATOR.join(lines) + f"\n{indent}}}" if lines else "{}"
 
-    def write_self(self, parameters: dict[str, Any]) -> str:
+    def write_self(self, parameters: Json) -> str:
         """Return the interface of parameters that refer to themselves, with properties sorted by name."""
         lines = [text for _, text in self._write_properties(parameters, _INDENT)]
         return "interface parameters {" + (f"\n{_SEPARATOR.join(lines)}\n" if lines else "") + "}"
 
-    def _write_properties(self, schema: dict[str, Any], indent: str) -> list[tuple[bool, str]]:
+    def _write_properties(self, schema: Json, indent: str) -> list[tuple[bool, str]]:
         """Return (is optional, text) of each property, sorted by name."""
         names = _as(list, schema.get("required", []))
         if any(isinstance(name, list | dict) for name in names):
@@ -194,7 +195,7 @@ class _Types:
             return [f"{indent}[k: string]: {'any' if schema else 'never'}"]
         return [f"{indent}[k: string]: {self.write(schema, indent)}"]
 
-    def _write_array(self, schema: dict[str, Any], indent: str) -> str:
+    def _write_array(self, schema: Json, indent: str) -> str:
         items, inner = schema.get("items") or True, indent + _INDENT
         if comment := _comment(items, inner):
             return f"Array<\n{comment}{inner}{self.write(items, inner)}\n{indent}>"
@@ -210,7 +211,7 @@ class _Types:
         return name
 
 
-def _write_enum(schema: dict[str, Any]) -> str:
+def _write_enum(schema: Json) -> str:
     values = _as(list, schema["enum"])
     kinds = schema.get("type", "")
     if isinstance(kinds, list):
@@ -234,7 +235,7 @@ def _comment(schema: object, indent: str) -> str:
     return _comment_text(schema, indent) + (f"{indent}// {', '.join(bounds)}\n" if bounds else "")
 
 
-def _comment_text(schema: dict[str, Any], indent: str) -> str:
+def _comment_text(schema: Json, indent: str) -> str:
     """Return the description as a comment; its empty lines stay empty."""
     text = _as(str, schema.get("description") or "")
     return "".join(f"{indent}// {line}\n" if line else "\n" for line in text.split("\n")) if text else ""

@@ -17,6 +17,7 @@ from model_runtime.checkpoint.writer import TensorSpec, write_shards
 from model_runtime.config.types import DType, K25Config, check_config
 from model_runtime.config.write import config_json
 from model_runtime.errors import ConfigError
+from model_runtime.json_types import Json
 from model_runtime.processor.media_rules import CHUNK_FRAMES, MediaOptions
 from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
 
@@ -114,7 +115,7 @@ def _write_vocabulary(model_dir: Path, config: K25Config, ranks: bytes) -> None:
     _write_json(model_dir / "generation_config.json", ids | {"max_length": text.max_position_embeddings})
 
 
-def _processor_json(config: K25Config, media: MediaOptions) -> dict[str, Any]:
+def _processor_json(config: K25Config, media: MediaOptions) -> Json:
     """Return the content of `preprocessor_config.json`. Source: the release's file."""
     return {
         "media_proc_cfg": {

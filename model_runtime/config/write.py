@@ -1,19 +1,18 @@
 """Writer of `config.json` in both spellings: keys of the release, and keys of transformers."""
 
-from typing import Any
-
 from model_runtime.config.read import VISION_NAMES
 from model_runtime.config.types import K25Config, QuantizationConfig, RopeScaling, TextConfig, VisionConfig
+from model_runtime.json_types import Json
 
 ARCHITECTURE = "KimiK25ForConditionalGeneration"
 
 
-def config_json(config: K25Config) -> dict[str, Any]:
+def config_json(config: K25Config) -> Json:
     """Return the object of config.json; `parse_config` returns the same config, except `latent_norm_eps` and
     `extra`.
     """
     text = config.text
-    written: dict[str, Any] = {
+    written: Json = {
         "architectures": [ARCHITECTURE],
         "model_type": "kimi_k25",
         "dtype": config.dtype,
@@ -37,7 +36,7 @@ def config_json(config: K25Config) -> dict[str, Any]:
     return written
 
 
-def _text_json(text: TextConfig, dtype: str) -> dict[str, Any]:
+def _text_json(text: TextConfig, dtype: str) -> Json:
     names = set(TextConfig.__dataclass_fields__) - {"latent_norm_eps", "rope_scaling"}
     return {
         "architectures": ["DeepseekV3ForCausalLM"],
@@ -56,11 +55,11 @@ def _text_json(text: TextConfig, dtype: str) -> dict[str, Any]:
     }
 
 
-def _rope_json(scaling: RopeScaling) -> dict[str, Any]:
+def _rope_json(scaling: RopeScaling) -> Json:
     return {"type": "yarn", **{name: getattr(scaling, name) for name in RopeScaling.__dataclass_fields__}}
 
 
-def _vision_json(vision: VisionConfig) -> dict[str, Any]:
+def _vision_json(vision: VisionConfig) -> Json:
     sizes = {key: getattr(vision, name) for name, keys in VISION_NAMES.items() for key in keys}
     same = ("mm_hidden_size", "projector_ln_eps", "text_hidden_size")
     return {
@@ -76,7 +75,7 @@ def _vision_json(vision: VisionConfig) -> dict[str, Any]:
     }
 
 
-def _quantization_json(quantization: QuantizationConfig) -> dict[str, Any]:
+def _quantization_json(quantization: QuantizationConfig) -> Json:
     weights = {
         "num_bits": quantization.num_bits,
         "type": "int",

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from model_runtime.engine.contract import GrammarSpec
 from model_runtime.errors import InvalidRequestError, require
+from model_runtime.json_types import Json
 
 if TYPE_CHECKING:
     import llguidance
@@ -42,14 +43,14 @@ optional properties is quadratic: a mask of 1,000 takes up to 60 ms, one of 2,00
 
 MAX_DEPTH = 100  # bounds recursion over a client's schema
 MAX_VALUES = 20_000  # bounds the time to walk a client's schema
-PARSER_LIMITS: dict[str, Any] = {
+PARSER_LIMITS: Json = {
     "max_items_in_row": 20_000,
     "step_max_items": 200_000,
     "max_grammar_size": 100_000,
     "max_lexer_states": 50_000,
     "verbose_errors": False,
 }
-JSON_OPTIONS: dict[str, Any] = {
+JSON_OPTIONS: Json = {
     "whitespace_flexible": True,
     "whitespace_pattern": r"[ \n\r\t]{1,64}",  # a model can generate whitespace without end
     "item_separator": ",",
@@ -59,7 +60,7 @@ JSON_OPTIONS: dict[str, Any] = {
 }
 
 
-def parse_schema(text: str, *, param: str) -> dict[str, Any]:
+def parse_schema(text: str, *, param: str) -> Json:
     """Parse a JSON schema within the limits.
 
     Raises:
@@ -79,13 +80,13 @@ def parse_schema(text: str, *, param: str) -> dict[str, Any]:
     return schema
 
 
-def check_size(schema: dict[str, Any], *, param: str) -> None:
+def check_size(schema: Json, *, param: str) -> None:
     """Check that a schema is not too deep, too wide or too large.
 
     Raises:
         RequestError: If it exceeds a limit.
     """
-    level: list[dict[str, Any] | list[Any]] = [schema]
+    level: list[Json | list[Any]] = [schema]
     num_values = 0
     for _ in range(MAX_DEPTH):
         inner = [_find_inner(value) for value in level]
@@ -103,7 +104,7 @@ def check_size(schema: dict[str, Any], *, param: str) -> None:
     raise InvalidRequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
 
 
-def _find_inner(value: dict[str, Any] | list[Any]) -> list[dict[str, Any] | list[Any]]:
+def _find_inner(value: Json | list[Any]) -> list[Json | list[Any]]:
     members = value.values() if isinstance(value, dict) else value
     return [member for member in members if isinstance(member, dict | list)]
 
@@ -275,7 +276,7 @@ def _find_error(probe: "llguidance.LLMatcher") -> str:
     return probe.get_error()
 
 
-def check_schema(schema: str, options: dict[str, Any], *, param: str) -> None:
+def check_schema(schema: str, options: Json, *, param: str) -> None:
     """Check that a JSON schema can be applied.
 
     Raises:
@@ -292,7 +293,7 @@ def _to_library_form(spec: GrammarSpec) -> str:
     if len(spec.text) > MAX_LARK_CHARS:
         text = f"the {spec.kind} has {len(spec.text)} characters; at most {MAX_LARK_CHARS} are taken"
         raise InvalidRequestError(text, param=_PARAM)
-    make: Any = require("llguidance").LLMatcher
+    make = require("llguidance").LLMatcher
     match spec.kind:
         case "json_object":
             form: str = make.grammar_from_json_schema({"type": "object"}, overrides=JSON_OPTIONS)

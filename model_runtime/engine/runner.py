@@ -159,7 +159,7 @@ class CudaCapture:
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
-        self._make_stream: Callable[[], Any] = torch.cuda.Stream
+        self._make_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
         """Capture a computation; see `Capture`."""

@@ -13,7 +13,7 @@ Source: CUDA C++ programming guide, cross-stream dependencies in stream capture.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,16 +25,16 @@ from model_runtime.ops.registry import register
 class Streams(Protocol):
     """Interface of a device's streams; a stream has `wait_stream(other)`, as in torch."""
 
-    def find_current(self) -> Any | None:
+    def find_current(self) -> "torch.cuda.Stream | None":
         """Return the current stream; None if there are no streams."""
 
-    def find_second(self) -> Any:
+    def find_second(self) -> torch.cuda.Stream:
         """Return the other stream of the same device, the same at each call."""
 
-    def use(self, stream: Any) -> AbstractContextManager[Any]:
+    def use(self, stream: torch.cuda.Stream) -> AbstractContextManager[object]:
         """Return a context in which work is submitted to `stream`."""
 
-    def keep(self, tensor: Tensor, stream: Any) -> None:
+    def keep(self, tensor: Tensor, stream: torch.cuda.Stream) -> None:
         """Prevent reuse of the memory of `tensor` until the work submitted to `stream` so far is done."""
 
 
@@ -55,7 +55,7 @@ class CudaStreams:
         """Return the second stream; see `Streams`."""
         return _make_second(torch.cuda.current_device())
 
-    def use(self, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
+    def use(self, stream: torch.cuda.Stream) -> AbstractContextManager[object]:
         """Return a context that uses a stream; see `Streams`."""
         return torch.cuda.stream(stream)
 

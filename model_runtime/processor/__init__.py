@@ -5,8 +5,3 @@ processor.image(png_bytes)                      # MediaItem
 processor.video(mp4_bytes)                      # (("00:00:00.000", MediaItem), ...)
 processor.count_tokens(1920, 1080)              # 2691
 """
-
-from model_runtime.processor.media_rules import MediaLimits, MediaOptions
-from model_runtime.processor.processor import Processor
-
-__all__ = ["MediaLimits", "MediaOptions", "Processor"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,12 @@ from model_runtime.processor.media_rules import (
     make_item,
     sample_indices,
 )
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
 
 CONTAINERS = ("mov", "mp4", "matroska", "webm", "avi", "mpegts", "gif")
 OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file"}
@@ -130,7 +136,7 @@ def _check_work(width: int, height: int, num_frames: int, limits: MediaLimits) -
         raise MediaError(f"{text} are decoded: send a shorter or a smaller one", code="media_too_large")
 
 
-def _walk(container: Any, stream: Any, limit: int) -> Iterator[tuple[int | None, bool]]:
+def _walk(container: "InputContainer", stream: "VideoStream", limit: int) -> Iterator[tuple[int | None, bool]]:
     """Yield (time, True for a key frame) of each frame, in stored order."""
     count = 0
     for packet in _packets(container, stream):
@@ -165,7 +171,9 @@ def decode_frames(
         raise MediaError("no frame of the video can be decoded", code="invalid_media")
 
 
-def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+def _by_count(
+    container: "InputContainer", stream: "VideoStream", wanted: tuple[int, ...]
+) -> "Iterator[tuple[int, VideoFrame]]":
     """Yield wanted frames of a file without times: decode all, and count."""
     left = list(reversed(wanted))
     for number, frame in enumerate(_decode(container, stream)):
@@ -175,7 +183,9 @@ def _by_count(container: Any, stream: Any, wanted: tuple[int, ...]) -> Iterator[
             return
 
 
-def _by_time(container: Any, stream: Any, index: VideoIndex, wanted: tuple[int, ...]) -> Iterator[tuple[int, Any]]:
+def _by_time(
+    container: "InputContainer", stream: "VideoStream", index: VideoIndex, wanted: tuple[int, ...]
+) -> Iterator[tuple[int, Any]]:
     """Yield wanted frames by their times. One that cannot be decoded is replaced by the next one that can."""
     frames, frame = _timed(container, stream), None
     for number in wanted:
@@ -192,19 +202,19 @@ def _by_time(container: Any, stream: Any, index: VideoIndex, wanted: tuple[int, 
         yield number, frame
 
 
-def _seek(container: Any, stream: Any, time: int) -> tuple[Iterator[Any], Any]:
+def _seek(container: "InputContainer", stream: "VideoStream", time: int) -> tuple[Iterator[Any], Any]:
     """Seek to the key frame at or before a time; return the frames from there on, and the first of them."""
     container.seek(time, stream=stream, backward=True)
     frames = _timed(container, stream)
     return frames, next(frames, None)
 
 
-def _timed(container: Any, stream: Any) -> Iterator[Any]:
+def _timed(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
     """Yield frames with a time."""
     return (frame for frame in _decode(container, stream) if frame.pts is not None)
 
 
-def _decode(container: Any, stream: Any) -> Iterator[Any]:
+def _decode(container: "InputContainer", stream: "VideoStream") -> "Iterator[VideoFrame]":
     """Yield frames in display order, except undecodable ones."""
     av = require("av")
     for packet in _packets(container, stream):
@@ -214,7 +224,7 @@ def _decode(container: Any, stream: Any) -> Iterator[Any]:
             continue
 
 
-def _packets(container: Any, stream: Any) -> Iterator[Any]:
+def _packets(container: "InputContainer", stream: "VideoStream") -> "Iterator[Packet[VideoStream]]":
     """Yield packets up to the end of the file or the first damaged one; stops if the work is cancelled."""
     av = require("av")
     try:
@@ -225,18 +235,20 @@ def _packets(container: Any, stream: Any) -> Iterator[Any]:
         return
 
 
-def _open(source: bytes | Path) -> Any:
+def _open(source: bytes | Path) -> "InputContainer":
     """Open a container, a context manager."""
     av = require("av")
     try:
-        return av.open(BytesIO(source) if isinstance(source, bytes) else str(source), options=dict(OPEN_OPTIONS))
+        file = BytesIO(source) if isinstance(source, bytes) else str(source)
+        container: InputContainer = av.open(file, options=dict(OPEN_OPTIONS))
+        return container
     except (av.FFmpegError, ValueError) as error:
         expected = ", ".join(CONTAINERS)
         text = f"the video cannot be opened, it is cut off, damaged or none of {expected}"
         raise MediaError(text, code="invalid_media") from error
 
 
-def _video_stream(container: Any) -> Any:
+def _video_stream(container: "InputContainer") -> "VideoStream":
     """Return the first video stream."""
     if not container.streams.video:
         raise MediaError("the file has no video stream", code="invalid_media")

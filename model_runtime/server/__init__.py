@@ -3,8 +3,8 @@
 app = make_app(engine, processor, ServerOptions(api_keys=("secret",)))
 serve(app, host="127.0.0.1", port=8000)
 
-Reading order: `schemas.py` (bodies of requests), `prompt.py`, `sampling.py` and `media.py` (JSON to prompts),
-`responses.py` (deadline, sequences, streams), `chat_completions.py` and `completions.py` (tokens to JSON), `app.py`
+Reading order: `schemas.py` (bodies of requests), `prompt.py` and `media.py` (JSON to prompts),
+`responses.py` (deadline, sequences, streams), `chat_completions.py` (tokens to JSON), `app.py`
 (with the middleware), `run.py`.
 """
 

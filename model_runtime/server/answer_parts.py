@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from model_runtime.engine.contract import EngineOutput, TokenLogprob
 from model_runtime.errors import InvalidRequestError
+from model_runtime.json_types import Json
 from model_runtime.server.body import DrainingError, dump
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
@@ -39,7 +40,7 @@ class UsageCounter:
         """Number of prompt tokens from the prefix cache."""
         return sum(cached for _, cached in self._prompts.values())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the counts in OpenAI's form."""
         return {
             "prompt_tokens": self.num_prompt,
@@ -48,9 +49,6 @@ class UsageCounter:
             "prompt_tokens_details": {"cached_tokens": self.num_cached},
             "completion_tokens_details": {"reasoning_tokens": self.num_reasoning},
         }
-
-
-Json = dict[str, Any]
 
 
 def chat_logprobs(logprobs: Iterable[TokenLogprob], tokenizer: Tokenizer, *, with_sampled: bool) -> list[Json]:

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model_runtime.engine.contract import EngineClient
 from model_runtime.errors import InvalidRequestError, RuntimeFault
+from model_runtime.json_types import Json
 from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, status_of
-from model_runtime.server.chat_completions import complete_chat
-from model_runtime.server.completions import complete_text, detokenize, tokenize
+from model_runtime.server.chat_completions import complete_chat, complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, ServerMetrics, make_request_id
 from model_runtime.server.options import ServerOptions
@@ -138,7 +138,7 @@ def _too_large(most: int) -> InvalidRequestError:
 
 async def _refuse(error: InvalidRequestError, send: Send) -> None:
     body = dump(error_body(error))
-    headers: dict[str, Any] = {"content-type": "application/json", "content-length": str(len(body))}
+    headers: Json = {"content-type": "application/json", "content-length": str(len(body))}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode(), value.encode()) for name, value in (headers | error_headers(error)).items()]
@@ -313,7 +313,7 @@ def find_version() -> str:
         return "unknown"
 
 
-def _model(name: str, state: ServerState) -> dict[str, Any]:
+def _model(name: str, state: ServerState) -> Json:
     return {
         "id": name,
         "object": "model",

@@ -13,9 +13,8 @@ from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
 from model_runtime.errors import BusyError, InvalidRequestError, RuntimeFault
+from model_runtime.json_types import Json
 from model_runtime.server.schemas import OpenModel
-
-Json = dict[str, Any]
 
 _OTHER_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -135,7 +134,7 @@ def _describe_error(error: ErrorDetails) -> str:
 def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
     """Return the path of an error, without pydantic's labels for the branches of a union."""
     try:
-        here: Any = json.loads(raw)
+        here = json.loads(raw)
     except (ValueError, RecursionError):
         here = None
     path = []

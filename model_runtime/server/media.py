@@ -18,7 +18,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from model_runtime.cancellation import run_in_thread
@@ -27,6 +27,9 @@ from model_runtime.errors import InvalidRequestError, MediaError, require
 from model_runtime.media import MediaItem
 from model_runtime.server.options import MediaAccess
 from model_runtime.server.schemas import ImageIn, VideoIn
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
 
 _HEAD = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*(?P<base64>;base64)?$", re.IGNORECASE)
 _BLANKS = re.compile(r"\s+")
@@ -107,7 +110,7 @@ async def fetch(url: str, kind: str, access: MediaAccess) -> bytes:
     raise _failed(kind, f"more than {MAX_REDIRECTS} redirects")
 
 
-async def _get(client: Any, url: str, kind: str, access: MediaAccess) -> bytes | str:
+async def _get(client: "AsyncClient", url: str, kind: str, access: MediaAccess) -> bytes | str:
     """Return the bytes, or the location of a redirect."""
     host, port, is_tls = _check_url(url, kind)
     address = await _find_address(host, port, access)

@@ -4,15 +4,15 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from model_runtime.cancellation import run_in_thread
-from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, ToolSpec
+from model_runtime.chat.template import encode_chat, render_chat
 from model_runtime.chat.tool_ids import IdMap, rewrite_history
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
 from model_runtime.errors import InvalidRequestError
+from model_runtime.json_types import Json
 from model_runtime.media import Prompt
 from model_runtime.server.media import Loaded, MediaReader
 from model_runtime.server.schemas import (
@@ -120,7 +120,7 @@ def read_flags(body: ChatRequest) -> dict[str, bool]:
     Raises:
         RequestError: If a flag is not a boolean, or is set to different values.
     """
-    flags: dict[str, Any] = {}
+    flags: Json = {}
     for name, value in (body.chat_template_kwargs or {}).items():
         path = f"chat_template_kwargs.{name[:64]}"
         if name not in _TEMPLATE_FLAGS:
@@ -246,7 +246,7 @@ def read_tools(body: ChatRequest, max_tools: int) -> ToolUse:
     return ToolUse(declared=declared, max_calls=None if is_parallel else 1, grammar=grammar)
 
 
-def _declared(body: ChatRequest, max_tools: int) -> tuple[dict[str, Any], ...]:
+def _declared(body: ChatRequest, max_tools: int) -> tuple[Json, ...]:
     tools = body.tools or []
     if len(tools) > max_tools:
         text = f"the request declares {len(tools)} tools; at most {max_tools} are taken"

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import socket
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
 from model_runtime.errors import EngineDead, RuntimeFault, require
 from model_runtime.server.state import ServerState
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 _BACKLOG = 4096  # connections that wait for the event loop; above the requests of a large swarm
 _LAST_CALL_S = 5  # seconds for open responses to finish at shutdown
@@ -41,7 +44,7 @@ def serve(app: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         runner.run(run_server(server, app.state.server, listener))
 
 
-def make_server(app: FastAPI) -> Any:
+def make_server(app: FastAPI) -> "Server":
     """Return a `uvicorn.Server` with our settings, on uvloop if that is installed."""
     uvicorn = require("uvicorn")
     config = uvicorn.Config(
@@ -115,7 +118,7 @@ async def _wait_for_fault(state: ServerState) -> str:
     return fault
 
 
-async def _leave(server: Any, state: ServerState) -> None:
+async def _leave(server: "Server", state: ServerState) -> None:
     state.drain.begin()
     try:
         await state.drain.wait(state.options.drain_s)

@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticCustomError
 
 from model_runtime.engine.contract import LogprobsMode
+from model_runtime.json_types import Json
 
 MAX_CHOICES = 128  # the limit of OpenAI's API
 
@@ -93,7 +94,7 @@ class SamplingFields(OpenModel):
     @property
     def unknown_fields(self) -> list[str]:
         """Names of fields that were sent and are ignored."""
-        extra: dict[str, Any] = self.model_extra or {}
+        extra: Json = self.model_extra or {}
         return list(extra)
 
 
@@ -157,9 +158,7 @@ class FunctionIn(StrictModel):
     """The function of a call."""
 
     name: str = Field(min_length=1)
-    arguments: str | dict[str, Any] | None = Field(
-        default=None, description="JSON text, kept as it comes; or the object."
-    )
+    arguments: str | Json | None = Field(default=None, description="JSON text, kept as it comes; or the object.")
 
 
 class ToolCallIn(StrictModel):
@@ -187,7 +186,7 @@ class FunctionSpec(StrictModel):
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.\-]+$")
     description: str | None = None
-    parameters: dict[str, Any] | None = Field(default=None, description="JSON schema of the arguments.")
+    parameters: Json | None = Field(default=None, description="JSON schema of the arguments.")
     strict: StrictBool | None = Field(
         default=None, description="Hold the arguments to the schema while they are sampled."
     )
@@ -225,7 +224,7 @@ class SchemaSpec(StrictModel):
 
     name: str | None = None
     description: str | None = None
-    schema_: dict[str, Any] | StrictBool | None = Field(default=None, alias="schema")
+    schema_: Json | StrictBool | None = Field(default=None, alias="schema")
     strict: StrictBool | None = None
 
 
@@ -264,7 +263,7 @@ class ChatRequest(SamplingFields):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     thinking: ThinkingOption | None = None
     thinking_budget: int | None = Field(default=None, ge=0, lt=2**31, description="Tokens that reasoning may take.")
-    chat_template_kwargs: dict[str, Any] | None = Field(default=None, description="`thinking`: false answers at once.")
+    chat_template_kwargs: Json | None = Field(default=None, description="`thinking`: false answers at once.")
     reasoning_effort: str | None = Field(
         default=None, description="`none` switches reasoning off; others are not looked at."
     )
@@ -313,7 +312,7 @@ class TokenizeRequest(OpenModel):
     prompt: str | None = None
     messages: Annotated[list[MessageIn], Field(min_length=1)] | None = None
     tools: list[ToolIn] | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: Json | None = None
 
     @property
     def chat(self) -> ChatRequest | None:
@@ -402,7 +401,7 @@ class ChatChoiceAnswer(BaseModel):
     message: MessageAnswer
     finish_reason: FinishReason
     stop_reason: str | int | None
-    logprobs: dict[str, Any] | None
+    logprobs: Json | None
     token_ids: list[int] | None = None
 
 
@@ -434,7 +433,7 @@ class TextChoiceAnswer(BaseModel):
     logprobs: dict[str, list[Any]] | None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
-    prompt_logprobs: list[dict[str, Any] | None] | None = None
+    prompt_logprobs: list[Json | None] | None = None
 
 
 class TextAnswer(Headed):
@@ -489,8 +488,6 @@ class VersionAnswer(BaseModel):
 
 _REF = "#/components/schemas/{model}"
 _BODIES: tuple[type[BaseModel], ...] = (ChatRequest, TextRequest, TokenizeRequest, DetokenizeRequest)
-
-Json = dict[str, Any]
 
 
 def body_of(model: type[BaseModel]) -> Json:

@@ -7,7 +7,7 @@ import pytest
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
 from visual_tools.ocr import OcrEngine, TextLine
-from visual_tools.search import find_text
+from visual_tools.search.texts import find_text
 
 TEXTS = ("Quarterly report", "Total: 1,284.50 EUR", "Room 14", "Please sign below")
 

@@ -1,7 +1,7 @@
 """Result types of colour shares, their short text, and an image that shows the measurement (`draw_share`)."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from visual_tools.colors.areas import Area, Areas
 from visual_tools.colors.words import color_name, to_lab
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
+from visual_tools.images.marks import Font
 from visual_tools.packages import cv2
 
 Kind = Literal["pie", "bars", "area"]
@@ -275,7 +276,13 @@ def _tint(image: NDArray[np.uint8], result: ColorShares, width: int) -> NDArray[
     return tinted
 
 
-def _write_pieces(draw: Any, share: Share, font: Any, width: int, num_shares: int) -> None:
+def _write_pieces(
+    draw: ImageDraw.ImageDraw,
+    share: Share,
+    font: Font,
+    width: int,
+    num_shares: int,
+) -> None:
     """Draw the percentage (and label) on the largest piece, and the percentage alone on other large pieces."""
     for index, piece in enumerate(share.pieces):
         if piece.share < _MIN_WRITTEN and index:
@@ -288,7 +295,13 @@ def _write_pieces(draw: Any, share: Share, font: Any, width: int, num_shares: in
         _write_plate(draw, piece.center_px, text, font, width)
 
 
-def _write_plate(draw: Any, center: tuple[int, int], text: str, font: Any, width: int) -> None:
+def _write_plate(
+    draw: ImageDraw.ImageDraw,
+    center: tuple[int, int],
+    text: str,
+    font: Font,
+    width: int,
+) -> None:
     """Draw black text on a white plate, which hides text below it, moved to stay on the image."""
     left, top, right, bottom = draw.multiline_textbbox(center, text, font=font, anchor="mm", align="center")
     x = center[0] + max(6 - left, 0) - max(right + 6 - width, 0)
@@ -299,7 +312,12 @@ def _write_plate(draw: Any, center: tuple[int, int], text: str, font: Any, width
     draw.multiline_text((x, y), text, font=font, anchor="mm", align="center", fill="black")
 
 
-def _draw_bar(draw: Any, result: ColorShares, font: Any, frame: tuple[int, int, int, int]) -> None:
+def _draw_bar(
+    draw: ImageDraw.ImageDraw,
+    result: ColorShares,
+    font: Font,
+    frame: tuple[int, int, int, int],
+) -> None:
     """Draw one bar of all shares, largest left."""
     left, top, right, bottom = frame
     margin = max((bottom - top) // 8, 2)

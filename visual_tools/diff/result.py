@@ -5,7 +5,6 @@ Images are (H, W, 3) uint8 RGB.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError
 
 
-def as_rgb(image: Any, name: str = "image") -> NDArray[np.uint8]:
+def as_rgb(image: object, name: str = "image") -> NDArray[np.uint8]:
     """Convert an image to (H, W, 3) uint8 RGB: grey is repeated, alpha is put on white, bool becomes 0 and 255.
 
     Args:
@@ -25,7 +24,7 @@ def as_rgb(image: Any, name: str = "image") -> NDArray[np.uint8]:
     Raises:
         ImageError: If it has another shape or dtype, or no pixels.
     """
-    if not isinstance(image, np.ndarray) and hasattr(image, "convert"):
+    if isinstance(image, Image.Image):
         image = np.asarray(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
     if not isinstance(image, np.ndarray):
         raise ImageError(f"{name} is a {type(image).__name__}, not an array of pixels; load_image(path) makes one")
@@ -192,7 +191,7 @@ _GAP_PX = 16  # between the two images of the drawing
 _PAD_PX = 6  # around a marked difference, so that its edge stays visible
 
 
-def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]:
+def draw_diff(first: object, second: object, result: Differences) -> NDArray[np.uint8]:
     """Draw both images side by side with a numbered frame around each difference, and a list below.
 
     A moved object has a thin frame at its old position in the second image, with a line to the new one.
@@ -225,7 +224,9 @@ def draw_diff(first: Any, second: Any, result: Differences) -> NDArray[np.uint8]
     return np.asarray(sheet)
 
 
-def _images(first: Any, second: Any, result: Differences) -> tuple[list[NDArray[np.uint8]], list[tuple[int, int]]]:
+def _images(
+    first: object, second: object, result: Differences
+) -> tuple[list[NDArray[np.uint8]], list[tuple[int, int]]]:
     """Return both images, and the position of the (0, 0) of each in the frame of its boxes."""
     halves = result.halves
     if halves is None:
@@ -243,7 +244,7 @@ def _framed(
     size = max(round(image.shape[1] * factor), 1), max(round(image.shape[0] * factor), 1)
     panel = Image.fromarray(image).resize(size, Image.Resampling.LANCZOS if factor < 1 else Image.Resampling.BOX)
     panel = Image.blend(panel, Image.new("RGB", size, "white"), 0.15)
-    draw: Any = ImageDraw.Draw(panel)
+    draw = ImageDraw.Draw(panel)
     tags = [_place(change, at, corner, factor, size) for change in result.differences]
     for change, box in zip(result.differences, tags, strict=True):
         colour = _COLOURS.get(change.kind, "#d9720a")
@@ -277,13 +278,13 @@ def _old_place(
     return _scaled(result.transform.map_box(box).moved(-corner[0], -corner[1]), factor, size)
 
 
-def _draw_trail(draw: Any, old: Box, new: Box, colour: str) -> None:
+def _draw_trail(draw: ImageDraw.ImageDraw, old: Box, new: Box, colour: str) -> None:
     draw.rectangle((old.left, old.top, old.right - 1, old.bottom - 1), outline=colour, width=1)
     if old.intersection(new) == 0:
         draw.line((*old.center, *new.center), fill=colour, width=2)
 
 
-def _draw_tag(draw: Any, text: str, box: Box, colour: str, size_px: int, size: tuple[int, int]) -> None:
+def _draw_tag(draw: ImageDraw.ImageDraw, text: str, box: Box, colour: str, size_px: int, size: tuple[int, int]) -> None:
     """Draw the number on a plate above the frame, or below if there is not enough space."""
     font = ImageFont.load_default(size_px)
     left, top, right, bottom = (int(side) for side in draw.textbbox((0, 0), text, font=font))
@@ -304,7 +305,7 @@ def _legend(result: Differences, width: int) -> Image.Image:
     columns = max(1, (width - 10) // column_px)
     rows = -(-len(items) // columns)
     strip = Image.new("RGB", (width, 24 * rows + 16), "white")
-    draw: Any = ImageDraw.Draw(strip)
+    draw = ImageDraw.Draw(strip)
     for at, (text, colour) in enumerate(items):
         draw.text((10 + at % columns * column_px, 10 + at // columns * 24), text, fill=colour, font=font)
     return strip

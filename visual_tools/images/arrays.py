@@ -1,7 +1,6 @@
 """Convert arrays and images in any of Pillow's pixel formats to (H, W, 3) uint8 RGB in sRGB."""
 
 import io
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ _PHOTOMETRIC_TAG = 262  # Source: TIFF 6.0, PhotometricInterpretation
 _WHITE_IS_ZERO = 0
 
 
-def image_from_array(array: NDArray[Any], max_pixels: int) -> NDArray[np.uint8]:
+def image_from_array(array: NDArray[np.generic], max_pixels: int) -> NDArray[np.uint8]:
     """Convert an array to an image; an (H, W, 3) uint8 array is returned unchanged, see `load_image` for the others.
 
     Raises:
@@ -41,18 +40,18 @@ def flatten_alpha(levels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return result
 
 
-def levels_from_16_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
+def levels_from_16_bit(values: NDArray[np.generic]) -> NDArray[np.uint8]:
     """Scale 0 to 65535 to 0 to 255, rounded."""
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
-def levels_from_share(values: NDArray[Any]) -> NDArray[np.uint8]:
+def levels_from_share(values: NDArray[np.generic]) -> NDArray[np.uint8]:
     """Scale 0.0 to 1.0 to 0 to 255, rounded; values beyond are clipped, NaN becomes 0."""
     levels: NDArray[np.uint8] = np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
     return levels
 
 
-def _check_shape(array: NDArray[Any], max_pixels: int) -> None:
+def _check_shape(array: NDArray[np.generic], max_pixels: int) -> None:
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         hint = ""
         if array.ndim == 3 and array.shape[0] in (1, 3, 4):
@@ -76,9 +75,9 @@ def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
         )
 
 
-def _to_levels(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _to_levels(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     if array.dtype == np.uint8:
-        return array
+        return array.astype(np.uint8, copy=False)
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * np.uint8(255)
     if array.dtype == np.uint16:
@@ -98,7 +97,7 @@ def _to_levels(array: NDArray[Any]) -> NDArray[np.uint8]:
     return levels_from_share(array) if is_float else array.astype(np.uint8)
 
 
-def _range_of(array: NDArray[Any]) -> tuple[float, float]:
+def _range_of(array: NDArray[np.generic]) -> tuple[float, float]:
     """Return the lowest and highest value, ignoring NaN."""
     if np.issubdtype(array.dtype, np.floating):
         return float(np.fmin.reduce(array, axis=None)), float(np.fmax.reduce(array, axis=None))
@@ -129,7 +128,7 @@ def _from_deep_grey(image: Image.Image) -> NDArray[np.uint8]:
     return np.repeat(levels[:, :, None], 3, axis=2)
 
 
-def _is_white_zero(image: Any) -> bool:
+def _is_white_zero(image: object) -> bool:
     """Return True if a TIFF stores white as 0; Pillow inverts that for 8 bits only."""
     return bool(getattr(image, "tag_v2", {}).get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO)
 

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,8 @@ from PIL import Image, ImageFile, ImageOps
 from visual_tools.errors import ImageError
 from visual_tools.images.arrays import array_from_image, check_num_pixels, image_from_array
 
-ImageSource = str | os.PathLike[str] | bytes | bytearray | memoryview | Image.Image | NDArray[Any]
+EncodedImage = str | os.PathLike[str] | bytes | bytearray | memoryview
+ImageSource = EncodedImage | Image.Image | NDArray[np.generic]
 """Types that every function accepts as an image."""
 
 MAX_PIXELS = 200_000_000
@@ -59,7 +59,7 @@ _FORMATS = {
     ".tif": "TIFF",
     ".tiff": "TIFF",
 }
-_OPTIONS: dict[str, dict[str, Any]] = {
+_OPTIONS: dict[str, dict[str, int]] = {
     "JPEG": {"quality": 95, "subsampling": 0},
     "WEBP": {"lossless": True},
     "PNG": {"compress_level": 3},
@@ -128,7 +128,7 @@ def _alpha_of(image: Image.Image) -> NDArray[np.uint8] | None:
 
 
 @contextmanager
-def open_image(source: Any) -> Iterator[Image.Image]:
+def open_image(source: EncodedImage) -> Iterator[Image.Image]:
     """Open an image file and read its header; Pillow's own size limit is disabled until the image is closed.
 
     Raises:
@@ -174,7 +174,7 @@ def check_has_pixels(image: Image.Image, name: str) -> None:
         raise ImageError(f"{name} has {image.width}x{image.height} pixels, expected at least 1x1")
 
 
-def read_bytes(source: Any) -> bytes:
+def read_bytes(source: object) -> bytes:
     """Return the bytes of a file, given as bytes or by path.
 
     Raises:
@@ -191,7 +191,7 @@ def read_bytes(source: Any) -> bytes:
     return data
 
 
-def name_of(source: Any) -> str:
+def name_of(source: EncodedImage) -> str:
     """Return the name of a source for error messages."""
     return f"{Path(source)}" if isinstance(source, str | os.PathLike) else f"the file of {len(source)} bytes"
 

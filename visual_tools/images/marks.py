@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,11 @@ _STRENGTH = 0.65
 _DASH_PX = 4  # short, so that dashes hide little
 
 
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
 @lru_cache(maxsize=32)
-def load_font(size_px: int) -> Any:
+def load_font(size_px: int) -> Font:
     """Load DejaVu Sans, which covers most alphabets, from matplotlib; otherwise Pillow's own font."""
     try:
         path = find_package_dir("matplotlib", "sandbox") / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
@@ -83,7 +85,7 @@ class PathMark:
         is_closed: True to join the last point to the first.
     """
 
-    points: Sequence[Sequence[float]] | NDArray[Any] = field(repr=False)
+    points: Sequence[Sequence[float]] | NDArray[np.generic] = field(repr=False)
     label: str = ""
     color: Color = "red"
     width_px: int | None = None
@@ -172,12 +174,17 @@ def parse_color(color: Color) -> tuple[int, int, int]:
 
 
 def draw_label(
-    draw: Any, size: tuple[int, int], left_bottom: tuple[float, float], text: str, color: tuple[int, int, int]
+    draw: ImageDraw.ImageDraw,
+    size: tuple[int, int],
+    left_bottom: tuple[float, float],
+    text: str,
+    color: tuple[int, int, int],
 ) -> None:
     """Draw text on a coloured background, moved to stay inside an image of this width and height."""
-    font = load_font(max(11, min(48, round(max(size) / 60))))
+    size_px = max(11, min(48, round(max(size) / 60)))
+    font = load_font(size_px)
     left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=font)
-    pad = max(2, round(font.size / 6))
+    pad = max(2, round(size_px / 6))
     width, height = right - left + 2 * pad, bottom - top + 2 * pad
     x = min(max(left_bottom[0], 0), max(size[0] - width, 0))
     y = min(max(left_bottom[1] - height, 0), max(size[1] - height, 0))
@@ -217,7 +224,7 @@ def _draw_point(image: NDArray[np.uint8], point: NDArray[np.int32], color: tuple
     cv2.circle(image, center, max(line_px - 1, 0), color, -1)
 
 
-def _check_points(points: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.int32]:
+def _check_points(points: Sequence[Sequence[float]] | NDArray[np.generic]) -> NDArray[np.int32]:
     try:
         values = np.asarray(points, np.float64)
     except (TypeError, ValueError) as error:

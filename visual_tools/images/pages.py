@@ -3,15 +3,19 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from visual_tools.errors import ImageError, require
 from visual_tools.images.arrays import array_from_image, check_num_pixels
-from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, name_of, open_image, read_bytes
+from visual_tools.images.files import BROKEN_FILE, MAX_PIXELS, EncodedImage, name_of, open_image, read_bytes
 from visual_tools.results import ResultSequence
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
 
 _POINTS_AN_INCH = 72.0  # Source: ISO 32000, default user space
 _NUM_CHARS_SHOWN = 40  # of a foreign text in an error text
@@ -113,7 +117,7 @@ def _read_pdf(data: bytes, name: str, dpi: float, wanted: list[int] | None, max_
         document.close()
 
 
-def _draw_page(document: Any, number: int, dpi: float, name: str) -> Page:
+def _draw_page(document: "PdfDocument", number: int, dpi: float, name: str) -> Page:
     page = document[number - 1]
     try:
         scale = dpi / _POINTS_AN_INCH
@@ -132,7 +136,7 @@ def _draw_page(document: Any, number: int, dpi: float, name: str) -> Page:
         page.close()
 
 
-def _read_frames(source: Any, wanted: list[int] | None, max_pages: int) -> Pages:
+def _read_frames(source: EncodedImage, wanted: list[int] | None, max_pages: int) -> Pages:
     with open_image(source) as image:
         name = name_of(source)
         check_num_pixels(image.width, image.height, MAX_PIXELS)
@@ -144,7 +148,7 @@ def _read_frames(source: Any, wanted: list[int] | None, max_pages: int) -> Pages
             raise ImageError(f"{name} is damaged ({image.format}: {error}). Get the file again.") from error
 
 
-def _read_frame(pillow: Any, number: int) -> Page:
+def _read_frame(pillow: Image.Image, number: int) -> Page:
     if number > 1 or pillow.tell():
         pillow.seek(number - 1)
     pillow.load()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visual_tools.diff.maps import find_structure
 from visual_tools.errors import ImageError, require
-from visual_tools.images import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 from visual_tools.pages.text_blocks import TextBlock
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
-from visual_tools.images import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine
 from visual_tools.ocr import read_text as read_lines

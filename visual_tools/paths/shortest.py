@@ -15,9 +15,10 @@ from visual_tools.box import Box
 from visual_tools.errors import ImageError
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
-from visual_tools.paths.ends import (
+from visual_tools.paths.maze_image import (
     EndLike,
     PathEnd,
+    Tones,
     find_dot,
     find_label,
     find_two_dots,
@@ -26,6 +27,7 @@ from visual_tools.paths.ends import (
     make_box_end,
     make_opening_end,
     make_point_end,
+    separate_tones,
 )
 from visual_tools.paths.search import (
     Connectivity,
@@ -39,7 +41,6 @@ from visual_tools.paths.search import (
     measure_width,
     nearest_free,
 )
-from visual_tools.paths.tones import Tones, separate_tones
 
 # Heuristics without another source; measured together in benchmarks/visual/README.md, "Mazes".
 SEAL_WIDTHS = 1.5

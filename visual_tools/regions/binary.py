@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.inputs import Mask, RgbImage, to_image, to_mask
 

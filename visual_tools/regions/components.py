@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import binarize
 from visual_tools.regions.inputs import Mask, to_mask

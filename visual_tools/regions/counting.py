@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.binary import Color, Foreground, Method, binarize
 from visual_tools.regions.components import Components, Outline, find_components, hull_area, is_frame, trace_outline

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.components import Components, Outline, trace_outline
 from visual_tools.regions.counting import Count
-from visual_tools.regions.edges import Contours
 from visual_tools.regions.inputs import RgbImage, to_image
 from visual_tools.regions.measuring import Measurements, ScaleBar
-from visual_tools.regions.polygons import Polygons
+from visual_tools.regions.outlines import Contours, Polygons
 
 _HUE_STEP = 0.381966
 """Golden section, so that consecutive numbers get very different colours."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import ImageError
-from visual_tools.images import ImageSource, load_image
+from visual_tools.images.files import ImageSource, load_image
 
 RgbImage = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

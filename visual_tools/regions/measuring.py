@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, require
-from visual_tools.images import ImageSource
+from visual_tools.images.files import ImageSource
 from visual_tools.packages import cv2
 from visual_tools.regions.components import Outline
 from visual_tools.regions.counting import Count, CountedObject, count_objects

@@ -1,7 +1,7 @@
 """Run code about images in isolation: IPython kernels without network, with hard limits."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from visual_tools.sandbox.contract import (
     Backend,
@@ -15,21 +15,10 @@ from visual_tools.sandbox.contract import (
 )
 
 if TYPE_CHECKING:
-    from visual_tools.sandbox.backends import BackendReport as BackendReport
-    from visual_tools.sandbox.backends import describe_backends as describe_backends
-    from visual_tools.sandbox.inside import describe_inside as describe_inside
     from visual_tools.sandbox.sandbox import Sandbox as Sandbox
-
-_HOME_OF = {
-    "BackendReport": "visual_tools.sandbox.backends",
-    "describe_backends": "visual_tools.sandbox.backends",
-    "describe_inside": "visual_tools.sandbox.inside",
-    "Sandbox": "visual_tools.sandbox.sandbox",
-}
 
 __all__ = [
     "Backend",
-    "BackendReport",
     "CellError",
     "CellImage",
     "CellResult",
@@ -38,14 +27,11 @@ __all__ = [
     "KernelMaker",
     "Sandbox",
     "Status",
-    "describe_backends",
-    "describe_inside",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the module that holds a public name on first use."""
-    home = _HOME_OF.get(name)
-    if home is None:
+def __getattr__(name: str) -> object:
+    """Load the module of `Sandbox` on first use."""
+    if name != "Sandbox":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    return importlib.import_module("visual_tools.sandbox.sandbox").Sandbox

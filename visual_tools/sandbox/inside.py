@@ -78,7 +78,7 @@ def view_image(path: str, box: Sequence[int] = ()) -> None:
     from IPython.display import display
     from PIL import Image
 
-    from visual_tools.images import load_image
+    from visual_tools.images.files import load_image
 
     _existing(path)
     image = Image.fromarray(load_image(path))

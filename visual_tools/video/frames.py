@@ -4,13 +4,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from visual_tools.errors import require
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
 
 _UNSPECIFIED, _BT709, _BT601 = 2, 1, 5  # Source: ITU-T H.273, matrix coefficients
 _HD_WIDTH_PX, _HD_HEIGHT_PX = 1280, 576  # as in libplacebo, pl_color_system_guess_ycbcr
@@ -60,7 +63,7 @@ def fit_side(max_side_px: int | None) -> FrameScaling:
     return FrameScaling(find_size=find_size)
 
 
-def find_shape(frame: Any, sample_aspect_ratio: Fraction | None) -> FrameShape:
+def find_shape(frame: "VideoFrame", sample_aspect_ratio: Fraction | None) -> FrameShape:
     """Return the display geometry of a decoded frame from its display matrix and the shape of its pixels."""
     turn, is_flipped = _find_turn(frame)
     width_px, height_px = frame.width, frame.height
@@ -77,7 +80,7 @@ class Painter:
     def __init__(self) -> None:
         self._reformatter = require("av.video.reformatter", "visual").VideoReformatter()
 
-    def paint(self, frame: Any, shape: FrameShape, fit: FrameScaling) -> NDArray[np.uint8]:
+    def paint(self, frame: "VideoFrame", shape: FrameShape, fit: FrameScaling) -> NDArray[np.uint8]:
         """Convert a frame to an (H, W, 3) uint8 RGB image, as displayed, in the size of `fit`; alpha on white."""
         size = fit.find_size(shape.width_px, shape.height_px)
         if fit.is_bicubic and size != (shape.width_px, shape.height_px):
@@ -85,7 +88,7 @@ class Painter:
             return np.array(whole.resize(size, Image.Resampling.BICUBIC))
         return self._convert(frame, shape, size)
 
-    def _convert(self, frame: Any, shape: FrameShape, size: tuple[int, int]) -> NDArray[np.uint8]:
+    def _convert(self, frame: "VideoFrame", shape: FrameShape, size: tuple[int, int]) -> NDArray[np.uint8]:
         width_px, height_px = (size[1], size[0]) if shape.turn % 2 else size
         has_alpha = frame.format.name == "pal8" or any(part.is_alpha for part in frame.format.components)
         converted = self._reformatter.reformat(
@@ -109,14 +112,14 @@ def _lay_on_white(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return ((pixels[:, :, :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
 
 
-def _find_colorspace(frame: Any) -> int | None:
+def _find_colorspace(frame: "VideoFrame") -> int | None:
     """Return the colour matrix; if the file does not specify it, guess by size, as players do."""
     if frame.colorspace != _UNSPECIFIED or frame.format.is_rgb:
         return None
     return _BT709 if frame.width >= _HD_WIDTH_PX or frame.height > _HD_HEIGHT_PX else _BT601
 
 
-def _find_interpolation(frame: Any, width_px: int, height_px: int) -> int:
+def _find_interpolation(frame: "VideoFrame", width_px: int, height_px: int) -> int:
     kinds = require("av.video.reformatter", "visual").Interpolation
     is_smaller = width_px < frame.width or height_px < frame.height
     return int((kinds.AREA if is_smaller else kinds.BICUBIC) | kinds.ACCURATE_RND | kinds.FULL_CHR_H_INT)

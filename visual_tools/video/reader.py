@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from numpy.typing import NDArray
 from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import FrameScaling, FrameShape, Painter, find_shape
 from visual_tools.video.timeline import Timeline, open_video
+
+if TYPE_CHECKING:
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
 
 _TELLS_DISPOSABLE = {"h264", "mpeg4", "mpeg2video", "mpeg1video"}  # decoders where NONREF keeps other frames bit-exact
 _MAX_THREADS = 8
@@ -86,7 +91,7 @@ class VideoReader:
         """Close the file."""
         self._stack.close()
 
-    def read_first(self) -> tuple[Any, FrameShape]:
+    def read_first(self) -> "tuple[VideoFrame, FrameShape]":
         """Return the first decodable frame, as the decoder returns it, and its display geometry.
 
         Must be called before all other methods.
@@ -113,9 +118,9 @@ class VideoReader:
         if first is not None:
             yield from self._pick(itertools.chain([first], frames), run.wanted_pts)
 
-    def _pick(self, frames: Iterator[tuple[int, Any]], wanted_pts: Sequence[int]) -> Iterator[DecodedFrame]:
+    def _pick(self, frames: "Iterator[tuple[int, VideoFrame]]", wanted_pts: Sequence[int]) -> Iterator[DecodedFrame]:
         left = deque(wanted_pts)
-        before: tuple[int, Any] | None = None  # the last frame that was decoded and not yielded
+        before: tuple[int, VideoFrame] | None = None  # the last frame that was decoded and not yielded
         for pts, frame in frames:
             if left[0] < pts and before is not None:
                 yield self._paint(*before)
@@ -133,23 +138,24 @@ class VideoReader:
         if before is not None:
             yield self._paint(*before)
 
-    def _decode_all(self) -> Iterator[tuple[int, Any]]:
+    def _decode_all(self) -> "Iterator[tuple[int, VideoFrame]]":
         """Yield every frame from the first on, with its number."""
         self._rewind()
         packets = itertools.chain(self._demux(), (None,))
         yield from enumerate(frame for packet in packets for frame in self._decode(packet))
 
-    def _decode_from(self, start_pts: int | None, wanted_pts: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    def _decode_from(self, start_pts: int | None, wanted_pts: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
         """Yield frames starting at a keyframe (None: at the beginning) until all requested ones were decoded."""
         if start_pts is None or start_pts <= self._timeline.pts[0]:
             self._rewind()
             start_pts = None
         else:
             self._jump(start_pts)
-        waiting, is_started = set(wanted_pts), start_pts is None
+        waiting, is_started = set(wanted_pts), False
         for packet in self._demux():
             if not is_started:
-                is_started = packet.is_keyframe and packet.pts >= start_pts
+                pts = packet.pts if packet.is_keyframe else None
+                is_started = start_pts is None or (pts is not None and pts >= start_pts)
                 if not is_started:
                     continue
             if self._can_skip:
@@ -169,7 +175,7 @@ class VideoReader:
             self._open()
             self._is_fresh = False
 
-    def _timed(self, frames: list[Any]) -> Iterator[tuple[int, Any]]:
+    def _timed(self, frames: "list[VideoFrame]") -> "Iterator[tuple[int, VideoFrame]]":
         return ((frame.pts, frame) for frame in frames if frame.pts is not None)
 
     def _rewind(self) -> None:
@@ -177,16 +183,16 @@ class VideoReader:
             self._open()  # not every format can be rewound
         self._is_fresh = False
 
-    def _demux(self) -> Iterator[Any]:
+    def _demux(self) -> "Iterator[Packet[VideoStream]]":
         """Yield the following packets of the video; damage ends the stream."""
         try:
             yield from (packet for packet in self._container.demux(self._stream) if packet.size)
         except self._error:
             return
 
-    def _decode(self, packet: Any) -> list[Any]:
+    def _decode(self, packet: "Packet[VideoStream] | None") -> "list[VideoFrame]":
         try:
-            frames: list[Any] = self._context.decode(packet)
+            frames: list[VideoFrame] = self._context.decode(packet)
         except self._error:
             return []
         return frames
@@ -195,10 +201,10 @@ class VideoReader:
         earlier = self._timeline.key_pts[self._timeline.key_pts < pts]
         return int(earlier[-1]) if len(earlier) else None
 
-    def _paint(self, pts: int, frame: Any) -> DecodedFrame:
+    def _paint(self, pts: int, frame: "VideoFrame") -> DecodedFrame:
         return DecodedFrame(pts, self._painter.paint(frame, self._find_shape(frame), self._fit))
 
-    def _find_shape(self, frame: Any) -> FrameShape:
+    def _find_shape(self, frame: "VideoFrame") -> FrameShape:
         size = frame.width, frame.height  # cached, because the metadata object keeps its frame in memory
         if size not in self._shapes:
             self._shapes[size] = find_shape(frame, self._stream.sample_aspect_ratio)

@@ -9,19 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visual_tools.errors import VideoError, require
 
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
 _TEXT_FORMATS = {"tty", "bin", "xbin", "adf", "idf"}  # demuxers that accept any text as an image of it
 _IMAGE_FORMATS = {"image2"}
 
 
 @contextmanager
-def open_video(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Any]]:
+def open_video(path: str | os.PathLike[str]) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """Open a file as a container and return it with its video stream.
 
     Raises:
@@ -72,7 +76,7 @@ def _describe_unreadable(file: Path, error: Exception) -> str:
     return f"{file} cannot be read as a video ({error.__class__.__name__}): it is damaged, or another kind of file"
 
 
-def _find_stream(file: Path, container: Any) -> Any:
+def _find_stream(file: Path, container: "InputContainer") -> "VideoStream":
     name = container.format.name
     if name in _TEXT_FORMATS:
         raise VideoError(f"{file} holds text or data, not a video")
@@ -81,15 +85,15 @@ def _find_stream(file: Path, container: Any) -> Any:
     cover = require("av.stream", "visual").Disposition.attached_pic
     streams = [stream for stream in container.streams.video if not stream.disposition & cover]
     if not streams:
-        kinds = sorted({stream.type for stream in container.streams if stream.type}) or ["nothing"]
-        raise VideoError(f"{file} holds no video, only {', '.join(kinds)}")
+        kinds = ", ".join(sorted({stream.type for stream in container.streams if stream.type}))
+        raise VideoError(f"{file} holds no video, only {kinds or 'nothing'}")
     stream = max(streams, key=lambda stream: (stream.codec_context is not None, _area(stream), -stream.index))
     if stream.codec_context is None:
         raise VideoError(f"{file} holds video of a kind that no decoder here can read")
     return stream
 
 
-def _area(stream: Any) -> int:
+def _area(stream: "VideoStream") -> int:
     context = stream.codec_context
     return int(context.width * context.height) if context is not None else 0
 
@@ -215,7 +219,7 @@ class _Packets:
     is_cut: bool = False
 
 
-def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
+def _read_index(stream: "VideoStream", size_bytes: int) -> _Packets | None:
     """Read the packets from the index of an MP4 or MOV file; None if the index is not sufficient.
 
     The index contains decoding times. They are converted to presentation times only if the frame rate is constant:
@@ -235,11 +239,12 @@ def _read_index(stream: Any, size_bytes: int) -> _Packets | None:
     return _Packets(pts, pts, [row[1] for row in present], int(steps[0]), is_cut=len(present) < len(table))
 
 
-def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
+def _is_borne_out(container: "InputContainer", stream: "VideoStream", packets: _Packets) -> bool:
     """Return True if sample packets, from the beginning and the middle, match the index."""
     known = set(packets.pts)
     try:
         for start in (packets.pts[0], packets.pts[len(packets.pts) // 2]):
+            assert start is not None
             container.seek(start, stream=stream)
             some = itertools.islice(container.demux(stream), _CHECKED_PACKETS)
             if any(packet.size and packet.pts not in known for packet in some):
@@ -249,7 +254,7 @@ def _is_borne_out(container: Any, stream: Any, packets: _Packets) -> bool:
     return True
 
 
-def _read_packets(container: Any, stream: Any) -> _Packets:
+def _read_packets(container: "InputContainer", stream: "VideoStream") -> _Packets:
     """Read every packet of the file."""
     error_type = require("av", "visual").FFmpegError
     packets = _Packets([], [], [])
@@ -266,13 +271,14 @@ def _read_packets(container: Any, stream: Any) -> _Packets:
     return packets
 
 
-def _make_timeline(file: Path, container: Any, stream: Any, packets: _Packets) -> Timeline:
+def _make_timeline(file: Path, container: "InputContainer", stream: "VideoStream", packets: _Packets) -> Timeline:
     if not packets.pts:
         raise VideoError(f"{file} holds a video track without a single frame that can be read")
     warnings = []
     has_times = None not in packets.pts and not _jumps_back(packets.dts) and not _guesses(container, stream, packets)
     rate = stream.average_rate or stream.guessed_rate or Fraction(25)
     if has_times:
+        assert stream.time_base is not None
         shown, time_base = np.array(packets.pts, np.int64), Fraction(stream.time_base)
     else:
         shown, time_base = np.arange(len(packets.pts), dtype=np.int64), 1 / Fraction(rate)
@@ -305,7 +311,7 @@ def _jumps_back(dts: list[int | None]) -> bool:
     return bool((np.diff(known) < 0).any())
 
 
-def _guesses(container: Any, stream: Any, packets: _Packets) -> bool:
+def _guesses(container: "InputContainer", stream: "VideoStream", packets: _Packets) -> bool:
     """Return True if presentation times merely copy decoding times although the order differs, as in AVI."""
     if container.format.name != "avi" or not stream.codec_context.has_b_frames:
         return False
@@ -315,10 +321,10 @@ def _guesses(container: Any, stream: Any, packets: _Packets) -> bool:
     return len(delays) == 1
 
 
-def _ends_early(container: Any, stream: Any, num_frames: int, end_s: Fraction) -> bool:
+def _ends_early(container: "InputContainer", stream: "VideoStream", num_frames: int, end_s: Fraction) -> bool:
     if stream.frames and num_frames < 0.99 * stream.frames - 1:
         return True
-    if stream.duration is not None and stream.start_time is not None:
+    if stream.duration is not None and stream.start_time is not None and stream.time_base is not None:
         promised_s = float((stream.start_time + stream.duration) * stream.time_base)
     elif container.duration is not None and len(container.streams) == 1:
         promised_s = (container.duration + (container.start_time or 0)) / 1e6

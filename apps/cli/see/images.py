@@ -1,7 +1,7 @@
 """`cua see` on images: objects on a background, text, charts, mazes, transformations, differences."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,9 +23,12 @@ from apps.cli.see.output import (
 from visual_tools.errors import ImageError
 
 if TYPE_CHECKING:
-    from visual_tools.charts import Axes
-    from visual_tools.paths import PathCheck
-    from visual_tools.regions import Measurements, ScaleBar
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from visual_tools.charts.axes import Axes
+    from visual_tools.paths.check import PathCheck
+    from visual_tools.regions.measuring import Measurements, ScaleBar
 
 _BOX = "LEFT,TOP,RIGHT,BOTTOM"
 _PLACE = "X,Y or LEFT,TOP,RIGHT,BOTTOM in pixels, or a colour."
@@ -63,8 +66,8 @@ def count(
     """
     import visual_tools as vt
 
-    separation: Any = choice("--method", method, _METHODS)
-    tone: Any = choice("--foreground", foreground, ("auto", "dark", "light"))
+    separation = choice("--method", method, _METHODS)
+    tone = choice("--foreground", foreground, ("auto", "dark", "light"))
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
@@ -185,7 +188,7 @@ def edges(
     Sink(operation="edges", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _read_scale_bar(text: str, image: Any) -> "ScaleBar | tuple[float, float, str]":
+def _read_scale_bar(text: str, image: "NDArray[np.uint8]") -> "ScaleBar | tuple[float, float, str]":
     if text == "find":
         import visual_tools as vt
 
@@ -222,7 +225,7 @@ def ocr(
     force: Force = False,
 ) -> None:
     """Read the text of an image, or find a text in it."""
-    match_mode: Any = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
+    match_mode = choice("--match", match, ("exact", "ignore_case", "fuzzy"))
 
     def work(file: Path) -> OperationResult:
         return _read(file) if find is None else _find(file, find, match_mode)
@@ -259,7 +262,7 @@ def _read(file: Path) -> OperationResult:
     )
 
 
-def _find(file: Path, wanted: str, mode: Any) -> OperationResult:
+def _find(file: Path, wanted: str, mode: str) -> OperationResult:
     import visual_tools as vt
 
     image = vt.load_image(file)
@@ -292,7 +295,7 @@ def share(
     """Measure the share of each colour in a pie, in bars or in an area."""
     import visual_tools as vt
 
-    form: Any = choice("--kind", kind, ("auto", "pie", "bars", "area"))
+    form = choice("--kind", kind, ("auto", "pie", "bars", "area"))
     part = None if box is None else parse_box("--box", box)
 
     def work(file: Path) -> OperationResult:
@@ -322,7 +325,7 @@ def axes(
         image = vt.load_image(file)
         result = vt.find_axes(image)
         values = None if point is None else _values_at(result, point)
-        marks: list[Any] = [vt.BoxMark(box=result.frame, label="axes", color="blue")]
+        marks = [vt.BoxMark(box=result.frame, label="axes", color="blue")]
         for axis, is_x in ((result.x, True), (result.y, False)):
             for tick in axis.labels if axis is not None else ():
                 x_px, y_px = (tick.px, result.frame.bottom) if is_x else (result.frame.left, tick.px)
@@ -386,10 +389,10 @@ def maze(
     """
     import visual_tools as vt
 
-    chosen: Any = choice("--method", method, ("bfs", "astar", "centered"))
-    tones: Any = choice("--road", road, ("auto", "light", "dark"))
-    begin: Any = parse_place("--start", start)
-    end: Any = parse_place("--goal", goal)
+    chosen = choice("--method", method, ("bfs", "astar", "centered"))
+    tones = choice("--road", road, ("auto", "light", "dark"))
+    begin = parse_place("--start", start)
+    end = parse_place("--goal", goal)
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
@@ -507,7 +510,7 @@ def grid(
     Sink(operation="grid", inputs=files, output=output, as_json=as_json, force=force).show(work)
 
 
-def _view(image: Any, arguments: dict[str, Any]) -> OperationResult:
+def _view(image: "NDArray[np.uint8]", arguments: dict[str, object]) -> OperationResult:
     height, width = image.shape[:2]
     result = {**arguments, "width_px": width, "height_px": height}
     return OperationResult(result=result, lines=[f"{width}x{height} px"], image=image)

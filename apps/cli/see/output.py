@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,10 @@ from apps.cli import terminal
 from apps.cli.common import OutputFlag
 from visual_tools.box import Box
 from visual_tools.errors import ImageError, VisualError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Image.")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Images.")]
@@ -42,9 +46,9 @@ class OperationResult:
         written: Files that the operation wrote itself.
     """
 
-    result: Any
+    result: object
     lines: Sequence[str]
-    image: Any = field(default=None, repr=False)
+    image: "NDArray[np.uint8] | None" = field(default=None, repr=False)
     is_found: bool = True
     written: Sequence[Path] = ()
 
@@ -147,7 +151,7 @@ def is_ours(path: Path) -> bool:
         return False
 
 
-def write_image(image: Any, path: Path) -> None:
+def write_image(image: "NDArray[np.uint8]", path: Path) -> None:
     """Write an image atomically; a PNG is marked as written by `cua see`, other formats use `save_image`.
 
     Raises:
@@ -181,7 +185,7 @@ def write_image(image: Any, path: Path) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> object:
     """Convert a value for `json.dumps`, without arrays and fields whose names start with an underscore."""
     import numpy as np
 
@@ -201,7 +205,7 @@ def to_json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Return True if a value is an array of pixels or points."""
     import numpy as np
 

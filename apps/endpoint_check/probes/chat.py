@@ -235,7 +235,7 @@ def probe_json_schema(endpoint: CheckedEndpoint) -> Outcome:
 
 def _fits(text: str) -> bool:
     try:
-        value: Any = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return False
     is_whole = isinstance(value, dict) and set(value) == {"colour", "is_round"}

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from apps.office.check.document import check_document
 from apps.office.check.findings import CheckReport, Expectation, RenderedFile
@@ -138,7 +137,7 @@ def _check_package(package: OfficePackage, report: CheckReport) -> None:
 
 def _check_schema(package: OfficePackage, report: CheckReport) -> None:
     """Validate against the schemas of ECMA-376 and the Open XML SDK, which the package openxml-audit contains."""
-    audit: Any = require("openxml_audit", "office")
+    audit = require("openxml_audit", "office")
     result = audit.OpenXmlValidator(max_errors=_SCHEMA_ERRORS).validate(package.path)
     report.opened_by.append("openxml-audit")
     for error in result.errors:

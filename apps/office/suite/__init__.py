@@ -16,15 +16,14 @@ def all_cases() -> "tuple[OfficeCase, ...]":
     from apps.office.suite.impress_kinds import impress_cases
     from apps.office.suite.pages import page_cases
     from apps.office.suite.sheets import sheet_cases
-    from apps.office.suite.shipped_documents import shipped_document_cases
-    from apps.office.suite.shipped_tables import shipped_table_cases
+    from apps.office.suite.shipped import shipped_cases
     from apps.office.suite.tables import table_cases
     from apps.office.suite.words import word_cases
     from apps.office.suite.writer_kinds import writer_cases
 
     own = (*word_cases(), *sheet_cases(), *table_cases(), *page_cases())
     kinds = (*calc_cases(), *writer_cases(), *impress_cases())
-    return (*own, *kinds, *shipped_table_cases(), *shipped_document_cases())
+    return (*own, *kinds, *shipped_cases())
 
 
 def make_suite() -> "Suite":

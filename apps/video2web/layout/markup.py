@@ -37,7 +37,7 @@ from apps.video2web.layout.styles import (
     indent,
 )
 from apps.video2web.layout.tree import flow_width
-from visual_tools.images import save_image
+from visual_tools.images.files import save_image
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _EVEN_PX = 2

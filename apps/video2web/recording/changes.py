@@ -17,8 +17,7 @@ from apps.video2web.recording.pointer import PointerTracker
 from apps.video2web.recording.scrolling import FixedParts, compare_shifted, find_shift, max_difference
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.video import Frame
-from visual_tools.video.types import Progress
+from visual_tools.video.types import Frame, Progress
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 BLOCK_PX = 8

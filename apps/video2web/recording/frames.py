@@ -17,7 +17,9 @@ from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import VideoError
 from visual_tools.ocr import read_text
-from visual_tools.video import Frame, VideoInfo, iter_frames, probe, sample_frames
+from visual_tools.video.info import probe
+from visual_tools.video.sample import iter_frames, sample_frames
+from visual_tools.video.types import Frame, VideoInfo
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 MAX_SIDE_PX = 1280  # larger recordings are reduced, which bounds the time

@@ -154,14 +154,14 @@ async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
         CuaError: If the packages cannot be installed, or the build fails.
     """
     check_npm()
-    version = await run_command(("node", "--version"), timeout_s=_TIMEOUT_S, say=_drop)
+    version = await run_command(("node", "--version"), timeout_s=_TIMEOUT_S)
     major = re.search(r"v(\d+)", "\n".join(version.tail))
     if major is None or int(major[1]) < MIN_NODE:
         found_version = version.tail[-1] if version.tail else "none that runs"
         raise ConfigError(f"Node.js is {found_version}; a Vue project needs {MIN_NODE} or newer: {_GET_NODE}")
     write_site(project, folder)
     for argv in (_INSTALL, _BUILD):
-        done = await run_command(argv, timeout_s=_TIMEOUT_S, say=_drop, folder=folder)
+        done = await run_command(argv, timeout_s=_TIMEOUT_S, folder=folder)
         if done.code != 0:
             raise CuaError(_why_failed(argv, done, folder))
     return read_site(folder / DIST)
@@ -170,10 +170,6 @@ async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
 def _why_failed(argv: tuple[str, ...], done: CommandResult, folder: Path) -> str:
     failure = "the packages cannot be had from npm" if argv is _INSTALL else "the Vue project does not build"
     return f"{failure}: {done.why}; to try again: cd {folder} && npm install && npm run build"
-
-
-def _drop(line: str) -> None:
-    """Discard a line of npm output; it is included in the error if npm fails."""
 
 
 # ------------------------------------------------------------------ pages

@@ -10,10 +10,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from envs.desktop.x11.connection import Connection, unless_gone
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from Xlib.display import Display
+    from Xlib.protocol.rq import Event
+    from Xlib.xobject.drawable import Window
 
 _CHUNK = 60_000  # bytes in one property
 _TIMEOUT_S = 3.0  # the owner of the clipboard may hang
@@ -109,7 +114,7 @@ class X11Clipboard:
 class _Owner:
     """Clipboard owner that sends its text to requestors."""
 
-    def __init__(self, display: Any, window: Any) -> None:
+    def __init__(self, display: "Display", window: "Window") -> None:
         self._x = require("Xlib.X", "desktop")
         self._notify = require("Xlib.protocol.event", "desktop").SelectionNotify
         self._display = display
@@ -123,7 +128,7 @@ class _Owner:
         self._window.set_selection_owner(self._atom("CLIPBOARD"), self._x.CurrentTime)
         self._display.sync()
 
-    def take(self, event: Any) -> None:
+    def take(self, event: "Event") -> None:
         if event.type == self._x.SelectionRequest:
             # Very old programs leave the property unset.
             written = unless_gone(lambda: self._hand_out(event, event.property or event.target))
@@ -132,7 +137,7 @@ class _Owner:
         elif event.type == self._x.PropertyNotify and event.state == _DELETED:
             self._hand_out_next(event.window, event.atom)
 
-    def _hand_out(self, event: Any, name: int) -> int | None:
+    def _hand_out(self, event: "Event", name: int) -> int | None:
         """Write the requested data into the requestor's property; return None if the target is not supported."""
         targets = [self._atom(target) for target in ("UTF8_STRING", "text/plain;charset=utf-8", "TEXT", "STRING")]
         if event.target == self._atom("TARGETS"):
@@ -151,7 +156,7 @@ class _Owner:
             event.requestor.change_property(name, kind, 8, data)
         return name
 
-    def _hand_out_next(self, requestor: Any, name: int) -> None:
+    def _hand_out_next(self, requestor: "Window", name: int) -> None:
         if (requestor.id, name) in self._rest:
             kind, data = self._rest.pop((requestor.id, name))
             requestor.change_property(name, kind, 8, data[:_CHUNK])
@@ -162,7 +167,7 @@ class _Owner:
 class _Reader:
     """Requestor of the text of the current clipboard owner."""
 
-    def __init__(self, display: Any, window: Any) -> None:
+    def __init__(self, display: "Display", window: "Window") -> None:
         self._x = require("Xlib.X", "desktop")
         self._display = display
         self._window = window
@@ -176,7 +181,7 @@ class _Reader:
         self._result, self._parts = result, None
         self._convert("UTF8_STRING", "utf-8")
 
-    def take(self, event: Any) -> None:
+    def take(self, event: "Event") -> None:
         if self._result is None:
             return
         if event.type == self._x.SelectionNotify and event.requestor == self._window:
@@ -192,7 +197,7 @@ class _Reader:
             if not part:
                 self._finish(self._parts)
 
-    def _is_next_part(self, event: Any) -> bool:
+    def _is_next_part(self, event: "Event") -> bool:
         if event.type != self._x.PropertyNotify or event.state != _NEW_VALUE:
             return False
         return bool(event.window == self._window and event.atom == self._name)

@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from envs.errors import EnvSetupError, require
+
+if TYPE_CHECKING:
+    from Xlib.display import Display
+    from Xlib.protocol.request import GetProperty
+    from Xlib.protocol.rq import Event
+    from Xlib.xobject.drawable import Window
 
 T = TypeVar("T")
 InputKind = Literal["key", "button", "motion"]
@@ -41,7 +47,7 @@ def cookie_from(xauthority: Path | None) -> Iterator[None]:
                 os.environ["XAUTHORITY"] = before
 
 
-def open_display(name: str, xauthority: Path | None) -> Any:
+def open_display(name: str, xauthority: Path | None) -> "Display":
     """Open a python-xlib `Display`; its asynchronous errors are ignored instead of printed.
 
     Raises:
@@ -105,7 +111,7 @@ class Connection:
             x.MotionNotify,
         )
 
-    def drain(self) -> list[Any]:
+    def drain(self) -> "list[Event]":
         """Return all events that have arrived, which would otherwise accumulate in memory."""
         events = [self.display.next_event() for _ in range(self.display.pending_events())]
         self.mapping_changed |= any(event.type == self._mapping_notify for event in events)
@@ -130,12 +136,12 @@ class Connection:
         """Return the server's number for a name."""
         return int(self.display.get_atom(name))
 
-    def read_numbers(self, window: Any, name: str) -> list[int]:
+    def read_numbers(self, window: "Window", name: str) -> list[int]:
         """Return a property of 32-bit numbers; empty if the window has none or is gone."""
         value = self._read(window, name)
         return [] if value is None or value.format != 32 else list(value.value)
 
-    def read_text(self, window: Any, name: str) -> str | None:
+    def read_text(self, window: "Window", name: str) -> str | None:
         """Return a property of text; None if the window has none or is gone."""
         value = self._read(window, name)
         if value is None or value.format != 8:
@@ -143,7 +149,7 @@ class Connection:
         encoding = "latin-1" if value.property_type == self.atom("STRING") else "utf-8"
         return bytes(value.value).decode(encoding, errors="replace") or None
 
-    def _read(self, window: Any, name: str) -> Any | None:
+    def _read(self, window: "Window", name: str) -> "GetProperty | None":
         return unless_gone(partial(window.get_property, self.atom(name), _ANY_TYPE, 0, _MAX_LENGTH))
 
     def close(self) -> None:

@@ -6,12 +6,15 @@ Source: X11/keysymdef.h and X11/XF86keysym.h; characters outside Latin-1 are 0x0
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from envs.actions import normalize_key
 from envs.desktop.backend import InterruptibleClock, typing_limit_s
 from envs.desktop.x11.connection import Connection
 from envs.errors import ActionError
+
+if TYPE_CHECKING:
+    from Xlib.display import Display
 
 _NAMED = {
     "accept": 0xFF0D,
@@ -151,7 +154,7 @@ class Keymap:
         min_spare: If fewer keys are free, keys without a name in `envs.actions` are lent too.
     """
 
-    def __init__(self, display: Any, min_spare: int) -> None:
+    def __init__(self, display: "Display", min_spare: int) -> None:
         self._display = display
         self._min_spare = min_spare
         self._original: dict[int, tuple[int, ...]] = {}

@@ -8,11 +8,14 @@ beyond the number sent come from others. The pressed key is not read.
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from envs.desktop.x11.connection import InputKind, SentInputs, open_display
 from envs.env import InputDevice
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from Xlib.display import Display
 
 # Source: XI2.h, XIAllMasterDevices and the numbers of raw events; X.h, GenericEvent
 _ALL_MASTER_DEVICES = 1
@@ -38,7 +41,7 @@ class UserInputSensor:
 
     def __init__(self, name: str, xauthority: Path | None, sent: SentInputs) -> None:
         self._sent = sent
-        self._display: Any = open_display(name, xauthority)
+        self._display: Display = open_display(name, xauthority)
         self._seen, _ = sent.now()
         self._moves: list[float] = []
         self.is_working = self._select()

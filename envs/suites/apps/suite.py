@@ -6,16 +6,15 @@ from envs.env import Task
 from envs.suite import Baseline, Suite
 from envs.suites.apps.app import WebApp
 from envs.suites.apps.dokuwiki import DokuWiki
+from envs.suites.apps.oscar import TASKS as OSCAR_TASKS
 from envs.suites.apps.oscar import Oscar
 from envs.suites.apps.task import AppTask, AppTaskConfig, Wording
 from envs.suites.apps.tasks_cross_site import TASKS as CROSS_SITE_TASKS
 from envs.suites.apps.tasks_dokuwiki import TASKS as DOKUWIKI_TASKS
-from envs.suites.apps.tasks_harbour_sites import TASKS as HARBOUR_SITES_TASKS
-from envs.suites.apps.tasks_oscar import TASKS as OSCAR_TASKS
 from envs.suites.apps.tasks_tiddlywiki import TASKS as TIDDLYWIKI_TASKS
-from envs.suites.apps.tasks_trac import TASKS as TRAC_TASKS
 from envs.suites.apps.tasks_wagtail import TASKS as WAGTAIL_TASKS
 from envs.suites.apps.tiddlywiki import TiddlyWiki
+from envs.suites.apps.trac import TASKS as TRAC_TASKS
 from envs.suites.apps.trac import Trac
 from envs.suites.apps.wagtail import Wagtail
 
@@ -27,7 +26,6 @@ TASKS: tuple[AppTaskConfig, ...] = (
     *WAGTAIL_TASKS,
     *TRAC_TASKS,
     *OSCAR_TASKS,
-    *HARBOUR_SITES_TASKS,
     *CROSS_SITE_TASKS,
 )
 REVISION = "2"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.demo.pages import parse_cents, parse_expense, parse_settings, render_cents
+from apps.demo.app import parse_cents, parse_expense, parse_settings, render_cents
 from apps.demo.store import SEED, Expense, ExpenseStore, StoreSettings
 
 

@@ -4,10 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from apps.injection.cases import load_cases
 from apps.injection.model import ObeyingModel
-from apps.injection.play import CaseScript
-from apps.injection.suite import InjectionTask, find_scripts
+from apps.injection.suite import CaseScript, InjectionTask, find_scripts, load_cases
 from cua.errors import ModelError
 from cua.messages import Message, TextPart
 from envs.browser.env import BrowserEnv

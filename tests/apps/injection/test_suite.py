@@ -7,10 +7,9 @@ import pytest
 
 from apps.evals.plan import Selection
 from apps.evals.request import EvalRequest, prepare
-from apps.injection.cases import load_cases
 from apps.injection.model import ObeyingModel
 from apps.injection.sites import APPS, EXPENSES, PLACES
-from apps.injection.suite import InjectionTask, find_scripts, make_suite
+from apps.injection.suite import InjectionTask, find_scripts, load_cases, make_suite
 from cua.batch import AgentPlayer, Episode
 from cua.models.make import list_own_models, make_model
 from cua.run.budget import Caps

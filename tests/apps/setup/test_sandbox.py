@@ -12,8 +12,9 @@ import pytest
 from apps.setup.checks import count_row, make_row, row_of, run_sandbox_checks
 from apps.setup.report import DoctorRow
 from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
-from visual_tools.sandbox import BackendReport, describe_backends
-from visual_tools.sandbox.check import CHECKS, CheckOutcome
+from visual_tools.sandbox.backends import BackendReport, describe_backends
+from visual_tools.sandbox.check.checks import CHECKS
+from visual_tools.sandbox.check.context import CheckOutcome
 
 BEST = BackendReport("bubblewrap", True, "namespaces")
 NO_BEST = BackendReport("bubblewrap", False, "not installed")

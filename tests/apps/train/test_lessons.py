@@ -21,7 +21,7 @@ from cua.gui_agent.interpreter.run import run
 from cua.gui_agent.protocol.parse import parse
 from cua.messages import Reply
 from envs import Action, Click, ScreenGeometry, Terminate, TypeText
-from model_runtime.processor import Processor
+from model_runtime.processor.processor import Processor
 from model_runtime.tokenizer import Tokenizer
 from model_runtime.training.batch import make_batch
 from model_runtime.training.lessons import IGNORED, make_targets

@@ -16,7 +16,7 @@ from apps.video2web.rounds import BuildFolder, BuildRequest
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.score import read_reference
 from visual_tools.box import Box
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SIZE = (480, 320)

@@ -25,7 +25,7 @@ from cua.messages import ImagePart, Message, Reply, ToolCall
 from cua.models.scripted import ScriptedModel
 from tests.apps.video2web.test_build import DRAFT, GOOD, SIZE, WORSE, Scripted
 from tests.fake_openai import FakeOpenAI, FunctionModel
-from visual_tools.images import save_image
+from visual_tools.images.files import save_image
 from visual_tools.sandbox import KernelMaker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

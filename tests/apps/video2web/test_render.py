@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from apps.video2web.render import MAX_PAGE_PX, Renderer, SiteFiles, SitePages
-from visual_tools.pages import match_blocks, read_blocks
+from visual_tools.pages.text_blocks import match_blocks, read_blocks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGE = """<!doctype html><title>Plants</title><style>body{margin:0;font-family:sans-serif}

@@ -14,7 +14,7 @@ from apps.video_showcase.frame_store import FrameStore
 from apps.video_showcase.showcase import Showcase, check_target, render_page, write_showcase
 from apps.video_showcase.sources import VideoSource
 from cua.errors import ConfigError
-from visual_tools.video import probe
+from visual_tools.video.info import probe
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }}"
 

@@ -11,7 +11,7 @@ from apps.video_showcase.spans import VideoSpan
 from apps.video_showcase.watch import watch
 from benchmarks.made_videos import Recipe, make_icon, make_video
 from tests.apps.video_showcase.conftest import whole
-from visual_tools.images import save_image
+from visual_tools.images.files import save_image
 
 
 def found_in(span: VideoSpan, *detectors: str, template: str = "") -> list[VideoEvent]:

@@ -5,17 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.runtime.template import peer_encoding
-from model_runtime.chat import (
-    ChatMessage,
-    ControlToken,
-    ImagePart,
-    TextPart,
-    ToolCall,
-    VideoPart,
-    encode_chat,
-    render_chat,
-    show_chat,
-)
+from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart
+from model_runtime.chat.template import ControlToken, encode_chat, render_chat, show_chat
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.tokenizer.special import SLOT_OF
 from tests.fuzz.settings import fuzzed

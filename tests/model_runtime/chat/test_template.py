@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.runtime.template import TEMPLATE, to_openai
-from model_runtime.chat import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart, render_chat, show_chat
+from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart
+from model_runtime.chat.template import render_chat, show_chat
 from model_runtime.media import MediaItem
 from tests.fuzz.settings import fuzzed
 from tests.tables import table

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image, ImageOps, PngImagePlugin
 
 from model_runtime.errors import MediaError
-from model_runtime.processor import MediaLimits, Processor
 from model_runtime.processor.decode import MAX_PIECES, MAX_RLE_BYTES, MAX_SCANS, cut_down
+from model_runtime.processor.media_rules import MediaLimits
+from model_runtime.processor.processor import Processor
 from tests.tables import table
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from model_runtime.errors import MediaError
-from model_runtime.processor import MediaLimits, Processor
+from model_runtime.processor.media_rules import MediaLimits
+from model_runtime.processor.processor import Processor
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
 IMAGE = Image.fromarray(PIXELS)

@@ -8,7 +8,8 @@ import pytest
 
 from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.errors import ConfigError
-from model_runtime.processor import MediaOptions, Processor
+from model_runtime.processor.media_rules import MediaOptions
+from model_runtime.processor.processor import Processor
 
 RELEASE: dict[str, Any] = {
     "in_patch_limit": 16384,

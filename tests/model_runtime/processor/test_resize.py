@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model_runtime.processor import Processor
 from model_runtime.processor.media_rules import fit_size, hash_frames, make_item
+from model_runtime.processor.processor import Processor
 
 # screenshot, resized, padded, tokens as an image, tokens of a chunk as video
 SIZES = [

@@ -11,9 +11,8 @@ import pytest
 
 from model_runtime.cancellation import CancelledWork, run_in_thread
 from model_runtime.errors import MediaError
-from model_runtime.processor import MediaLimits, Processor
-from model_runtime.processor.media_rules import format_timestamp, sample_indices
-from model_runtime.processor.processor import read_index, sample_video
+from model_runtime.processor.media_rules import MediaLimits, format_timestamp, sample_indices
+from model_runtime.processor.processor import Processor, read_index, sample_video
 from tests.model_runtime.processor.films import Film, encode_sound, read_number
 
 LIMITS = MediaLimits()

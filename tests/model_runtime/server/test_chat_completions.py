@@ -9,8 +9,8 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, TextPart
+from model_runtime.chat.template import encode_chat, render_chat
 from tests.model_runtime.fakes import SPECIAL, TOKENIZER, FakeEngine, Script, answer
 from tests.model_runtime.server.serving import TOOLS, USER, Serving
 

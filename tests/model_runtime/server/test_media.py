@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from envs.hosts import REACHABLE
-from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, ImagePart, TextPart, ToolCall, VideoPart
-from model_runtime.processor import Processor
+from model_runtime.chat.template import encode_chat, render_chat
+from model_runtime.processor.processor import Processor
 from model_runtime.server import MediaAccess, ServerOptions
 from model_runtime.server.media import is_public
 from tests.model_runtime.fakes import TOKENIZER, FakeEngine, FakeProcessor

@@ -13,7 +13,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from model_runtime.checkpoint.tiny import write_tiny
-from model_runtime.processor import Processor
+from model_runtime.processor.processor import Processor
 from model_runtime.server import make_app
 from tests.model_runtime.engine.real import start
 from tests.model_runtime.server.serving import USER

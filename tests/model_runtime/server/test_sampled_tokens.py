@@ -22,7 +22,7 @@ from cua.trajectory.load import load_run
 from cua.trajectory.writer import TrajectoryWriter
 from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.engine.sampling.state import find_banned_ids
-from model_runtime.processor import Processor
+from model_runtime.processor.processor import Processor
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 from tests.cua.trajectory import samples
 from tests.model_runtime.engine.real import start

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from model_runtime.chat import encode_chat, render_chat
 from model_runtime.chat.messages import ChatMessage, TextPart, ToolCall
+from model_runtime.chat.template import encode_chat, render_chat
 from tests.model_runtime.fakes import TOKENIZER, FakeEngine, Script
 from tests.model_runtime.server.serving import TOOLS, USER
 

@@ -14,7 +14,7 @@ from model_runtime.checkpoint.int4 import pack
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.media import MediaItem
 from model_runtime.model import K25Model, load_model
-from model_runtime.processor import Processor
+from model_runtime.processor.processor import Processor
 from tests.model_runtime.model.drive import Drive, make_ids
 from tests.model_runtime.vllm_peer.peer import Media, Request, ask_vllm
 

@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw
 
 from tests.visual_tools.charts.plots import Plot, draw_plot
 from tests.visual_tools.drawing import Canvas
-from visual_tools.charts import Axes, Axis, find_axes
+from visual_tools.charts.axes import Axes, Axis, find_axes
 from visual_tools.errors import ImageError
 
 pytest.importorskip("matplotlib")

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from tests.tables import table
 from visual_tools.box import Box
-from visual_tools.colors import color_share
 from visual_tools.colors.areas import find_edge_shift, unmix
+from visual_tools.colors.measure import color_share
 
 RGB = tuple[int, int, int]
 

@@ -8,7 +8,8 @@ from PIL import Image
 
 from benchmarks.visual.share_charts import LIMIT, LIMITS, make_chart
 from examples.charts import PIE, PIE_COLORS
-from visual_tools.colors import ColorShares, color_share
+from visual_tools.colors.measure import color_share
+from visual_tools.colors.shares import ColorShares
 from visual_tools.colors.words import parse_color, to_lab
 
 SAME_COLOR = 7.0

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from visual_tools.box import Box
-from visual_tools.colors import color_share, draw_share
-from visual_tools.colors.shares import Piece, Share
+from visual_tools.colors.measure import color_share
+from visual_tools.colors.shares import Piece, Share, draw_share
 from visual_tools.errors import ImageError
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 128, 0), (0, 0, 255)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from visual_tools.box import Box
-from visual_tools.colors import color_mask
+from visual_tools.colors.palette import color_mask
 from visual_tools.colors.words import color_name, parse_color
 from visual_tools.errors import ImageError
 

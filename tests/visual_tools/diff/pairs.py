@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 
 from examples.scenes import COLOURS, Change, Pair, changed_box
 from visual_tools.box import Box
-from visual_tools.diff import Difference, Differences
+from visual_tools.diff.result import Difference, Differences
 
 Picture = NDArray[np.uint8]
 SCREEN_WORDS = (

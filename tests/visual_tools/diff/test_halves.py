@@ -8,7 +8,9 @@ from PIL import Image
 from examples.scenes import Pair, make_pair, side_by_side
 from tests.visual_tools.diff.pairs import judge, make_photo_pair
 from visual_tools.box import Box
-from visual_tools.diff import draw_diff, pixel_diff, split_halves
+from visual_tools.diff.compare import pixel_diff
+from visual_tools.diff.halves import split_halves
+from visual_tools.diff.result import draw_diff
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

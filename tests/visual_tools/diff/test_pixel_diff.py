@@ -7,7 +7,8 @@ from skimage.metrics import structural_similarity
 from examples.scenes import make_pair
 from tests.visual_tools.diff.pairs import Spoil, any_spoil, judge, make_photo_pair, make_screen_pair, spoil
 from visual_tools.box import Box
-from visual_tools.diff import Transform, draw_diff, pixel_diff
+from visual_tools.diff.compare import pixel_diff
+from visual_tools.diff.result import Transform, draw_diff
 from visual_tools.errors import ImageError
 
 SMALL = {"width": 640, "height": 480, "things": 18}

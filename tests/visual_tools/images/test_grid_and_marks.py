@@ -8,8 +8,7 @@ from PIL import ImageColor
 from tests.tables import table
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images import BoxMark, PathMark, PointMark, TextMark, annotate, overlay_grid
-from visual_tools.images.marks import choose_step_px
+from visual_tools.images.marks import BoxMark, PathMark, PointMark, TextMark, annotate, choose_step_px, overlay_grid
 from visual_tools.ocr import read_text
 
 WHITE = np.full((120, 200, 3), 255, np.uint8)

@@ -13,7 +13,7 @@ from PIL import Image, ImageCms
 from tests.tables import table
 from tests.visual_tools.images.files import COLOURS, corners, encode, four_colours
 from visual_tools.errors import ImageError
-from visual_tools.images import load_image
+from visual_tools.images.files import load_image
 
 GREY = (np.arange(12, dtype=np.uint8) * 20).reshape(3, 4)
 

@@ -6,7 +6,7 @@ from PIL import Image
 
 from tests.visual_tools.images.files import COLOURS, encode, four_colours, make_pdf
 from visual_tools.errors import ImageError
-from visual_tools.images import load_pages
+from visual_tools.images.pages import load_pages
 
 
 def test_pages_of_a_pdf_have_number_picture_and_text(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.visual_tools.images.files import COLOURS, corners, four_colours
 from visual_tools.errors import ImageError
-from visual_tools.images import load_image, save_image
+from visual_tools.images.files import load_image, save_image
 
 PICTURE = np.asarray(four_colours(32, 24))
 

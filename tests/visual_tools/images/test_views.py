@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.visual_tools.images.files import COLOURS, corners, four_colours
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images import crop, rotate, zoom
+from visual_tools.images.views import crop, rotate, zoom
 
 PICTURE = np.random.default_rng(1).integers(0, 256, (30, 50, 3), np.uint8)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from visual_tools.errors import ImageError
-from visual_tools.pages import visual_similarity
+from visual_tools.pages.similarity import visual_similarity
 
 
 def _page(shift: int = 0, color: tuple[int, int, int] = (30, 60, 160)) -> np.ndarray:

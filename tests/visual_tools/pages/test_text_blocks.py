@@ -9,8 +9,7 @@ from tests.tables import table
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.pages import TextBlock, match_blocks, read_blocks
-from visual_tools.pages.text_blocks import MAX_BLOCKS, make_block
+from visual_tools.pages.text_blocks import MAX_BLOCKS, TextBlock, make_block, match_blocks, read_blocks
 
 PUBLISHED = json.loads(Path(__file__).with_name("design2code.json").read_text())["cases"]
 

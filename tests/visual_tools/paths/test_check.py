@@ -5,8 +5,7 @@ import pytest
 
 import visual_tools as vt
 from visual_tools.errors import ImageError
-from visual_tools.paths import PathCheck
-from visual_tools.paths.check import _verify_bound
+from visual_tools.paths.check import PathCheck, _verify_bound
 from visual_tools.paths.search import measure_lengths
 
 FREE = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [1, 1, 1, 1]], bool)

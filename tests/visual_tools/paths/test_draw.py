@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 import visual_tools as vt
 from examples import mazes
 from visual_tools.errors import ImageError
-from visual_tools.paths import PathResult
 from visual_tools.paths.check import LINE_COLOR
+from visual_tools.paths.search import PathResult
 
 SIZES = {"corridor_px": 24, "wall_px": 1, "margin_px": 10}
 BOARD = mazes.Grid(6, 7)

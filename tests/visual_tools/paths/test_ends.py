@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from visual_tools.errors import ImageError
-from visual_tools.paths import shortest_path
+from visual_tools.paths.shortest import shortest_path
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 GREEN, RED, BLUE, PURPLE = (0, 160, 60), (220, 30, 30), (30, 60, 220), (140, 40, 160)

@@ -13,8 +13,7 @@ import visual_tools as vt
 from examples import mazes
 from tests.visual_tools.paths.peers import scipy_length
 from visual_tools.errors import ImageError
-from visual_tools.paths import PathResult
-from visual_tools.paths.search import Connectivity, Method
+from visual_tools.paths.search import Connectivity, Method, PathResult
 
 ROOM = np.ones((3, 4), bool)
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.visual_tools.regions.scenes import load_sample, make_scene
 from visual_tools import ImageError, binarize
-from visual_tools.regions import Binary
+from visual_tools.regions.binary import Binary
 
 
 def square(back: Any, front: Any, height: int = 60, width: int = 80) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:

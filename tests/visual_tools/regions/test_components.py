@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from visual_tools import Box, ImageError, find_components
-from visual_tools.regions import Component
+from visual_tools.regions.components import Component
 
 MASKS = hnp.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 

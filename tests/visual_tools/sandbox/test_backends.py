@@ -18,8 +18,9 @@ import visual_tools
 from tests.ordinary_user import UID, as_ordinary_user, find_obstacle
 from tests.visual_tools.sandbox.conftest import SMALL
 from visual_tools.errors import SandboxError
-from visual_tools.sandbox import Backend, Sandbox, describe_backends, describe_inside
-from visual_tools.sandbox.backends import is_open_to_all, try_mode
+from visual_tools.sandbox import Backend, Sandbox
+from visual_tools.sandbox.backends import describe_backends, is_open_to_all, try_mode
+from visual_tools.sandbox.inside import describe_inside
 from visual_tools.sandbox.zygote.plan import Mode
 
 ROOT = Path(visual_tools.__file__).parents[1]

@@ -13,8 +13,10 @@ import pytest
 from tests.ordinary_user import ROOT, as_ordinary_user, find_obstacle
 from tests.visual_tools.sandbox.attacks import ALL_CHECKS
 from tests.visual_tools.sandbox.open_sandbox import FakeSandbox, OpenSandbox
-from visual_tools.sandbox import Backend, Sandbox, describe_backends
-from visual_tools.sandbox.check import CHECKS, CheckOutcome, SandboxCheck, check_sandbox
+from visual_tools.sandbox import Backend, Sandbox
+from visual_tools.sandbox.backends import describe_backends
+from visual_tools.sandbox.check.checks import CHECKS, check_sandbox
+from visual_tools.sandbox.check.context import CheckOutcome, SandboxCheck
 from visual_tools.sandbox.contract import KernelMaker, Status
 
 OPEN_TO_ANYBODY = {

@@ -7,8 +7,8 @@ from PIL import Image
 
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images import rotate
-from visual_tools.search import read_codes
+from visual_tools.images.views import rotate
+from visual_tools.search.codes import read_codes
 
 zxingcpp = pytest.importorskip("zxingcpp")
 

@@ -9,8 +9,8 @@ from apps.demo import DemoApp
 from envs import InstructionTask
 from envs.browser import BrowserEnv, BrowserOptions, find_browser
 from tests.visual_tools.search.dom import read_page_texts
-from visual_tools.images import load_image
-from visual_tools.search import find_text
+from visual_tools.images.files import load_image
+from visual_tools.search.texts import find_text
 
 pytestmark = [
     pytest.mark.browser,

@@ -8,8 +8,8 @@ from PIL import Image, ImageDraw
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.images import crop
-from visual_tools.search import match_template
+from visual_tools.images.views import crop
+from visual_tools.search.templates import match_template
 
 
 def draw_icon(size: int = 24, colour: str = "navy", ground: Any = "white", mode: str = "RGB") -> Image.Image:

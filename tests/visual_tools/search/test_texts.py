@@ -6,7 +6,7 @@ import pytest
 from tests.visual_tools.drawing import Canvas
 from visual_tools.box import Box
 from visual_tools.errors import ImageError
-from visual_tools.search import find_text
+from visual_tools.search.texts import find_text
 
 
 def form() -> Canvas:

@@ -12,7 +12,7 @@ from PIL import Image
 import visual_tools as vt
 from tests.visual_tools.video.making import Recipe, make_video, read_number
 from visual_tools.errors import VideoError
-from visual_tools.video import VideoInfo
+from visual_tools.video.types import VideoInfo
 
 STEADY = {"g": "8", "keyint_min": "8", "sc_threshold": "0", "bf": "2", "crf": "10"}
 FASTSTART = {"movflags": "faststart"}
@@ -200,7 +200,7 @@ def test_glued_files_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_timeline_that_was_kept_stands_for_reading_the_file(tmp_path: Path) -> None:
-    from visual_tools.video import sample_frames
+    from visual_tools.video.sample import sample_frames
     from visual_tools.video.timeline import read_timeline, remember_timeline, save_timeline
 
     path = make_video(tmp_path, 40, Recipe(name="film.mkv"))

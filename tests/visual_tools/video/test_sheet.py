@@ -7,7 +7,7 @@ import pytest
 import visual_tools as vt
 from tests.visual_tools.video.making import Picture, Recipe, make_video, read_number
 from visual_tools.errors import VideoError
-from visual_tools.video import ContactSheet
+from visual_tools.video.sample import ContactSheet
 
 
 def cut_tiles(sheet: ContactSheet, width_px: int, height_px: int) -> list[Picture]:

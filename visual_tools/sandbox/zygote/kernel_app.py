@@ -255,7 +255,7 @@ def _show_images(shell: Any) -> None:
     formatters["image/png"].for_type(Image.Image, lambda image: to_png(image, shell.limits))
     formatters["image/jpeg"].for_type(Image.Image, lambda image: None)
     with contextlib.suppress(ImportError):
-        inline: Any = importlib.import_module("matplotlib_inline.backend_inline")
+        inline = importlib.import_module("matplotlib_inline.backend_inline")
         importlib.import_module("IPython.core.pylabtools").activate_matplotlib("inline")
         inline.configure_inline_support(shell, "inline")
 
@@ -326,7 +326,7 @@ def compile_loops(cache_dir: str) -> None:
 
         from visual_tools.paths.shortest import METHODS, shortest_path
 
-        config: Any = importlib.import_module("numba").config
+        config = importlib.import_module("numba").config
         kept, config.CACHE_DIR = config.CACHE_DIR, cache_dir or config.CACHE_DIR
         free = np.ones((4, 4), bool)
         for method in METHODS:
@@ -359,8 +359,8 @@ def prepare_app() -> Any:
 
 def _make_kernel(app: Any) -> Any:
     base: Any = importlib.import_module("ipykernel.ipkernel").IPythonKernel
-    in_context: Any = importlib.import_module("ipykernel.utils")._async_in_context
-    loops: Any = importlib.import_module("tornado.ioloop").IOLoop
+    in_context = importlib.import_module("ipykernel.utils")._async_in_context
+    loops = importlib.import_module("tornado.ioloop").IOLoop
 
     class SandboxKernel(base):  # type: ignore[misc]
         """Kernel that processes requests in the main thread itself: there are no subshells."""
@@ -405,11 +405,11 @@ def run_app(app: Any, ports: Mapping[str, int], spec: KernelSpec, report: int) -
 def _open_channels(app: Any, ports: Mapping[str, int]) -> None:
     import zmq
 
-    make_control_thread: Any = importlib.import_module("ipykernel.control").ControlThread
-    make_output_thread: Any = importlib.import_module("ipykernel.iostream").IOPubThread
-    make_hook: Any = importlib.import_module("ipykernel.displayhook").ZMQDisplayHook
-    make_stream: Any = importlib.import_module("zmq.eventloop.zmqstream").ZMQStream
-    context: Any = zmq.Context()
+    make_control_thread = importlib.import_module("ipykernel.control").ControlThread
+    make_output_thread = importlib.import_module("ipykernel.iostream").IOPubThread
+    make_hook = importlib.import_module("ipykernel.displayhook").ZMQDisplayHook
+    make_stream = importlib.import_module("zmq.eventloop.zmqstream").ZMQStream
+    context = zmq.Context()
     output = _listen(context, zmq.XPUB, ports["iopub"])
     output.sndhwm = _NUM_QUEUED
     output.setsockopt(zmq.XPUB_NODROP, 1)  # wait for the reader: a lost `idle` would lose the cell

@@ -13,7 +13,8 @@ from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, SiteFiles, SitePages
 from visual_tools.box import Box
-from visual_tools.pages import match_blocks, visual_similarity
+from visual_tools.pages.similarity import visual_similarity
+from visual_tools.pages.text_blocks import match_blocks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 HEAD = "<!doctype html><style>body{margin:0;font-family:sans-serif}"

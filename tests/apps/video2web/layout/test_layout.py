@@ -11,7 +11,8 @@ from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
 from apps.video2web.score import rendered_reference, score_page
-from visual_tools.pages import match_blocks, visual_similarity
+from visual_tools.pages.similarity import visual_similarity
+from visual_tools.pages.text_blocks import match_blocks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGE = """<!doctype html><style>body{margin:0;font-family:sans-serif;color:#222}

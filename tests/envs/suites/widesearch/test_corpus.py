@@ -9,8 +9,7 @@ import pytest
 from envs.registry import load_suite
 from envs.suites.widesearch.corpus import make_corpus
 from envs.suites.widesearch.scoring import score_table
-from envs.suites.widesearch.server import CorpusServer
-from envs.suites.widesearch.tasks import WideSearchTask
+from envs.suites.widesearch.tasks import CorpusServer, WideSearchTask
 
 
 def answer_of(task: WideSearchTask, rows: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from model_runtime.chat.parser import ParsedCall, ParsedReply
+from model_runtime.chat.parser.events import ParsedCall, ParsedReply
 
 REPLY = re.compile(
     r"(?P<reasoning>(?:(?!</think>).)*</think>)?"

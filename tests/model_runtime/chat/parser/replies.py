@@ -6,16 +6,15 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from model_runtime.chat.parser import (
+from model_runtime.chat.parser.events import (
     ContentText,
     Event,
     ParsedReply,
-    ParserOptions,
     ReasoningText,
-    ReplyParser,
     ToolCallArguments,
     collect_reply,
 )
+from model_runtime.chat.parser.parser import ParserOptions, ReplyParser
 from model_runtime.tokenizer import SpecialTokens
 from model_runtime.tokenizer.special import SLOT_OF
 

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.chat.parser import starts_in_reasoning
-from model_runtime.chat.parser.events import MARKER_OF_TOKEN, TEXT_MARKERS, MarkerKind, MarkerScanner, markers_by_id
+from model_runtime.chat.parser.events import (
+    MARKER_OF_TOKEN,
+    TEXT_MARKERS,
+    MarkerKind,
+    MarkerScanner,
+    markers_by_id,
+    starts_in_reasoning,
+)
 from model_runtime.tokenizer import SpecialTokens
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import SPECIAL, WILD, cut

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.chat.parser import ParsedCall
+from model_runtime.chat.parser.events import ParsedCall
 from model_runtime.chat.parser.parser import MAX_ID_CHARS, ToolNames, is_canonical_id
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import TOOLS, as_ids, call, options, parse, section, tool

@@ -2,7 +2,8 @@
 
 import pytest
 
-from model_runtime.chat.parser import ParsedCall, ParsedReply, ParserOptions, Problem, ReplySummary, parse_reply
+from model_runtime.chat.parser.events import ParsedCall, ParsedReply, Problem, ReplySummary
+from model_runtime.chat.parser.parser import ParserOptions, parse_reply
 from tests.model_runtime.chat.parser.replies import (
     ARGS,
     BEGIN,

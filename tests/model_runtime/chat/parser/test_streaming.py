@@ -6,14 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_runtime.chat.parser import (
-    ContentText,
-    ReasoningText,
-    ReplyParser,
-    ToolCallArguments,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from model_runtime.chat.parser.events import ContentText, ReasoningText, ToolCallArguments, ToolCallEnd, ToolCallStart
+from model_runtime.chat.parser.parser import ReplyParser
 from tests.fuzz.settings import fuzzed
 from tests.model_runtime.chat.parser.replies import (
     ARGS,

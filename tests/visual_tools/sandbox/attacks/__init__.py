@@ -10,7 +10,8 @@ from tests.visual_tools.sandbox.attacks import (
     processes,
     resources,
 )
-from visual_tools.sandbox.check import CHECKS, SandboxCheck
+from visual_tools.sandbox.check.checks import CHECKS
+from visual_tools.sandbox.check.context import SandboxCheck
 
 ALL_CHECKS: tuple[SandboxCheck, ...] = (
     *behaviour.CHECKS,

@@ -5,7 +5,7 @@ import json
 
 from tests.visual_tools.sandbox.attacks import ALL_CHECKS
 from visual_tools.sandbox import Sandbox
-from visual_tools.sandbox.check import check_sandbox
+from visual_tools.sandbox.check.checks import check_sandbox
 
 outcomes = asyncio.run(check_sandbox(Sandbox.start, checks=ALL_CHECKS))
 print(json.dumps({"made": len(outcomes), "fell": {it.name: it.detail for it in outcomes if not it.passed}}))

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
-from model_runtime.kernels.library import TWINS
 from model_runtime.kernels.mla_schedule import make_plan
+from model_runtime.kernels.operators import TWINS
 from model_runtime.model import K25Model, load_model
 from model_runtime.model.batch import StepAttention
 from model_runtime.ops import CuSeqlens, DenseExperts, RouteOptions, find_ops
