@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from visual_tools.pages import TextBlock
 
 SHIFT = 50
@@ -16,34 +16,27 @@ MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
 """Minimum change in levels for a pixel of text to be visible, and minimum visible share of a block's ink."""
 
 
-def find_text_ink(
-    image: NDArray[np.uint8], bare: NDArray[np.uint8], min_levels: int = MIN_SEEN_LEVELS
-) -> NDArray[np.bool_]:
+def find_text_ink(image: RgbImage, bare: RgbImage, min_levels: int = MIN_SEEN_LEVELS) -> Mask:
     """Return the pixels, (H, W), where a page (H, W, 3) without its text differs by at least `min_levels`."""
-    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
+    changed: Mask = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
     return changed
 
 
 def blocks_of_ink(
     texts: list[list[Any]],
-    first: NDArray[np.uint8],
-    second: NDArray[np.uint8],
-    image: NDArray[np.uint8],
+    first: RgbImage,
+    second: RgbImage,
+    image: RgbImage,
     height: int,
-    is_seen: NDArray[np.bool_] | None = None,
-    is_letter: NDArray[np.bool_] | None = None,
+    is_seen: Mask,
+    is_letter: Mask,
 ) -> tuple[TextBlock, ...]:
     """Return text blocks from two screenshots on which every element's text has a unique colour.
 
-    Args:
-        texts: Text and colour (red, green, blue of the first painting) of each text node, in order.
-        first: (H, W, 3) uint8.
-        second: The second painting, with all colours shifted by 50.
-        image: The page in its own colours.
-        height: Rows of the whole page.
-        is_seen: (H, W), True where text is visible; everywhere if omitted.
-        is_letter: (H, W), True where painted pixels are letters and not borders, which have the colour of the text
-            unless they are given one; everywhere if omitted.
+    The text nodes have the colours of the first painting; the second one is shifted by `SHIFT`. `image` is the page in
+    its own colours; `height` its rows. True in `is_letter` are painted pixels that are letters and not borders, which
+    have
+    the colour of the text unless they are given one.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)
@@ -65,8 +58,8 @@ def blocks_of_ink(
         if code not in pixels:
             continue
         ys, xs = rows[pixels[code]], columns[pixels[code]]
-        letters = is_letter[ys, xs] if is_letter is not None else np.ones(len(ys), bool)
-        if is_seen is not None and not (letters.any() and is_seen[ys, xs][letters].mean() >= _MIN_SEEN):
+        letters = is_letter[ys, xs]
+        if not (letters.any() and is_seen[ys, xs][letters].mean() >= _MIN_SEEN):
             continue
         red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
         blocks.append(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.types import PageState, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -24,12 +24,7 @@ Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 class PageAction:
     """One action, in pixels of a window that is scrolled down by `scroll_px`.
 
-    Attributes:
-        trigger: `hover` or `click` with the pointer, `type` into the element there, `scroll` to `scroll_px`, or `wait`.
-        x_px: Column of the pointer.
-        y_px: Row of the pointer.
-        scroll_px: Scroll offset of the window.
-        text: Text to type.
+    `hover` or `click` with the pointer, `type` into the element there, `scroll` to `scroll_px`, or `wait`.
     """
 
     trigger: Trigger
@@ -44,13 +39,8 @@ class Interaction:
     """Recorded change of a page.
 
     Attributes:
-        kind: Name of the kind (`hover`, `menu`, `navigation`, ...).
         page: Index of the page on which it begins, from 0.
         acts: Actions; the last one causes the change, the earlier ones lead to the required state.
-        box_px: Box that changes, in the viewport.
-        before: The box before, (h, w, 3) uint8 RGB.
-        after: The box after.
-        duration_s: Duration of the change.
         easing: CSS easing; "" if unknown.
         wait_s: For a change without an act: delay after the page is shown.
         leads_to: Index of the page that it leads to; None for a change within the page.
@@ -63,13 +53,13 @@ class Interaction:
     page: int
     acts: tuple[PageAction, ...]
     box_px: Box
-    before: NDArray[np.uint8] = field(repr=False)
-    after: NDArray[np.uint8] = field(repr=False)
+    before: RgbImage = field(repr=False)
+    after: RgbImage = field(repr=False)
     duration_s: float = 0.0
     easing: str = ""
     wait_s: float = 0.0
     leads_to: int | None = None
-    end_page: NDArray[np.uint8] | None = field(default=None, repr=False)
+    end_page: RgbImage | None = field(default=None, repr=False)
     end_state: int | None = None
     end_row_px: int = 0
 
@@ -201,7 +191,7 @@ def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> list[Int
     ]
 
 
-def _framed(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _framed(image: RgbImage) -> RgbImage:
     """Return a line of text padded with space, which improves recognition."""
     return np.pad(image, ((10, 10), (10, 10), (0, 0)), mode="edge")
 
@@ -261,7 +251,7 @@ def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> list[I
     ]
 
 
-def _crops_of(transition: Transition, board: Storyboard) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
+def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbImage, int] | None:
     """Return the box of a transition before and after, and the scroll offset; None if the offset is unknown."""
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
@@ -274,7 +264,7 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[NDArray[np.uin
     return before, after, states[0].top_px
 
 
-def _find_scroll(before: NDArray[np.uint8], box: Box, state: PageState) -> int:
+def _find_scroll(before: RgbImage, box: Box, state: PageState) -> int:
     """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
     page, stays = state.full_page, state.fixed.get("top", 0)

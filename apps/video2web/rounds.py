@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.compare import PageDifferences, difference_image, side_by_side
 from apps.video2web.interactions import Interaction, PageAction
+from apps.video2web.pixels import RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import Reference, SiteScore, read_reference
 from apps.video2web.site_files import Files, code_bytes, read_site, write_site
@@ -33,15 +31,10 @@ Verdict = Literal["kept", "rolled back", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFacts:
-    """Facts found in a recording, for a model and for the report.
-
-    Attributes:
-        facts: Facts as returned by `recording.to_json`.
-        sheet: Storyboard image, (H, W, 3) uint8 RGB.
-    """
+    """Facts found in a recording as returned by `recording.to_json`, and the storyboard image."""
 
     facts: Mapping[str, Any]
-    sheet: NDArray[np.uint8] = field(repr=False)
+    sheet: RgbImage = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +43,8 @@ class BuildRequest:
 
     Attributes:
         pages: The images of the pages; the first one is `index.html`, the next one `page-2.html`.
-        viewport_px: Width and height of the viewport that the pages are rendered in.
-        goal: Score at which the build ends.
         max_rounds: Maximum number of rounds after the draft.
-        instruction: Additional instruction of the user.
         files: File names of the pages, if they differ from the default.
-        interactions: Interactions found in a recording.
         recorded: Facts found in the recording; None without one, and when a build is resumed.
     """
 
@@ -71,12 +60,7 @@ class BuildRequest:
     @property
     def names(self) -> tuple[str, ...]:
         """File names of the pages."""
-        return self.files or tuple(page_file(number) for number in range(len(self.pages)))
-
-
-def page_file(number: int) -> str:
-    """Return the default file name of a page, counted from 0."""
-    return f"page-{number + 1}.html" if number else "index.html"
+        return self.files or ("index.html", *(f"page-{number}.html" for number in range(2, len(self.pages) + 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +68,8 @@ class Proposal:
     """Version of a site written by an author.
 
     Attributes:
-        files: Files of the site.
-        summary: Description of the change in one sentence.
-        usage: Model usage.
         stop: Reason why there will be no further round; "" if there may be one.
         memory: JSON values that the author receives when it continues from this version.
-        run: Folder of the recorded model run.
     """
 
     files: Files
@@ -105,14 +85,9 @@ class Round:
     """Draft or change of it, with its result.
 
     Attributes:
-        number: 0 for the draft.
         base: Number of the round that it changed.
         verdict: `kept` if its site is the best so far, else `rolled back` or `failed`.
-        score: Score of its site.
-        proposal: Site and description by its author.
-        findings: Differences, page by page.
         renderings: Rendered pages; None for a page that could not be shown. Not stored.
-        seconds: Duration of the round.
         violations: Violated axe-core rules with their counts, page by page; None for a page that was not
             checked, or without axe-core.
     """
@@ -139,11 +114,7 @@ def viewport_of(request: BuildRequest, reference: Reference) -> tuple[int, int]:
 
 
 class BuildFolder:
-    """Folder of a build: `build.json`, `reference/`, `rounds/`.
-
-    Args:
-        path: Path of the folder.
-    """
+    """Folder of a build: `build.json`, `reference/`, `rounds/`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -279,7 +250,7 @@ class BuildFolder:
         """Write a round; it counts once its folder has its final name."""
         folder = self.round_dir(done.number)
         fresh = folder.with_name(f"{folder.name}.new")
-        _clear(fresh)
+        shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         if done.proposal.files:
             write_site(done.proposal.files, fresh / "site")
@@ -321,11 +292,6 @@ class BuildFolder:
             regions.append(f"{name}-worst-{number}.png")
             save_image(side_by_side(reference, rendering.image, box), fresh / regions[-1])
         return {"ours": f"{name}.png", "difference": f"{name}-difference.png", "worst": regions}
-
-
-def _clear(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.layout.markup import Markup, write_markup
 from apps.video2web.layout.primitives import PagePieces, Primitive, find_pieces
 from apps.video2web.layout.tree import build_tree
+from apps.video2web.pixels import RgbImage
 from apps.video2web.rounds import BuildRequest, Proposal, Round
 from apps.video2web.rules_interactions import attach, write_interactions
 from visual_tools.box import Box
@@ -108,7 +106,7 @@ class LiteralAuthor:
         return corrections
 
 
-def _write_page(image: NDArray[np.uint8], name: str) -> dict[str, bytes]:
+def _write_page(image: RgbImage, name: str) -> dict[str, bytes]:
     return dict(_page_files(write_markup(build_tree(find_pieces(image)), image), name))
 
 
@@ -124,7 +122,7 @@ def _page_files(markup: Markup, below: str) -> Iterator[tuple[str, bytes]]:
         yield shown, _png(pixels)
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _png(pixels: RgbImage) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -152,7 +150,7 @@ def _correct_primitive(piece: Primitive, correction: _TextCorrection) -> Primiti
     return replace(piece, box_px=moved, font=fitted, rgb=(red, green, blue))
 
 
-def _size(image: NDArray[np.uint8]) -> tuple[int, int]:
+def _size(image: RgbImage) -> tuple[int, int]:
     return image.shape[1], image.shape[0]
 
 

@@ -18,13 +18,11 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.build import Author, Build, SiteEvaluator, build
 from apps.video2web.inputs import find_demo, read_inputs
 from apps.video2web.layout.primitives import read_page
 from apps.video2web.model_author import make_author
+from apps.video2web.pixels import RgbImage
 from apps.video2web.render import Renderer, Rendering, SiteFiles
 from apps.video2web.report import write_build_report
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, viewport_of
@@ -59,22 +57,13 @@ _BASELINES = {
     "null": Baseline(score=0.080, num_episodes=68, command=f"{_PAGES} null"),
     "image": Baseline(score=0.200, num_episodes=68, command=f"{_PAGES} image"),
 }
-Pixels = NDArray[np.uint8]
 _DONE = "it changes nothing"
 _BASELINE = "baseline:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPage:
-    """Page from a third-party package.
-
-    Attributes:
-        name: Name of its task.
-        package: Name and version as in its registry.
-        page: Its file, relative to `root`.
-        root: Folder that its URLs start from, relative to the package's.
-        licence: Licence of the package.
-    """
+    """Page of a third-party package; `root`, which its URLs start from, is relative to the package's folder."""
 
     name: str
     package: str
@@ -104,13 +93,7 @@ async def _begin_recording(path: Path, renderer: Renderer) -> tuple[BuildRequest
 class SiteTask(Task):
     """Task to build one site. Its environment is a `SiteEvaluator`, since there is no screen.
 
-    Args:
-        spec: Specification of the task.
-        begin: Function that renders or reads the original.
-
-    Attributes:
-        request: Order of the site; available after `setup`.
-        site: Built site; the player sets it before `evaluate`.
+    `request` is available after `setup`; the player sets `site` before `evaluate`.
     """
 
     instruction = "Build a site that looks like the images of its pages, and does what was recorded."
@@ -244,12 +227,12 @@ def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:
             yield page.name, (root, page.page)
 
 
-def write_blank(image: Pixels) -> str:
+def write_blank(image: RgbImage) -> str:
     """Return an empty page."""
     return "<!doctype html><title>blank</title>"
 
 
-def write_background(image: Pixels) -> str:
+def write_background(image: RgbImage) -> str:
     """Return a page with the image itself, without text."""
     from PIL import Image
 
@@ -261,7 +244,7 @@ def write_background(image: Pixels) -> str:
     return f'<!doctype html><title>image</title><body style="{style}">'
 
 
-def write_text(image: Pixels) -> str:
+def write_text(image: RgbImage) -> str:
     """Return a page with the text read from the image, in black, each line at its position, on the page's colour."""
     red, green, blue = find_background(image).tolist()
     spans = "".join(
@@ -272,16 +255,12 @@ def write_text(image: Pixels) -> str:
     return f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'
 
 
-WRITERS: Mapping[str, Callable[[Pixels], str]] = {"null": write_blank, "image": write_background, "text": write_text}
+WRITERS: Mapping[str, Callable[[RgbImage], str]] = {"null": write_blank, "image": write_background, "text": write_text}
 """Writers by name of the baseline."""
 
 
 class BaselineAuthor:
-    """Writes each page with one of `WRITERS`, without further changes.
-
-    Args:
-        kind: Name of the writer.
-    """
+    """Writes each page with one of `WRITERS`, without further changes."""
 
     def __init__(self, kind: str) -> None:
         self.name = f"baseline:{kind}"
@@ -307,11 +286,8 @@ class SitePlayer:
     """`Player` for authors of sites. The steps of an episode are its rounds after the draft.
 
     Args:
-        runs_dir: Folder of the builds.
         model: `literal`, `baseline:KIND`, or a model as in the settings.
         max_steps: Rounds after the draft; None: the task's limit.
-        max_time: Time limit of an episode in seconds.
-        settings: Settings of the model and its agent, by name.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.ink import find_background
 
@@ -63,13 +64,7 @@ _WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FontFace:
-    """Font file.
-
-    Attributes:
-        family: Name of the family.
-        weight: 400 or 700.
-        path: Path of the file; "" is the font bundled with Pillow.
-    """
+    """Font file with weight 400 or 700; the path "" is the font bundled with Pillow."""
 
     family: str
     weight: int
@@ -85,15 +80,8 @@ class FontFace:
 class FontMetrics:
     """Measurements of a text in a face, for a font size of 1.
 
-    Attributes:
-        left: Left edge of the ink, from the origin of the text.
-        top: Upper edge of the ink, from the baseline; negative is above.
-        right: Right edge of the ink.
-        bottom: Lower edge of the ink.
-        cover: Area of the ink.
-        ascent: Ascent of the face, above the baseline.
-        descent: Descent of the face, below the baseline.
-        shape: Rendered text, (24, W) uint8, 255 is ink.
+    The edges of the ink are measured from the origin of the text on the baseline, downwards; `cover` is the area of
+    the ink, `shape` the rendered text, (24, W), 255 is ink.
     """
 
     left: float
@@ -103,19 +91,12 @@ class FontMetrics:
     cover: float
     ascent: float
     descent: float
-    shape: NDArray[np.uint8]
+    shape: Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ink:
-    """Measurements of a line on an image.
-
-    Attributes:
-        box_px: Tight box around the ink.
-        cover: Sum of the ink, in pixels of full ink.
-        rgb: Colour, 0 to 255.
-        shade: Pixels, (H, W) float32, 1 is full ink.
-    """
+    """Ink of a line on an image: tight box, sum in pixels of full ink, and its pixels, (H, W), 1 is full ink."""
 
     box_px: Box
     cover: float
@@ -125,13 +106,7 @@ class Ink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FontFit:
-    """Font fitted to a line.
-
-    Attributes:
-        face: Font face.
-        size_px: Font size.
-        error: Error of the fit; 0 is perfect.
-    """
+    """Font fitted to a line; an error of 0 is perfect."""
 
     face: FontFace
     size_px: float
@@ -189,13 +164,10 @@ def measure(face: FontFace, text: str) -> FontMetrics:
     )
 
 
-def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> Ink | None:
+def measure_ink(image: RgbImage, box: Box, room: Box | None = None) -> Ink | None:
     """Measure the ink of a line on a page; None if there is none.
 
-    Args:
-        image: (H, W, 3) uint8 RGB.
-        box: Box around the line.
-        room: Flat area around the line; pixels outside it are not ink of the line.
+    `room` is the flat area around the line: pixels outside it are not ink of the line.
     """
     height, width = image.shape[:2]
     area = box.padded(2, 3).clipped(width, height)
@@ -248,7 +220,7 @@ def fit_face(face: FontFace, text: str, ink: Ink) -> FontFit:
     return FontFit(face=face, size_px=size, error=error)
 
 
-def _likeness(shape: NDArray[np.uint8], gradient: NDArray[np.float32]) -> float:
+def _likeness(shape: Levels, gradient: NDArray[np.float32]) -> float:
     """Return the correlation of a line drawn in a face, (24, W) uint8, with the image scaled to that size: -1 to 1."""
     height, width = shape.shape
     seen = Image.fromarray((gradient * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)
@@ -259,12 +231,7 @@ def _likeness(shape: NDArray[np.uint8], gradient: NDArray[np.float32]) -> float:
 
 
 def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
-    """Fit the font of each line: one family for the page, another one only where it fits clearly better.
-
-    Args:
-        texts: Texts of the lines.
-        inks: Measurements of the lines.
-    """
+    """Fit the font of each line: one family for the page, another one only where it fits clearly better."""
     faces = find_faces() or (FontFace(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
     if not texts:
         return []

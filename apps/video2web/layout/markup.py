@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
 from apps.video2web.layout.primitives import PLAIN, Primitive
@@ -37,6 +34,7 @@ from apps.video2web.layout.styles import (
     indent,
 )
 from apps.video2web.layout.tree import flow_width
+from apps.video2web.pixels import RgbImage
 from visual_tools.images import save_image
 
 _EVEN_PX = 2
@@ -151,17 +149,11 @@ def write_cells(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """Generated page as files.
-
-    Attributes:
-        html: `index.html`.
-        css: `style.css`.
-        images: Images (H, W, 3) by file name, relative to the page.
-    """
+    """Generated page: HTML, `style.css`, and images by file name, relative to the page."""
 
     html: str
     css: str
-    images: Mapping[str, NDArray[np.uint8]]
+    images: Mapping[str, RgbImage]
 
     def files(self) -> dict[str, str]:
         """Return the texts by file name."""
@@ -177,13 +169,8 @@ class Markup:
             save_image(pixels, folder / name)
 
 
-def write_markup(tree: Node, image: NDArray[np.uint8]) -> Markup:
-    """Write a tree as a page.
-
-    Args:
-        tree: Result of `build_tree`.
-        image: Image of the page, (H, W, 3), from which images are cropped.
-    """
+def write_markup(tree: Node, image: RgbImage) -> Markup:
+    """Write a tree as a page, with images cropped from the image of the page."""
     return _Writer(tree, image).write()
 
 
@@ -198,10 +185,10 @@ class _Place:
 
 
 class _Writer:
-    def __init__(self, tree: Node, image: NDArray[np.uint8]) -> None:
+    def __init__(self, tree: Node, image: RgbImage) -> None:
         self._tree, self._image = tree, image
         self._sheet = StyleSheet()
-        self._images: dict[str, NDArray[np.uint8]] = {}
+        self._images: dict[str, RgbImage] = {}
         texts = [line for node in walk(tree) for line in node.lines]
         self._body = usual_text(texts)
         self._headings = heading_sizes(texts, self._body)

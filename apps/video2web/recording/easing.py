@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import RgbImage
+
 CURVES: dict[str, tuple[float, float, float, float]] = {
     "linear": (0.0, 0.0, 1.0, 1.0),
     "ease": (0.25, 0.1, 0.25, 1.0),
@@ -25,13 +27,9 @@ _MAX_PIXELS = 20_000  # of a change are used, evenly spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EasingFit:
-    """Curve fitted to the progress of a change.
+    """Curve fitted to the progress of a change: duration 0 if no frame lies in between, "" with too few frames.
 
-    Attributes:
-        start_s: Start time.
-        duration_s: Duration; 0 if no frame lies in between.
-        easing: Name of the curve; "" if there are too few frames.
-        error: Root mean square of the residual, as a share of the whole change.
+    `error` is the root mean square of the residual, as a share of the whole change.
     """
 
     start_s: float
@@ -50,12 +48,7 @@ def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> EasingFit:
-    """Fit curve, start and duration to the progress by least squares.
-
-    Args:
-        times_s: Times of the frames, ascending.
-        progress: 0 before the change, 1 after it; one value per frame.
-    """
+    """Fit curve, start and duration to the progress by least squares: one value per frame, 0 before, 1 after."""
     times, values = np.asarray(times_s, np.float64), np.asarray(progress, np.float64)
     started = np.flatnonzero(values > _STEADY)
     first = int(started[0]) if started.size else len(values) - 1
@@ -93,17 +86,10 @@ def _fit_curve(
     return EasingFit(start_s=float(s[best]), duration_s=float(d[best]), easing=name, error=float(errors[best]))
 
 
-def measure_progress(
-    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8]
-) -> list[float]:
+def measure_progress(frames: Sequence[RgbImage], before: RgbImage, after: RgbImage) -> list[float]:
     """Measure the progress of each frame from `before` (0) to `after` (1).
 
     Blending colours are measured by levels; moving edges by the share of pixels that have switched.
-
-    Args:
-        frames: (H, W, 3) uint8 RGB each.
-        before: The same box before.
-        after: The same box after.
     """
     change = after.astype(np.float32) - before.astype(np.float32)
     mask = np.flatnonzero(np.abs(change).max(axis=2) > _CHANGED)

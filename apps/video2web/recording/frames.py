@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import VideoError
@@ -41,15 +41,9 @@ class RecordingError(CuaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FramePlan:
-    """Selection of the frames of a video, and their crop.
+    """Selection of the frames of a video, and their crop, in pixels of the scaled frames.
 
-    Attributes:
-        path: Path of the video.
-        info: Metadata of the video.
-        fps: Frames per second; None for keyframes only.
-        scale: Pixels of the frames per pixel of the video.
-        crop_px: Box of the page, in pixels of the scaled frames.
-        warnings: Problems found in the recording.
+    Without `fps`, only keyframes are selected; `scale` is pixels of the frames per pixel of the video.
     """
 
     path: Path
@@ -144,12 +138,8 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
     return fps, ()
 
 
-def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
-    """Return the part of the frames between black bars, which lie on two opposite sides and are about equally wide.
-
-    Args:
-        images: Frames from all over the video, (H, W, 3) uint8 RGB.
-    """
+def find_letterbox(images: Sequence[RgbImage]) -> Box:
+    """Return the part of all frames between black bars, on two opposite sides and about equally wide."""
     height, width = images[0].shape[:2]
     brightest = np.max([image.max(axis=2) for image in images], axis=0)
     is_bar = brightest <= _BAR_LEVEL
@@ -158,7 +148,7 @@ def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
     return Box(left, top, width - right, height - bottom)
 
 
-def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
+def _pair(is_dark: Mask) -> tuple[int, int]:
     """Return the lengths of the dark runs at both ends if both exist and are similar; else zeros."""
     if is_dark.all():
         return 0, 0
@@ -170,12 +160,8 @@ def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
     return first, last
 
 
-def find_browser_bar(images: Sequence[NDArray[np.uint8]]) -> int:
-    """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar.
-
-    Args:
-        images: Frames from all over the video, (H, W, 3) uint8 RGB.
-    """
+def find_browser_bar(images: Sequence[RgbImage]) -> int:
+    """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar."""
     first = images[len(images) // 2]
     depth = min(round(first.shape[0] * _TOP_SHARE), _MAX_BAR_PX)
     addresses = [line.box_px for line in read_text(first[:depth]) if _ADDRESS.search(line.text)]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from visual_tools.errors import require
 
 _MIN_SCORE = 0.88
@@ -16,13 +16,8 @@ _MIN_VOTE_SHARE = 0.2
 _ENOUGH_PX = 240
 
 
-def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -> int:
-    """Return the columns by which contents slid sideways; 0 if they did not; negative to the left.
-
-    Args:
-        before: (H, W, 3) uint8 RGB.
-        middle: Intermediate frames of the same box, in order.
-    """
+def find_slide(before: RgbImage, middle: Sequence[RgbImage]) -> int:
+    """Return the columns by which contents slid sideways over `middle` frames, negative to the left; 0 for none."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
     if width < 60 or height < 24 or len(middle) < 2:
@@ -45,26 +40,14 @@ def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -
     return 0
 
 
-def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
-    """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not.
-
-    Args:
-        before: (H, W, 3) uint8 RGB.
-        after: The same box after.
-        mask: (H, W) bool, pixels that differ.
-    """
+def find_push(before: RgbImage, after: RgbImage, mask: Mask) -> int:
+    """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not."""
     rows, tops = _find_moved_strips(before, after, mask)
     return rows if tops else 0
 
 
-def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> tuple[int, int] | None:
-    """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did.
-
-    Args:
-        before: (H, W, 3) uint8 RGB.
-        after: The same box after.
-        mask: (H, W) bool, pixels that differ.
-    """
+def find_fold(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, int] | None:
+    """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did."""
     rows, tops = _find_moved_strips(before, after, mask)
     if not tops:
         return None
@@ -72,17 +55,8 @@ def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray
     return max(first, 0), min(end, len(before))
 
 
-def track_push(
-    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
-) -> list[float] | None:
-    """Return the progress of the lower part in each frame, 0 to 1; None if it does not move.
-
-    Args:
-        frames: (H, W, 3) uint8 RGB each.
-        before: The same box before.
-        after: The same box after.
-        mask: (H, W) bool, pixels that differ.
-    """
+def track_push(frames: Sequence[RgbImage], before: RgbImage, after: RgbImage, mask: Mask) -> list[float] | None:
+    """Return the progress of the lower part in each frame, 0 to 1; None if it does not move."""
     cv2 = require("cv2", "visual")
     rows, tops = _find_moved_strips(before, after, mask)
     if not tops:
@@ -101,9 +75,7 @@ def track_push(
     return parts
 
 
-def _find_moved_strips(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
-) -> tuple[int, list[int]]:
+def _find_moved_strips(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, list[int]]:
     """Return the rows by which most strips of the box moved, and their earlier rows; empty with too few strips."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
@@ -125,10 +97,10 @@ def _find_moved_strips(
     return (rows, tops) if len(tops) >= max(_MIN_VOTES, _MIN_VOTE_SHARE * asked) else (0, [])
 
 
-def _narrow_grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _narrow_grey(image: RgbImage) -> Levels:
     """Convert to grey and reduce wide images: fewer columns suffice to distinguish rows."""
     cv2 = require("cv2", "visual")
-    grey: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    grey: Levels = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     if width <= _ENOUGH_PX:
         return grey

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from apps.video2web.recording.changes import ChangedRegion, FrameFacts, RecordingScan
 from apps.video2web.recording.easing import EasingFit, fit_easing, measure_progress
 from apps.video2web.recording.frames import FramePlan
@@ -44,31 +44,22 @@ class MeasuredChange:
     """Lasting change.
 
     Attributes:
-        start: Number of the first frame that is different.
         end: Number of the last frame in progress.
         box: Box that differs afterwards, in the viewport at its end.
         page_box: The same box in rows of the page.
-        before: The box before, (h, w, 3) uint8 RGB.
-        after: The box after.
-        middle: Some intermediate frames of the box.
-        mask: (h, w) bool, pixels that differ.
-        fit: Start, duration and curve.
         seen_s: Times of its first and its last visible step.
         is_scrolling: True if the page scrolls when it begins, or has just scrolled.
         is_joined: True if joined from pieces: the area between them is not known yet.
-        trigger: Trigger; "" until known.
-        undo_of: The change that it reverts.
-        undone_by: The change that reverts it.
     """
 
     start: int
     end: int
     box: Box
     page_box: Box
-    before: NDArray[np.uint8] = field(repr=False)
-    after: NDArray[np.uint8] = field(repr=False)
-    middle: list[NDArray[np.uint8]] = field(repr=False)
-    mask: NDArray[np.bool_] = field(repr=False)
+    before: RgbImage = field(repr=False)
+    after: RgbImage = field(repr=False)
+    middle: list[RgbImage] = field(repr=False)
+    mask: Mask = field(repr=False)
     fit: EasingFit
     seen_s: tuple[float, float]
     is_scrolling: bool
@@ -86,7 +77,7 @@ class _Clip:
     box: Box  # of the page
     wanted: list[int]
     indices: list[int] = field(default_factory=list)
-    crops: list[NDArray[np.uint8]] = field(default_factory=list)
+    crops: list[RgbImage] = field(default_factory=list)
 
 
 def measure_changes(plan: FramePlan, scan: RecordingScan) -> list[MeasuredChange]:
@@ -145,7 +136,7 @@ def _visible_rows(box: Box, moments: Sequence[FrameFacts], height: int) -> tuple
     return top, bottom, max(bottom - top, 0) / max(box.height, 1)
 
 
-def _cut(image: NDArray[np.uint8], box: Box, moment: FrameFacts) -> NDArray[np.uint8]:
+def _cut(image: RgbImage, box: Box, moment: FrameFacts) -> RgbImage:
     return image[box.top - moment.scroll_px : box.bottom - moment.scroll_px, box.left : box.right].copy()
 
 
@@ -176,7 +167,7 @@ def _split_at_rests(clip: _Clip, scan: RecordingScan) -> list[tuple[int, int]]:
     return [(first, last) for first, last in itertools.pairwise(cuts) if last > first]
 
 
-def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
+def _is_busy(mask: Mask, limit: float) -> bool:
     """Return whether more than a blinking caret changes between two frames."""
     if np.count_nonzero(mask) < limit:
         return False
@@ -184,7 +175,7 @@ def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
     return int(columns[-1] - columns[0]) >= _CARET_PX
 
 
-def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> NDArray[np.bool_]:
+def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> Mask:
     """Return the pixels that differ between two frames of a clip, (h, w) bool, without single ones and the pointer."""
     cv2 = require("cv2", "visual")
     levels = max_difference(clip.crops[first], clip.crops[last])
@@ -193,18 +184,18 @@ def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> ND
         for moment in places:
             _clear_pointer(levels, clip.box, moment)
     strong = (levels > _CHANGED_LEVELS).astype(np.uint8)
-    kept: NDArray[np.uint8] = cv2.morphologyEx(strong, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+    kept: Levels = cv2.morphologyEx(strong, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
     return kept > 0
 
 
-def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: FrameFacts) -> None:
+def _clear_pointer(levels: Levels, box: Box, moment: FrameFacts) -> None:
     if moment.pointer_box is not None:
         wide = moment.pointer_box.padded(3).moved(-box.left, moment.scroll_px - box.top)
         wide = wide.clipped(levels.shape[1], levels.shape[0])
         levels[wide.slices] = 0
 
 
-def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: RecordingScan) -> MeasuredChange | None:
+def _make(clip: _Clip, first: int, last: int, mask: Mask, scan: RecordingScan) -> MeasuredChange | None:
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
     if min(bottom - top, right - left) < _MIN_SIDE_PX and max(bottom - top, right - left) < 4 * _MIN_SIDE_PX:
@@ -287,7 +278,7 @@ def fill_joined(changes: list[MeasuredChange], plan: FramePlan, scan: RecordingS
             begun, over = scan.index_at(change.seen_s[0]), scan.index_at(change.seen_s[1])
             over = max(over, scan.index_at(change.fit.start_s + change.fit.duration_s))
             wanted[number] = max(begun - 1, 0), min(over + 1, last)
-    frames: dict[int, NDArray[np.uint8]] = {}
+    frames: dict[int, RgbImage] = {}
     for frame in plan.frames_at(sorted({moments[index].time_s for pair in wanted.values() for index in pair})):
         frames[scan.index_at(frame.timestamp_s)] = frame.image
     filled = list(changes)
@@ -391,6 +382,6 @@ def _shared(box: Box, other: Box) -> tuple[slice, slice]:
     return slice(top, bottom), slice(left, right)
 
 
-def _count_different(first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
+def _count_different(first: RgbImage, second: RgbImage, mask: Mask) -> int:
     levels = max_difference(np.ascontiguousarray(first), np.ascontiguousarray(second))
     return int(np.count_nonzero((levels > _CHANGED_LEVELS) & mask))

@@ -7,51 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from apps.video2web.pixels import RgbImage
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.video.types import format_time
 
-KINDS = (
-    "hover",
-    "tooltip",
-    "menu",
-    "modal",
-    "accordion",
-    "tabs",
-    "carousel",
-    "toggle",
-    "theme",
-    "toast",
-    "typing",
-    "reveal",
-    "scroll",
-    "navigation",
-    "change",
-)
-TRIGGERS = ("hover", "click", "scroll", "typing", "time")
 _TILE_PX = 300
 _GAP_PX = 10
 _MAX_ROWS = 40
 _MAX_LINES, _MAX_CHARS = 120, 160
-ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointerRest:
-    """Position of the pointer.
-
-    Attributes:
-        time_s: Time, in seconds of the video.
-        x_px: Column of its tip, in the cropped frame.
-        y_px: Row of its tip.
-    """
-
-    time_s: float
-    x_px: int
-    y_px: int
+ReadPage = Callable[[RgbImage], Sequence[TextLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +26,13 @@ class PageState:
     """Appearance of the page between two transitions that are not reverted.
 
     Attributes:
-        index: Number of the state, from 0.
-        image: The viewport, (H, W, 3) uint8 RGB.
-        full_page: The viewport and everything that scrolling showed, (H, W, 3) uint8 RGB.
         top_px: Row of `full_page` at which `image` begins.
-        first_s: Time of its first appearance.
-        last_s: Time of its last appearance.
         fixed: Sides (`top`, `bottom`, `left`, `right`) with a fixed part while the page scrolls, and its depth.
     """
 
     index: int
-    image: NDArray[np.uint8] = field(repr=False)
-    full_page: NDArray[np.uint8] = field(repr=False)
+    image: RgbImage = field(repr=False)
+    full_page: RgbImage = field(repr=False)
     top_px: int
     first_s: float
     last_s: float
@@ -82,20 +44,14 @@ class Transition:
     """Visible change.
 
     Attributes:
-        kind: One of `KINDS`; `change` if none of the others fits.
-        trigger: One of `TRIGGERS`.
-        box_px: Box that changes, in the viewport.
-        start_s: Start, in seconds of the video.
-        duration_s: Duration; 0 if no frame lies between before and after.
+        kind: `hover`, `tooltip`, `menu`, `modal`, `accordion`, `tabs`, `carousel`, `toggle`, `theme`, `toast`,
+            `typing`, `reveal`, `scroll`, `navigation`, or `change` if none of them fits.
+        trigger: `hover`, `click`, `scroll`, `typing` or `time`.
         easing: The CSS curve that fits best; "" if there are too few frames.
-        before: Number of the state before.
         after: Number of the state after; the same if the change is reverted (hover, tooltip, toast).
-        pointer_px: Position of the pointer; None without one.
-        confidence: 0 to 1.
         undone_s: Time when it starts to be reverted; None if it is not.
         shift_px: Shift of the contents, columns and rows, of a carousel, an accordion or a scroll.
         before_image: The box before, (h, w, 3) uint8 RGB; None for all but the first scrolls.
-        after_image: The box after.
     """
 
     kind: str
@@ -110,13 +66,8 @@ class Transition:
     confidence: float
     undone_s: float | None = None
     shift_px: tuple[int, int] = (0, 0)
-    before_image: NDArray[np.uint8] | None = field(default=None, repr=False)
-    after_image: NDArray[np.uint8] | None = field(default=None, repr=False)
-
-    @property
-    def end_s(self) -> float:
-        """End time."""
-        return self.start_s + self.duration_s
+    before_image: RgbImage | None = field(default=None, repr=False)
+    after_image: RgbImage | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,16 +75,10 @@ class Storyboard:
     """Facts found in a recording.
 
     Attributes:
-        path: Path of the video.
-        states: States in order of first appearance.
-        transitions: Transitions in order of time.
         size_px: Width and height of the viewport, in pixels of the images.
         scale: Pixels of the images per pixel of the video.
         crop_px: Box of the page, in pixels of the video, without letterbox and browser.
-        duration_s: Duration of the video.
         palette: The colours of the states, largest share first, as #rrggbb.
-        pointer: Positions where the pointer rests or turns; empty without a pointer.
-        warnings: Problems found in the recording.
     """
 
     path: Path
@@ -144,17 +89,11 @@ class Storyboard:
     crop_px: Box
     duration_s: float
     palette: tuple[str, ...] = ()
-    pointer: tuple[PointerRest, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
-    """Return the facts for a model as plain values; of images only the sizes.
-
-    Args:
-        board: Facts found in a recording.
-        read: Function that reads the text of a page; without it no text is included.
-    """
+    """Return the facts as plain values: of images only the sizes, and the text that `read` finds on them."""
     return {
         "video": board.path.name,
         "duration_s": round(board.duration_s, 2),
@@ -223,17 +162,10 @@ def _transition_to_json(transition: Transition) -> dict[str, Any]:
     return facts
 
 
-def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
-    """Draw all states and transitions on one sheet; each row states kind, time and trigger.
-
-    Args:
-        board: Facts found in a recording.
-
-    Returns:
-        (H, W, 3) uint8 RGB.
-    """
+def storyboard_image(board: Storyboard) -> RgbImage:
+    """Draw all states and transitions on one sheet; each row states kind, time and trigger."""
     font, small = ImageFont.load_default(15), ImageFont.load_default(12)
-    rows: list[tuple[str, str, list[NDArray[np.uint8]]]] = []
+    rows: list[tuple[str, str, list[RgbImage]]] = []
     for state in board.states:
         caption = f"{format_time(state.first_s)[3:]} to {format_time(state.last_s)[3:]}"
         size = f"page of {state.full_page.shape[1]}x{state.full_page.shape[0]} px"
@@ -261,7 +193,7 @@ def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
     return np.asarray(sheet)
 
 
-def _make_tile(image: NDArray[np.uint8]) -> Image.Image:
+def _make_tile(image: RgbImage) -> Image.Image:
     tile = Image.fromarray(image)
     tile.thumbnail((_TILE_PX, round(1.4 * _TILE_PX)), Image.Resampling.LANCZOS)
     return tile
