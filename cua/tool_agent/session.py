@@ -365,13 +365,7 @@ class ToolSession:
 class _RunningSession:
     """Open resources of a session.
 
-    Attributes:
-        writer: Writer of the record.
-        tool_context: Kernels and working folder.
-        agent: Agent that answers.
-        names: Names of the files given to the run.
-        restore_kernel: Repeats the cells of an earlier process; None if there are none left.
-        result: Result of the latest question; None while one is being answered.
+    `restore_kernel` repeats the cells of an earlier process, if any are left; `result` is that of the latest question.
     """
 
     writer: TrajectoryWriter

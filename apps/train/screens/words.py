@@ -27,10 +27,7 @@ SIGNS = ".-_@/,!"
 class DrawnTexts:
     """Strings of one screen, distinct when case is ignored.
 
-    Args:
-        rng: Source of randomness.
-        held_out: True to draw strings that training never has.
-        near_share: Probability that a further string is one letter away from an earlier one.
+    A further string is one letter away from an earlier one with the probability `near_share`.
     """
 
     def __init__(self, rng: random.Random, *, held_out: bool, near_share: float) -> None:

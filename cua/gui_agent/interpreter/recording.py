@@ -11,14 +11,9 @@ from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey
 
 @dataclass(slots=True, kw_only=True)
 class ActionRecording:
-    """Actions in the order of execution.
+    """Actions in the order of execution, on the screen frame, with the pointer position after them.
 
-    Attributes:
-        frame: Converts model coordinates to pixels.
-        budget: Limits and the amounts used so far.
-        pointer_px: Pointer position after the recorded actions, screen frame; None if unknown.
-        marks: Centers of the numbered boxes, screen frame.
-        actions: Recorded actions.
+    The marks are centers of the numbered boxes.
     """
 
     frame: ModelFrame
