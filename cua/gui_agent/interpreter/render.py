@@ -7,66 +7,51 @@ with a geometry whose image is the screen returns the same actions. Two cases di
 
 from collections.abc import Sequence
 
-from envs import (
-    Action,
-    Click,
-    Drag,
-    Hotkey,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    PressKey,
-    Scroll,
-    Terminate,
-    TypeText,
-    Wait,
-)
+import envs
 
 
-def to_pyautogui(actions: Sequence[Action]) -> str:
+def to_pyautogui(actions: Sequence[envs.Action]) -> str:
     """Render code for `actions`, one line per call; empty for no actions."""
     return "\n".join(line for action in actions for line in _lines(action))
 
 
-def _lines(action: Action) -> list[str]:
+def _lines(action: envs.Action) -> list[str]:
     match action:
-        case Scroll(dy=dy, dx=dx, x_px=x_px, y_px=y_px):
+        case envs.Scroll(dy=dy, dx=dx, x_px=x_px, y_px=y_px):
             calls = (("scroll", dy), ("hscroll", dx))
             return [_write_call(name, repr(amount), *_point(x_px, y_px)) for name, amount in calls if amount]
         case _:
             return [_line(action)]
 
 
-def _line(action: Action) -> str:
+def _line(action: envs.Action) -> str:
     match action:
-        case Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
+        case envs.Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
             options = _options(clicks=(clicks, 1), interval=(interval_s, 0.0), button=(button, "left"))
             return _write_call("click", *_point(x, y), *options)
-        case Move(x_px=x, y_px=y, duration_s=duration_s):
+        case envs.Move(x_px=x, y_px=y, duration_s=duration_s):
             return _write_call("moveTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)))
-        case Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
+        case envs.Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
             return _write_call("dragTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)), f"button={button!r}")
-        case MouseDown(x_px=x, y_px=y, button=button):
+        case envs.MouseDown(x_px=x, y_px=y, button=button):
             return _write_call("mouseDown", *_point(x, y), f"button={button!r}")
-        case MouseUp(x_px=x, y_px=y, button=button):
+        case envs.MouseUp(x_px=x, y_px=y, button=button):
             return _write_call("mouseUp", *_point(x, y), f"button={button!r}")
-        case TypeText(text=text, interval_s=interval_s):
+        case envs.TypeText(text=text, interval_s=interval_s):
             return _write_call("write", repr(text), *_options(interval=(interval_s, 0.0)))
-        case PressKey(key=key, presses=presses, interval_s=interval_s):
+        case envs.PressKey(key=key, presses=presses, interval_s=interval_s):
             return _write_call("press", repr(key), *_options(presses=(presses, 1), interval=(interval_s, 0.0)))
-        case Hotkey(keys=keys):
+        case envs.Hotkey(keys=keys):
             return _write_call("hotkey", *map(repr, keys))
-        case KeyDown(key=key):
+        case envs.KeyDown(key=key):
             return _write_call("keyDown", repr(key))
-        case KeyUp(key=key):
+        case envs.KeyUp(key=key):
             return _write_call("keyUp", repr(key))
-        case Wait(duration_s=duration_s):
+        case envs.Wait(duration_s=duration_s):
             return f"time.sleep({duration_s!r})"
-        case Terminate(status=status, answer=answer):
+        case envs.Terminate(status=status, answer=answer):
             return f"computer.terminate({', '.join([f'status={status!r}', *_options(answer=(answer, None))])})"
-        case Scroll():
+        case envs.Scroll():
             raise AssertionError("scrolls are rendered above")
 
 
