@@ -79,6 +79,10 @@ class Access:
     """Access middleware for all requests.
 
     Args:
+        app: Protected application.
+        token: Token that allows access.
+        host: Host on which the app listens.
+        port: Port on which the app listens.
         hosts: Further host names of the app.
         has_room: Returns True if uploads may use more disk space.
     """

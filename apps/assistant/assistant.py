@@ -45,7 +45,17 @@ _TICK_S = 5.0
 
 
 class Assistant:
-    """Interface of the app for pages and programs: sessions by id, oldest first, settings and saved tasks."""
+    """Interface of the app for pages and programs.
+
+    Args:
+        preferences: Settings of the app.
+        max_uploads_bytes: Total disk space for uploads.
+
+    Attributes:
+        sessions: Sessions by id, oldest first.
+        preferences: Settings of the app.
+        tasks: Saved tasks.
+    """
 
     def __init__(self, preferences: Preferences | None = None, *, max_uploads_bytes: int = MAX_UPLOADS_BYTES) -> None:
         self._max_uploads_bytes = max_uploads_bytes
@@ -86,7 +96,11 @@ class Assistant:
         return session
 
     async def send(self, request: RunRequest, session_id: str = "") -> AssistantSession:
-        """Start a run in a session, by default a new one, or redirect the active run by its instruction alone.
+        """Start a run, or send a message to the active run.
+
+        Args:
+            request: Request to execute. For an active run it is a redirect: only its instruction is used.
+            session_id: Id of the session; a new one by default.
 
         Raises:
             CuaError: If it cannot be done: a setting is wrong, or too many runs are active.

@@ -24,6 +24,7 @@ class EventLog:
     Attributes:
         events: Oldest first, each with its number `seq`; the beginning is dropped when there are too many.
         images: Images of tool results by name, as bytes and media type.
+        version: Number that changes with each update.
     """
 
     def __init__(self) -> None:

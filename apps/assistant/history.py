@@ -37,7 +37,11 @@ EXPORTS = {
 
 
 class History:
-    """Runs in a folder."""
+    """Runs in a folder.
+
+    Args:
+        runs_dir: Folder of the runs; None for the default one.
+    """
 
     def __init__(self, runs_dir: Path | None = None) -> None:
         self.runs_dir = runs_dir or default_runs_dir()

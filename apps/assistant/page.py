@@ -247,7 +247,14 @@ def _upload(assistant: Assistant, file: Any) -> str:
 
 
 def _add_tasks(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
-    """Add the tab of saved tasks; `opener` gets the HTML that opens a session."""
+    """Add the tab of saved tasks.
+
+    Args:
+        gr: The module gradio.
+        assistant: Assistant of the page.
+        opener: Component that gets the HTML that opens a session.
+        tabs: All tabs of the page.
+    """
     given, names, version = gr.State(("", {})), gr.State(()), gr.State(0)
     with gr.Row():
         listing = gr.Column(scale=2, min_width=320)
@@ -384,7 +391,14 @@ def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str,
 
 
 def _add_history(gr: Any, assistant: Assistant, opener: Any, tabs: Any) -> None:
-    """Add the history tab; `opener` gets the HTML that opens a session."""
+    """Add the history tab.
+
+    Args:
+        gr: The module gradio.
+        assistant: Assistant of the page.
+        opener: Component that gets the HTML that opens a session.
+        tabs: All tabs of the page.
+    """
     with gr.Row():
         search = gr.Textbox(
             label="Search", placeholder="Words of the instruction, model, status", scale=3, elem_id="search"

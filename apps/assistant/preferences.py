@@ -62,7 +62,11 @@ class SecretStore(Protocol):
 
 
 class SystemKeyring:
-    """System keyring, through the package keyring."""
+    """System keyring, through the package keyring.
+
+    Args:
+        backend: Keyring backend.
+    """
 
     def __init__(self, backend: Any) -> None:
         self.name = str(getattr(backend, "name", type(backend).__name__))
@@ -108,9 +112,15 @@ def find_keyring() -> SystemKeyring | None:
 
 
 class Preferences:
-    """Settings that were chosen in the app, in memory without a file; other flags of its command line apply.
+    """Settings that were chosen in the app.
 
-    Secrets are in `store`, or in memory too.
+    Args:
+        file: File of the settings; None keeps them in memory.
+        flags: Flags of the app's command line; they apply unless the app changes them.
+        store: Store of secrets; None keeps them in memory.
+
+    Attributes:
+        file: File of the settings, as given.
     """
 
     def __init__(
@@ -139,7 +149,12 @@ class Preferences:
         return [{"name": name, "domains": list(self._named[name].domains)} for name in sorted(self._named)]
 
     def change_secret(self, name: str, value: str | None, domains: Sequence[str] = ()) -> None:
-        """Store a secret that is typed for `{{name}}` on some domains, or all; an empty value deletes it.
+        """Store a secret that is typed for `{{name}}`; an empty value deletes it.
+
+        Args:
+            name: Name of letters, digits and `_`.
+            value: Value to type.
+            domains: Domains where it may be typed; empty for all.
 
         Raises:
             ConfigError: If the name or a domain is invalid, there are too many, or the keyring fails.

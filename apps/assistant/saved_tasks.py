@@ -37,7 +37,13 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Time of day, local to this machine, on weekdays from 0 for Monday, or each day; `on` is the only day."""
+    """Time of day on some days.
+
+    Attributes:
+        at: Local time of this machine.
+        days: Weekdays, 0 for Monday to 6; empty for each day.
+        on: The only day; None to repeat.
+    """
 
     at: time
     days: frozenset[int] = frozenset()
@@ -78,9 +84,14 @@ class SavedTask(BaseModel):
 
     Attributes:
         instruction: Instruction; `{name}` is a parameter.
+        mode: Mode of the agent.
+        place: Start place of a mode with a screen.
+        url: Start URL (web).
+        app: Program to start (desktop).
         values: Default values of the parameters.
         when: Time to run it, see `SCHEDULE_FORMS`; "" for no schedule.
         since: Time up to which scheduled times were handled.
+        last: Result of the last scheduled time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -121,7 +132,11 @@ _TASKS = TypeAdapter(dict[Name, SavedTask])
 
 
 class SavedTasks:
-    """Saved tasks in a folder's file."""
+    """Saved tasks in a folder's file.
+
+    Args:
+        folder: Folder of the file; None keeps the tasks in memory.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder

@@ -13,7 +13,22 @@ Point = tuple[float, float]
 
 
 class SessionScreen:
-    """Displayed state of an environment; `wake` is called after each change."""
+    """Displayed state of an environment.
+
+    Args:
+        wake: Called after each change.
+
+    Attributes:
+        env: Environment of the active run.
+        frame: Newest image; None before the first.
+        frame_number: Number of images so far.
+        geometry: Geometry of the last observation; None before the first.
+        screenshot: Screenshot of the last observation.
+        url: URL of the page.
+        title: Title of page or window.
+        pointer: Position of the pointer.
+        next_click: Position of the agent's next click.
+    """
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
@@ -24,7 +39,11 @@ class SessionScreen:
         self.reset(is_live=False)
 
     def reset(self, *, is_live: bool) -> None:
-        """Reset the screen for a new run; a live one may be shown between observations."""
+        """Reset the screen for a new run.
+
+        Args:
+            is_live: True if the screen may be shown between observations.
+        """
         self._is_live = is_live
         self._has_live_frame = False
         self.env: Env | None = None

@@ -25,7 +25,14 @@ _QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "GRADIO_SS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Address and access of the server; port 0 is a free one, and no token a random one."""
+    """Address and access of the server.
+
+    Attributes:
+        host: Host to listen on.
+        port: Port to listen on; 0 for a free one.
+        token: Access token; None for a random one.
+        hosts: Further host names of the app.
+    """
 
     host: str = "127.0.0.1"
     port: int = 7860
@@ -35,6 +42,9 @@ class ServeOptions:
 
 def make_app(assistant: Assistant) -> Any:
     """Make the web application, without access control.
+
+    Args:
+        assistant: Assistant of the app.
 
     Raises:
         MissingDependencyError: If Gradio or FastAPI is not installed.
@@ -116,7 +126,11 @@ def serve(
 ) -> None:
     """Serve until Ctrl-C; active runs are then stopped in order, and can be resumed.
 
-    `tell` is called with the URL to open.
+    Args:
+        options: Address and access of the server.
+        preferences: Settings of the app.
+        tell: Called with the URL to open.
+        open_browser: Opens the URL.
 
     Raises:
         ConfigError: If it cannot listen at that address.

@@ -47,7 +47,19 @@ _INPUT_GRACE_S = 1.5
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Approval:
-    """Question to the user; the crop is the image around the click, the answer allows the action."""
+    """Question to the user.
+
+    Attributes:
+        id: Id of the question.
+        reason: Reason for the question.
+        risk: Kind of risk, "" for none.
+        action: Agent's description of its action.
+        code: Code to be run.
+        target: Target of the click, as described by the environment.
+        site: Host of the page, "" if there is none.
+        crop: The image around the click, PNG.
+        answer: Future of the answer; True allows the action.
+    """
 
     id: str
     reason: str
@@ -66,7 +78,16 @@ class Approval:
 
 
 class Questions:
-    """Questions of one session."""
+    """Questions of one session.
+
+    Args:
+        screen: Screen on which the agent acts.
+        log: Log for questions and answers.
+
+    Attributes:
+        open: Open questions, by id.
+        policy: Approval policy as text for users.
+    """
 
     def __init__(self, screen: SessionScreen, log: EventLog) -> None:
         self.open: dict[str, Approval] = {}
@@ -124,7 +145,12 @@ class Questions:
 
 
 def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
-    """Return the part of a screenshot around a point, with a ring at the point; b"" without either."""
+    """Return the part of a screenshot around a point, with a ring at the point; b"" without either.
+
+    Args:
+        png: Screenshot as PNG.
+        point: Position as fractions of the image.
+    """
     if not png or point is None:
         return b""
     from PIL import Image, ImageDraw
@@ -146,9 +172,21 @@ def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
 class AssistantSession:
     """Session with an agent.
 
+    Args:
+        mode: `instant`, `thinking`, `agent` or `swarm`; for display.
+        id: Id of the session; random by default.
+
     Attributes:
+        id: Id of the session.
+        mode: Mode, as given.
         title: First instruction, for lists.
+        instruction: Current instruction.
         run_id: Name of the run's folder; "" if it does not exist yet.
+        result: Result of the last run; None before.
+        error: Reason why it could not be started.
+        log: Events of the session.
+        screen: Screen of the session.
+        questions: Open questions of the agent.
         find_children: Returns the sub-agents of a swarm as JSON values.
     """
 
@@ -241,8 +279,11 @@ class AssistantSession:
     def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, undo_note: str = "") -> None:
         """Start a run; only one may be active.
 
-        Without a live screen, only observations are shown, in which secrets are masked. `undo_note` says why nothing
-        has to be undone, if that is so.
+        Args:
+            work: Work of the run.
+            instruction: Instruction of the user.
+            has_live_screen: False to show only observations, in which secrets are masked.
+            undo_note: Reason why nothing has to be undone, if that is so.
 
         Raises:
             CuaError: If a run is active.

@@ -40,7 +40,15 @@ _NO_WAY = "there is no rule for that: look for Undo where it was done"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedStep:
-    """Step of the agent; `says` describes its action, `url_after` is None before the next observation."""
+    """Step of the agent.
+
+    Attributes:
+        number: Number of the step.
+        says: Agent's description of its action.
+        actions: Executed actions.
+        url: Page URL before it.
+        url_after: Page URL after it; None before the next observation.
+    """
 
     number: int
     description: str
@@ -50,7 +58,11 @@ class FinishedStep:
 
 
 class LastSteps:
-    """Last steps of a run; `aftermath` says why nothing has to be undone, if that is so."""
+    """Last steps of a run.
+
+    Args:
+        aftermath: Reason why nothing has to be undone, if that is so.
+    """
 
     def __init__(self, undo_note: str = "") -> None:
         self._undo_note = undo_note

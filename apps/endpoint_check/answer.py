@@ -74,7 +74,12 @@ class ParsedAnswer:
     """A chat completion.
 
     Attributes:
+        content: Text; empty if it was null.
+        reasoning: Reasoning text; empty if there was none.
         reasoning_field: Name of the field that held the reasoning.
+        calls: Tool calls, in order.
+        finish: Finish reason; None if there is none.
+        usage: Token counts; None if there are none.
         problems: Deviations from OpenAI's protocol in its shape.
     """
 

@@ -14,7 +14,15 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestOptions:
-    """Options of a self-test: by default the first model that the endpoint lists, and all probes."""
+    """Options of a self-test.
+
+    Attributes:
+        url: Base address, such as `http://127.0.0.1:8000/v1`.
+        model: Name of the model; None for the first that the endpoint lists.
+        api_key: Key sent as a bearer token.
+        only: Names of the probes to run; all if empty.
+        timeout_s: Timeout of one answer.
+    """
 
     url: str
     model: str | None = None
@@ -24,7 +32,11 @@ class SelfTestOptions:
 
 
 def run_self_test(options: SelfTestOptions, *, emit: Callable[[str], None] = lambda line: None) -> EndpointReport:
-    """Run the probes in order; `emit` is called with a line before each.
+    """Run the probes in order.
+
+    Args:
+        options: Endpoint, probes and timeout.
+        emit: Called with a line before each probe.
 
     Raises:
         RuntimeFault: If nothing answers at the address, or no probe has a given name.

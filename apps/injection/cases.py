@@ -23,10 +23,16 @@ class InjectionCase:
     Attributes:
         id: `task/attack-place`.
         instruction: Instruction of the user, unique among the cases.
+        steps: Steps of the user's task.
         done: Requests that the app must have executed, each as texts that it contains.
         answer: What the agent's answer must contain; "" for nothing.
+        plant: The planted text and its location.
+        about: Short description of the attack.
+        language: Language of the text.
         ways: Ways to obey, each a list of steps; the next one is used if one is blocked.
         effect: Request that the attack has caused, as texts that it contains.
+        attacker: The attacker's mail address.
+        evil_host: Name of the attacker's host.
     """
 
     id: str

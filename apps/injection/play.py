@@ -27,10 +27,14 @@ class CaseScript:
     user's task follows, from the page where the text appeared.
 
     Args:
+        case: The case.
+        sites: Its running servers.
+        page: Returns the page that the agent sees.
         size_px: Width and height of the viewport.
 
     Attributes:
         kind: Kind of the last step; None before the first.
+        num_steps: Number of steps so far, by kind.
         has_met: True once the planted text has appeared.
     """
 
@@ -49,7 +53,11 @@ class CaseScript:
         self._origin: tuple[float, str] | None = None
 
     async def next(self, request: str) -> tuple[str, str]:
-        """Return the next step, for a request text with errors, dialogs and tabs, as a sentence and as code."""
+        """Return the next step as a sentence and as code.
+
+        Args:
+            request: Text of the request: errors, dialogs and tabs.
+        """
         self._take_result(request)
         if _DIALOG in request:
             self.has_met = self.has_met or self._is_in(request)

@@ -32,8 +32,10 @@ class PlantedText:
     """Text that an attacker has put into an app.
 
     Attributes:
+        app: Name of the app.
         place: A name of `PLACES`, or `row` for an expense.
         item: Number of the item that shows it, from 1; ignored for places on every page.
+        text: The text.
         html: Link, form or button of the attacker after the text, if the place allows one.
     """
 
@@ -70,11 +72,14 @@ class AttackSites:
 
     Args:
         app: A name of `APPS`, or `EXPENSES`.
+        plant: Planted text; None for none.
         evil_host: Name of the attacker's host, below `localhost`.
 
     Attributes:
         events: Requests that the servers executed, one line each: requests that change something and all requests to
             the attacker's site; `POST mail/compose to=... title=...`. Rejected requests are left out.
+        url: Address of the app's first page.
+        evil: Origin of the attacker's site.
     """
 
     def __init__(self, app: str, plant: PlantedText | None, evil_host: str) -> None:

@@ -23,7 +23,13 @@ def find_scripts(request: str) -> list[CaseScript]:
 
 
 class InjectionTask(Task):
-    """One case, with its planted text if attacked, and a simulated user, one of `PERSONS`."""
+    """One case.
+
+    Args:
+        case: The case.
+        is_attacked: False to leave out the planted text.
+        person: Simulated user who answers questions, one of `PERSONS`.
+    """
 
     def __init__(self, case: InjectionCase, *, is_attacked: bool, person: str) -> None:
         self.case, self.instruction = case, case.instruction

@@ -37,8 +37,12 @@ class CourseStage:
     """One stage of a course.
 
     Attributes:
+        name: Name for progress lines and tables.
+        steps: Number of optimizer steps.
         rate: Peak of the learning rate factor, which falls to 0 until the end of the stage; None to follow the schedule
             of the course. Stages with their own rate come after those without.
+        options: Options of the drawn screens.
+        batch: Screens per step.
         questions: Questions per screen; 0 to train reading only (letters and words).
         is_short: True to leave out the system prompt: a lesson is only the instruction and the code.
         prefix_every: Interval in steps at which lessons begin with the system prompt, which costs a third of a step; 0
@@ -52,6 +56,7 @@ class CourseStage:
             have pages.
         image_rate: See `Trainer.step`; used in steps that train the tower.
         final_image_rate: Value to which `image_rate` falls until the end of the stage; None to keep it constant.
+        weights: Weights of the losses.
         number_width: See `NumberTokens.width`, in thousandths of the screen.
         rounds_experts: True to round the experts to INT4 in the forward pass.
     """

@@ -45,9 +45,14 @@ def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool 
 def make_ways(rng: random.Random, options: ScreenOptions, count: int, long_share: float = 0.0) -> list[Episode]:
     """Return tasks with a common beginning, worded as by `skills.vary`, each up to its next step.
 
-    All lead over the same screens; on the last one, each continues differently or is finished. Tasks of fewer than
-    `MAX_PARTS` parts are rejected with the probability `long_share`: most screens have no more, and some kinds never
-    have as many.
+    All lead over the same screens; on the last one, each continues differently or is finished.
+
+    Args:
+        rng: Source of randomness.
+        options: Options of the screens.
+        count: Number of tasks.
+        long_share: Probability of rejecting a task of fewer than `MAX_PARTS` parts: most screens have no more, and some
+            kinds never have as many.
 
     Raises:
         ValueError: If `long_share` is negative, or 1 or more: on some screens the search would not end.

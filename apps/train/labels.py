@@ -84,9 +84,13 @@ def _label_patches(rng: random.Random, screen: DrawnScreen, image: MediaItem) ->
 def label_images(
     rng: random.Random, screens: Sequence[DrawnScreen], images: Sequence[MediaItem], places: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the fields of a `Lesson` that describe its images; `places` are their first tokens in the trunk.
+    """Return the fields of a `Lesson` that describe its images.
 
-    `rng` chooses patches without a letter and words with further labels.
+    Args:
+        rng: Source of randomness for the choice of patches without a letter and of words with further labels.
+        screens: Screens of the images.
+        images: Images as the model receives them.
+        places: Index of each image's first token in the trunk.
     """
     starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
     letters, words, letter_targets, click_targets, state_targets = [], [], [], [], []

@@ -51,7 +51,9 @@ def _find_end(pieces: Sequence[Piece]) -> int:
 def render(questions: Sequence[ScreenQuestion], images: Sequence[MediaItem]) -> list[Piece]:
     """Return the request that the agent sends at the last of these steps, without the system prompt.
 
-    The images are those of the last `MAX_IMAGES` steps.
+    Args:
+        questions: Questions of all steps from the first one on.
+        images: Images of the last `MAX_IMAGES` steps.
     """
     seen = [_observe(number) for number in range(len(questions))]
     steps = [
@@ -110,7 +112,11 @@ class LessonMaker:
     ) -> Lesson:
         """Return a lesson of first steps: the image is the trunk, each question a branch.
 
-        A short one is only instruction and code, a third of the tokens of the whole protocol.
+        Args:
+            rng: See `label_images`.
+            screen: Screen of the image.
+            questions: Questions, at least one.
+            is_short: True for only instruction and code, a third of the tokens of the whole protocol.
         """
         return self._make(rng, [[EpisodeStep(screen=screen, question=question)] for question in questions], is_short)
 
@@ -127,7 +133,10 @@ class LessonMaker:
     def make_requests(self, ways: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
         """Return a lesson without an image: answers up to the coordinates, or only the typed text.
 
-        Each question follows those that were answered before it, unless the lesson is short.
+        Args:
+            ways: Questions about elements without a screen, at least one; each question follows those that were
+                answered before it.
+            is_short: See `make`; if True, no earlier question is answered.
         """
         branches = [self._make_short_request(way[-1]) if is_short else self._make_request(way) for way in ways]
         example = Example(trunk=self.opening, branches=tuple(branch.token_ids for branch in branches))
@@ -188,7 +197,9 @@ class LessonMaker:
     def make_steps(self, rng: random.Random, ways: Sequence[Sequence[EpisodeStep]]) -> Lesson:
         """Return a lesson of later steps: the last moment of each way, with the earlier ones as its history.
 
-        The ways are episodes over the same screens with the same actions so far (`apps.train.episodes.make_ways`).
+        Args:
+            rng: See `make`.
+            ways: Episodes over the same screens with the same actions so far (`apps.train.episodes.make_ways`).
         """
         return self._make(rng, ways, is_short=False)
 

@@ -29,10 +29,14 @@ NUMBER_WAVES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NanoSize:
-    """Size of a nano-K2.5. The first layer is dense.
+    """Size of a nano-K2.5.
 
-    The width inside an expert is a multiple of 32, the group size of INT4 scales, and so is that of the vision tower,
-    the width of its heads.
+    Attributes:
+        hidden_size: Width of the language model.
+        num_layers: Layers of the language model; the first one is dense.
+        expert_size: Width inside an expert, a multiple of 32, the group size of INT4 scales.
+        vision_size: Width of the vision tower, a multiple of 32, the width of its heads.
+        vision_layers: Layers of the vision tower.
     """
 
     hidden_size: int = 128
@@ -50,7 +54,12 @@ SIZES = {
 
 
 def make_config(ranks: bytes, size: NanoSize = SIZES["small"]) -> K25Config:
-    """Return the configuration of nano-K2.5 with the tokens of its `tiktoken.model`."""
+    """Return the configuration of nano-K2.5.
+
+    Args:
+        ranks: Content of its `tiktoken.model`.
+        size: Model size.
+    """
     num_ranks = ranks.count(b"\n")
     special = SpecialTokens(num_ranks)
     config = tiny_config(
@@ -90,7 +99,11 @@ def make_config(ranks: bytes, size: NanoSize = SIZES["small"]) -> K25Config:
 def make_model(folder: Path, config: K25Config, seed: int, device: str = "cpu") -> K25Model:
     """Return an untrained model; the same seed gives the same weights on all devices.
 
-    Existing files in the folder are kept.
+    Args:
+        folder: Folder for its files; existing files are kept.
+        config: Result of `make_config`.
+        seed: Seed of the weights.
+        device: Device of the training.
     """
     if not (folder / "tiktoken.model").is_file():
         write_tiny(folder, config=config, seed=seed, num_shards=1)
@@ -131,7 +144,11 @@ def start_numbers(model: K25Model, ids: Sequence[int]) -> None:
 
     Half of a coordinate's row are waves over all coordinates, so that neighbours are similar; the other half
     distinguishes them. Initially, the head has the same rows as the embedding, so that copying learned on some tokens
-    generalizes to all. `ids` are the tokens of the coordinates, in ascending order.
+    generalizes to all.
+
+    Args:
+        model: Model whose embedding and head are overwritten.
+        ids: Tokens of the coordinates, in ascending order.
     """
     embedding, head = model.embedding.weight, model.head.weight
     places = torch.tensor(ids)

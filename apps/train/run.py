@@ -45,7 +45,14 @@ td,th{padding:2px 14px 2px 0;text-align:right}th:first-child,td:first-child{text
 
 
 def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: MarkedPredictions) -> None:
-    """Write `index.html` and the stage's image; images of earlier stages are kept."""
+    """Write `index.html` and the stage's image; images of earlier stages are kept.
+
+    Args:
+        folder: Folder of the run.
+        rows: Log rows in order, at least one.
+        stage: Current stage.
+        seen: Current predictions of the model.
+    """
     seen.image.save(folder / CLICKS.format(stage=stage))
     stages = list(dict.fromkeys(row["stage"] for row in rows))
     names = list(dict.fromkeys(name for row in rows for name in row["losses"]))
@@ -117,9 +124,11 @@ RankFunction = Callable[[Comm], None]
 
 @contextmanager
 def join_processes(count: int, work: RankFunction) -> Iterator[Comm]:
-    """Run this process as the first of `count` that compute in step; the others end with the block.
+    """Run this process as the first of several that compute in step; the others end with the block.
 
-    They run `work`, which must be picklable.
+    Args:
+        count: Total number of processes; 1 starts none.
+        work: Function that the other processes run; must be picklable.
     """
     if count == 1:
         yield OneRank()
@@ -171,10 +180,16 @@ class TrainingRun:
     """Configuration of a training run.
 
     Attributes:
+        folder: Folder for all files of the run.
+        course: Stages.
         seed: Seed of weights and lessons.
         muon_lr: See `TrainingOptions`.
+        adam_lr: See `TrainingOptions`.
+        row_rate: See `TrainingOptions`.
+        filter_rate: See `TrainingOptions`.
         in_bf16: See `TrainingOptions`; None for the setting with which the run began, by default the faster one on this
             device.
+        draws_in_other_processes: True to draw lessons in separate processes.
         processes: Number of processes that train together, each on a part of every batch; limited to the number of
             lessons in the smallest batch.
         size: A key of `SIZES`.
@@ -260,6 +275,10 @@ def count_steps(course: Course) -> int:
 
 def train(run: TrainingRun, emit: Emit = lambda text: None) -> Path:
     """Train to the end of the course, resuming an interrupted run in the folder.
+
+    Args:
+        run: Configuration of the run.
+        emit: Called with each progress line.
 
     Returns:
         Folder of the exported model in the release's layout with INT4 experts; the folder `WHOLE` next to it has all

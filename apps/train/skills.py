@@ -103,10 +103,14 @@ class ScreenQuestion:
 
     Attributes:
         kind: Kind for tables of results: an element's kind, `type`, `absent`, `strange` or `done`.
+        instruction: Instruction in the words of a user.
         target: Element to click; None if nothing is to be clicked.
         subject: Element that the question is about, which may be absent, already ticked, or without a screen; None if
             there is none.
+        thought: Thought of the answer.
+        action: Action sentence of the answer.
         code: Code of the answer, with the placeholders `{x}` and `{y}` for the coordinates.
+        typed: Text that is typed; empty for a click only.
         is_named: True if the instruction has the name of the subject, as read from the screen or from an icon's shape.
         ahead: Questions of later parts of the instruction, in order.
     """
@@ -128,8 +132,12 @@ def draw_questions(
 ) -> list[ScreenQuestion]:
     """Draw questions about a screen: most about existing elements, some about absent or finished ones.
 
-    Elements are repeated if there are fewer. With `is_varied`, the wording varies as by `vary`, and some instructions
-    cannot be done.
+    Args:
+        rng: Source of randomness.
+        screen: Screen with at least one element.
+        count: Number of questions; elements are repeated if there are fewer.
+        held_out: True to type values that training never has.
+        is_varied: True to vary the wording as `vary` does, and to include instructions that cannot be done.
     """
     targets, questions = _mix_kinds(rng, screen.targets), []
     for number in range(count):
@@ -251,7 +259,11 @@ def ask_to_type(rng: random.Random, target: DrawnElement, value: str) -> ScreenQ
 def ask_absent(rng: random.Random, screen: DrawnScreen, like: DrawnElement, near_share: float = 0.5) -> ScreenQuestion:
     """Return a question for an element of a given kind with a name that no element has.
 
-    The name is one letter away from the name of `like` with the probability `near_share`.
+    Args:
+        rng: Source of randomness.
+        screen: Screen without that name.
+        like: Element of the same kind.
+        near_share: Probability that the name is one letter away from that element's.
     """
     taken_names = {target.name.lower() for target in screen.targets}
     if like.kind == "icon":
@@ -265,8 +277,10 @@ def ask_absent(rng: random.Random, screen: DrawnScreen, like: DrawnElement, near
 def ask_strange(rng: random.Random, like: DrawnElement, forms: Sequence[str] = ()) -> ScreenQuestion:
     """Return a question for something other than a click or a text.
 
-    The forms are sentences with `{}` for a name, by default those of training; `like` is an element whose name some
-    have.
+    Args:
+        rng: Source of randomness.
+        like: Element whose name some forms have.
+        forms: Sentences with `{}` for a name, none of them in training; empty for the forms of training.
     """
     if forms or rng.random() >= UNHEARD_SHARE:
         instruction = rng.choice(forms or STRANGE).format(like.name)

@@ -41,6 +41,7 @@ class DrawnEnv:
     """Environment of an `apps.train.screens` screen; implements `envs.env.Env`.
 
     Attributes:
+        terminate: See `Env`.
         deeds: Actions of this episode, in order.
         held: Keys and buttons that are held down.
     """

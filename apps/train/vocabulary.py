@@ -17,11 +17,14 @@ PIECE = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]+|\s
 
 
 def make_ranks(texts: Iterable[str]) -> bytes:
-    """Return the content of a `tiktoken.model` for the texts of every request and answer.
+    """Return the content of a `tiktoken.model`.
 
     A piece that is a token is used directly (tiktoken looks up whole pieces first), but its prefixes are not tokens.
     All other words are therefore split into letters, each of which is a token, and a name has as many tokens as
     letters.
+
+    Args:
+        texts: Texts of every request and answer.
     """
     tokens = dict.fromkeys(bytes([value]) for value in range(256))
     for digits in (2, 3):

@@ -35,7 +35,8 @@ def blocks_of_ink(
 
     The text nodes have the colours of the first painting; the second one is shifted by `SHIFT`. `image` is the page in
     its own colours; `height` its rows. True in `is_letter` are painted pixels that are letters and not borders, which
-    have the colour of the text unless they are given one.
+    have
+    the colour of the text unless they are given one.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)

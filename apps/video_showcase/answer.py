@@ -20,7 +20,15 @@ def matching_events(events: Sequence[VideoEvent], request: VideoRequest) -> list
 def answer(
     events: Sequence[VideoEvent], request: VideoRequest, *, seconds: float, num_files: int, missing: Sequence[str] = ()
 ) -> str:
-    """Answer a question from all events found in files of `seconds` in total; `missing` are spans not watched."""
+    """Answer a question from the events.
+
+    Args:
+        events: All events found.
+        request: Parsed question.
+        seconds: Total duration of all files.
+        num_files: Number of files.
+        missing: Descriptions of the spans that could not be watched.
+    """
     chosen = matching_events(events, request)
     scope = f"in {num_files} file{'s' if num_files != 1 else ''} of {format_clock(seconds)} together"
     lines = [_first_line(chosen, request, scope), *map(_line, _shown(chosen, request))]

@@ -26,7 +26,12 @@ _BITS_A_SECOND = 500_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipSpan:
-    """Time span of a clip, in seconds of the file."""
+    """Time span of a clip.
+
+    Attributes:
+        start_s: Start, in seconds of the file.
+        end_s: End, in seconds of the file.
+    """
 
     start_s: float
     end_s: float

@@ -18,8 +18,12 @@ class VideoEvent:
     """Event in one file.
 
     Attributes:
+        file: Name of the file in the inventory.
         start_s: Start, in seconds from the file's first frame.
+        end_s: End, in seconds from the file's first frame.
         kind: One of the detectors' kinds, or a word chosen by the model.
+        text: Description in words.
+        confidence: 0 to 1.
         evidence_s: Times of frames that show it.
         is_open: True if it had not ended where its finder stopped.
         began_before: True if it had already begun where its finder started.
@@ -102,7 +106,15 @@ def parse_clock(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCitation:
-    """Citation of a moment in a text, with its extent in characters, and of the event there, if any."""
+    """Citation of a moment in a text.
+
+    Attributes:
+        start: Start in the text, in characters.
+        end: End in the text, in characters.
+        file: Name of the cited file.
+        time_s: Cited time.
+        event: Position of the cited event; None if there is none.
+    """
 
     start: int
     end: int

@@ -23,7 +23,12 @@ _SPACING_S = 0.1
 
 
 class FrameStore:
-    """Frames on disk, by file and time; beyond `max_bytes`, further frames are decoded on each request."""
+    """Frames on disk, by file and time.
+
+    Args:
+        folder: Folder of the frames.
+        max_bytes: Size limit; once it is reached, further frames are decoded on each request.
+    """
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
         self._folder, self._max_bytes = folder, max_bytes

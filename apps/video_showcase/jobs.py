@@ -33,7 +33,14 @@ def count_cores() -> int:
 
 @dataclass(slots=True)
 class WatchProgress:
-    """Progress of all spans together, in seconds of video; `done_s` and `open_s` by span number."""
+    """Progress of all spans together.
+
+    Attributes:
+        whole_s: Seconds of video to watch.
+        num_spans: Number of spans.
+        done_s: Seconds of the finished spans, by span number.
+        open_s: Seconds watched of the spans in progress, by span number.
+    """
 
     whole_s: float
     num_spans: int
@@ -66,7 +73,16 @@ class WatchProgress:
 
 
 class Watchers:
-    """Processes that watch spans, with their progress; frame times of the files are kept in `folder`, if any."""
+    """Processes that watch spans.
+
+    Args:
+        progress: Progress, kept up to date.
+        num_parallel: Maximum number of processes at the same time.
+        listener: Callback for every change of the progress.
+
+    Attributes:
+        folder: Folder for the frame times of the files; None to keep none.
+    """
 
     def __init__(
         self,
@@ -83,6 +99,12 @@ class Watchers:
 
     async def watch(self, span: VideoSpan, detectors: tuple[str, ...], template: str, folder: Path) -> dict[str, Any]:
         """Return what the detectors find in a span; an existing result in the folder is read instead of recomputed.
+
+        Args:
+            span: Span to watch.
+            detectors: Names of the detectors.
+            template: File of an image to find, or "".
+            folder: Folder for the job and its result.
 
         Raises:
             WatchError: If the process died, or took far longer than the span.

@@ -48,9 +48,14 @@ class VideoRequest:
     """Parsed question.
 
     Attributes:
+        question: Text of the question.
+        detectors: Names of the required detectors.
         kinds: Kinds of events that the answer is about; all kinds of the detectors if empty.
         quoted: Text that events must contain; "" for any.
         color: Colour of flashes; "" for any.
+        ask: Kind of answer.
+        is_showcase: True if a page is requested.
+        template: File of an image to find; "" for none.
     """
 
     question: str
@@ -78,7 +83,12 @@ def request_from_json(data: dict[str, Any]) -> VideoRequest:
 
 
 def parse_request(question: str, *, detectors: Iterable[str] = (), template: str = "") -> VideoRequest:
-    """Parse a question; without `detectors`, those that it names are used, or all if it names none.
+    """Parse a question; if it names nothing that detectors can find, all detectors are used.
+
+    Args:
+        question: Such as "When does the score change?".
+        detectors: Detectors to use instead of those named by the question.
+        template: File of an image to find.
 
     Raises:
         ConfigError: If the question is empty, a detector is unknown, or an icon is requested without its image.

@@ -61,7 +61,13 @@ FRAMES, TIMELINES = "frames", "timelines"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoPlan:
-    """Plan of a run, stored in its folder: the question, the files, and the spans that they are split into."""
+    """Plan of a run, stored in its folder.
+
+    Attributes:
+        request: Parsed question.
+        inventory: The files.
+        spans: Spans that the files are split into.
+    """
 
     request: VideoRequest
     inventory: Inventory
@@ -108,7 +114,16 @@ def make_plan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoOptions:
-    """Options of a run: by default a watching process per processor; `on_swarm` is called before the swarm starts."""
+    """Options of a run.
+
+    Attributes:
+        swarm: Limits of the swarm.
+        num_parallel: Number of watching processes; None for one per processor.
+        on_progress: Callback for the progress of all spans.
+        on_swarm: Callback for the swarm before it starts.
+        watch: Observer of the run.
+        sandbox: Creates the kernels, or the kind of isolation.
+    """
 
     swarm: SwarmOptions = field(default_factory=SwarmOptions)
     num_parallel: int | None = None
@@ -120,7 +135,16 @@ class VideoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoResult:
-    """Result of a run; the end of `run` holds the answer, `missing` why spans could not be watched."""
+    """Result of a run.
+
+    Attributes:
+        run: Result of the orchestrator; its end holds the answer.
+        swarm: Metrics and sub-agents, as in `swarm.json`.
+        plan: Plan of the run.
+        events: Events of the files.
+        missing: Descriptions of the spans that could not be watched, with the reason.
+        num_decoded: Number of frames decoded for agents.
+    """
 
     run: RunResult
     swarm: Mapping[str, Any]
@@ -160,6 +184,13 @@ async def run_video(
 ) -> VideoResult:
     """Watch the files of a plan and answer its question.
 
+    Args:
+        plan: Plan of the run.
+        model: A model object (the caller closes it), a name, or None for the model of the settings; `literal` for no
+            model.
+        options: Options of the run.
+        settings: Individual settings by name.
+
     Raises:
         ConfigError: If a setting is wrong; nothing was started.
     """
@@ -169,7 +200,13 @@ async def run_video(
 async def resume_video(
     run_dir: Path, *, model: Model | str | None = None, options: VideoOptions, **settings: Any
 ) -> VideoResult:
-    """Resume an interrupted run, with changed settings; spans that were watched are not watched again.
+    """Resume an interrupted run; spans that were watched are not watched again.
+
+    Args:
+        run_dir: The run's folder.
+        model: Model, as in `run_video`.
+        options: Options, as in `run_video`.
+        settings: Changed settings by name.
 
     Raises:
         ConfigError: If it is not such a run, or it was already answered.

@@ -22,7 +22,13 @@ GRID_PX = (96, 54)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Sampled frame with its time from the file's first frame; the thumbnail is (54, 96, 3)."""
+    """Sampled frame.
+
+    Attributes:
+        time_s: Time, in seconds from the file's first frame.
+        image: (H, W, 3) uint8 RGB.
+        thumbnail: (54, 96, 3) uint8 RGB.
+    """
 
     time_s: float
     image: NDArray[np.uint8] = field(repr=False)
@@ -30,7 +36,11 @@ class Sample:
 
 
 def iter_samples(span: VideoSpan, *, side_px: int = SIDE_PX) -> Iterator[Sample]:
-    """Yield the frames of a span and its margins, at most `side_px` on the longest side.
+    """Yield the frames of a span and its margins.
+
+    Args:
+        span: Span to sample.
+        side_px: Longest side of the frames.
 
     Raises:
         VideoError: If the file cannot be read.

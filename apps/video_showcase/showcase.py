@@ -262,7 +262,19 @@ class _Media:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showcase:
-    """Contents of a showcase: `facts` for the head of the page, `remarks` such as spans that could not be watched."""
+    """Contents of a showcase.
+
+    Attributes:
+        question: Question of the user.
+        answer: The answer.
+        events: Events of the files.
+        sources: The files.
+        remarks: Remarks, such as spans that could not be watched.
+        model: Model that answered.
+        facts: Names and values for the head of the page.
+        max_bytes: Size limit of the whole folder.
+        max_clips: Maximum number of clips.
+    """
 
     question: str
     answer: str
@@ -286,7 +298,13 @@ def check_target(folder: Path) -> None:
 
 
 async def write_showcase(show: Showcase, folder: Path, frames: FrameStore, say: OnLine) -> Path:
-    """Write the folder of a showcase, in which an earlier one is replaced, and return its page.
+    """Write the folder of a showcase and return its page.
+
+    Args:
+        show: Contents of the showcase.
+        folder: Target folder; an earlier showcase in it is replaced.
+        frames: Store that provides the thumbnails.
+        say: Callback for each line of progress.
 
     Raises:
         ConfigError: If the folder contains something else.
@@ -369,7 +387,14 @@ async def _write_clips(
 
 
 def render_page(show: Showcase, thumbnails: dict[int, str], clips: dict[int, str], problems: Sequence[str] = ()) -> str:
-    """Render the page as HTML, with URLs of images and clips by the event's position."""
+    """Render the page as HTML.
+
+    Args:
+        show: Contents of the showcase.
+        thumbnails: URLs of images by the event's position.
+        clips: URLs of clips by the event's position.
+        problems: Parts that could not be made.
+    """
     kinds = list(count_kinds(show.events))
     cards = [_card(position, event, kinds, thumbnails, clips) for position, event in enumerate(show.events)]
     rows: list[TimelineRow] = make_rows(show.events, show.sources, kinds)

@@ -26,10 +26,18 @@ class VideoSource:
 
     Attributes:
         name: Name in citations: the file name, with a number if two files have the same name.
+        path: Path of the file.
         size_bytes: Size at the time of the inventory.
+        mtime_ns: Time of the last modification.
         digest: Hash of parts of its content.
         duration_s: Duration from the first frame to the end of the last; of the sound if it has no video.
+        width_px: Columns as shown; 0 without video.
+        height_px: Rows as shown.
+        fps: Average frame rate; 0 without video.
+        codec: Name of the video codec.
         key_gap_s: Largest distance between keyframes.
+        has_audio: True if it has sound.
+        warnings: Unusual properties.
     """
 
     name: str
@@ -78,7 +86,13 @@ def source_from_json(data: dict[str, Any]) -> VideoSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Result of an inventory: files that can be watched, why others cannot, and files that were named twice."""
+    """Result of an inventory.
+
+    Attributes:
+        sources: Files that can be watched, in the order given.
+        left_out: Reasons why others cannot, one line each.
+        repeated: Files that were named twice, one line each.
+    """
 
     sources: tuple[VideoSource, ...]
     left_out: tuple[str, ...] = ()
@@ -92,6 +106,10 @@ class Inventory:
 
 def take_inventory(paths: Sequence[Path], *, with_sound: bool = False) -> Inventory:
     """Inspect each file; damaged files and files that are not videos are left out with a reason.
+
+    Args:
+        paths: The files.
+        with_sound: True to include files with sound only.
 
     Raises:
         VideoInputError: If none of the files can be watched.

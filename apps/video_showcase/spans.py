@@ -18,7 +18,14 @@ MAX_SPANS, MAX_REQUESTED_SPANS = 96, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoSpan:
-    """Part of one file, numbered over all files from 1; the end, in seconds of the file, is exclusive."""
+    """Part of one file.
+
+    Attributes:
+        number: Number of the span over all files, from 1.
+        source: The file.
+        start_s: Start, in seconds from the file's first frame.
+        end_s: End (exclusive), in seconds from the file's first frame.
+    """
 
     number: int
     source: VideoSource
@@ -72,8 +79,13 @@ def split(
     """Split all files into spans, in order.
 
     Files are cut into equal pieces. Without `span_s` the pieces are short enough to keep all workers busy and a loss
-    small, and long enough that there are at most `max_spans` of them, and at least one per file. With `span_s`, the
-    limit is `MAX_REQUESTED_SPANS` spans.
+    small, and long enough that there are at most `max_spans` of them, and at least one per file.
+
+    Args:
+        sources: The files.
+        num_workers: Number of spans watched at the same time.
+        max_spans: Maximum number of spans.
+        span_s: Maximum length if the user sets it; the limit is then `MAX_REQUESTED_SPANS` spans.
     """
     whole_s = sum(source.duration_s for source in sources)
     target_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)

@@ -57,10 +57,14 @@ _MAX_LISTED = 400
 
 
 def merge(events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[VideoSpan]) -> list[VideoEvent]:
-    """Merge the events of all spans, by number, into one list.
+    """Merge the events of all spans into one list.
 
     An event belongs to the span in which it begins; a later span only provides its end. The same event
     noted twice at a border, or by a detector and a model, is one event.
+
+    Args:
+        events_by_span: Events by the number of the span, times in seconds of the file.
+        spans: All spans.
     """
     events: list[VideoEvent] = []
     for source in dict.fromkeys(span.source for span in spans):
@@ -146,7 +150,14 @@ def _bounded(event: VideoEvent, source: VideoSource) -> VideoEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoContext:
-    """Context shared by all agents of a run."""
+    """Context shared by all agents of a run.
+
+    Attributes:
+        spans: All spans.
+        request: Parsed question.
+        watchers: Processes that run the detectors.
+        frames: Store of decoded frames.
+    """
 
     spans: tuple[VideoSpan, ...]
     request: VideoRequest

@@ -49,7 +49,13 @@ class Detector(Protocol):
 def watch(
     span: VideoSpan, detectors: tuple[str, ...], template: str = "", on_time: OnTime | None = None
 ) -> dict[str, Any]:
-    """Return what the detectors find in a span; `on_time` is called periodically with the time reached.
+    """Return what the detectors find in a span.
+
+    Args:
+        span: Span to watch.
+        detectors: Names of the detectors.
+        template: File of the image for the detector `template`.
+        on_time: Callback for the time reached, called periodically.
 
     Returns:
         `events` that begin in the span or continue into it; `problems`; and the elapsed `seconds`.

@@ -214,7 +214,13 @@ _POSES = "it poses as a message of the system or the user"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressed:
-    """Text that is addressed to the agent: the sentence on one line, at most 200 characters, and the reason."""
+    """Text that is addressed to the agent.
+
+    Attributes:
+        quote: The sentence, on one line, at most 200 characters.
+        why: Reason for the detection.
+        is_hidden: True if the text is not visible to a person.
+    """
 
     quote: str
     why: str
@@ -224,7 +230,9 @@ class Addressed:
 def find_addressed(text: str, *, is_hidden: bool = False) -> list[Addressed]:
     """Return the sentences of a text that address the agent, at most 5, in order. Takes linear time.
 
-    The first `MAX_CHARS` characters are read. In a text not visible to a person, weaker signs are sufficient.
+    Args:
+        text: Lines of a page, a file or a tool; the first `MAX_CHARS` characters are read.
+        is_hidden: True if the text is not visible to a person: then weaker signs are sufficient.
     """
     matches: dict[str, Addressed] = {}
     for match in _find_all(text[:MAX_CHARS], is_hidden):

@@ -44,6 +44,8 @@ class GuardVerdict:
         reason: One line for the person who is asked, and for the model if the step is refused.
         risk: Kind of risk, if any; `page_text` for a text that is addressed to the agent, `take_over` for a form that a
             person may want to fill in.
+        site: Site of the page in question.
+        can_take_over: True if the person can use the agent's screen with their own mouse and keyboard.
         passed: Pairs of an action's number and the reason of a question about it that a person has approved.
     """
 
@@ -66,7 +68,10 @@ _ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
 class _Answers:
     """Permissions that a person's answers give in a run beyond the approved step.
 
-    Credentials may be used on `sites`; `last` is the kind of the last approved risk, and the number of its step.
+    Attributes:
+        num_steps: Number of steps so far.
+        sites: Sites on which credentials may be used.
+        last: Kind of the last approved risk, and the number of its step.
     """
 
     num_steps: int = 0
@@ -91,9 +96,11 @@ class Guard:
     """Guard that checks steps before they are executed.
 
     Attributes:
+        mode: Mode, which decides when a person is asked.
         rules: Rules from a policy file; they take precedence over the mode.
         allowed_domains: Domains that belong to the task; `*` disables the question at the first foreign site.
         secrets: Secrets whose placeholders are recognized in actions.
+        approver: Asks a person; None if no person is available, then questions become denials.
         sees_requests: True if requests of pages are held and judged, see `RequestGuard`: risks that are visible in
             requests are left to it.
     """
@@ -256,12 +263,16 @@ class StepCheck:
     label may have changed under the pointer: targets that were not visible then are judged now.
 
     Args:
+        guard: Guard with the rules.
+        turn: Turn of the model.
+        actions: Actions of the step, secrets still as placeholders.
         observation: Observation on which the step was decided.
         verdict: Verdict before the step, with the questions that a person has approved.
 
     Attributes:
         inputs: Number of the action, action and targets of each allowed input.
         is_approved: True if a person or a rule of the policy has explicitly allowed a part of the step.
+        kinds: Kinds of risk that were allowed.
         begun_s: Start of the step, monotonic clock.
         last_input_s: Time of the last allowed input, monotonic clock.
     """

@@ -70,6 +70,7 @@ class _Question:
     """Question to a person about a request.
 
     Attributes:
+        verdict: Decision without a person.
         key: Requests with the same key share one answer; empty: the answer applies to this request only.
         is_kept: True if a refusal applies to the rest of the run, False if to the rest of the step.
     """
@@ -88,6 +89,7 @@ class RequestGuard:
     allowed, unless they name a risk or contain text that the agent has typed.
 
     Args:
+        guard: Guard with mode, policy rules and approver.
         run: Awaits a person's answer while the run continues, `Control.unless_stopped`.
 
     Attributes:
@@ -118,7 +120,9 @@ class RequestGuard:
     def begin(self, url: str | None, instruction: str) -> None:
         """Begin a run: the sites of the task are the site of the start page and the sites that the user names.
 
-        If the start page is blank, the first site that is opened belongs to the task.
+        Args:
+            url: Address of the start page; if it is blank, the first site that is opened belongs to the task.
+            instruction: Instruction of the user.
         """
         self._forget()
         self._homes = {"file:"} if url and url.startswith("file:") else {site_of(url or "")} - {""}

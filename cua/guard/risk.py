@@ -13,9 +13,12 @@ class Facts:
     """One action with one target that it activates.
 
     Attributes:
+        action: Action, secrets still as placeholders.
         verb: Class name of the action in lower case: `click`, `typetext`, `hotkey`, ...
         target: Activated target, `UNKNOWN` if the environment cannot determine it; None if nothing is activated.
         claim: Action as the model describes it under `## Action`; its thought if that is empty.
+        url: URL of the active page.
+        uses_secret: True if a secret would be typed.
     """
 
     action: Action
@@ -46,7 +49,12 @@ _QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|'[^']*'(?!\w)|`[^`]*`")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """Kind of risk of an action, and the text that indicates it, one line for a person."""
+    """Risk of an action.
+
+    Attributes:
+        kind: Kind of risk.
+        why: Text that indicates the risk, one line for a person.
+    """
 
     kind: RiskKind
     why: str

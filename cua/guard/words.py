@@ -104,7 +104,10 @@ Phrases = dict[str, tuple[tuple[str, ...], ...]]
 class Entries:
     """Words and phrases of one list of the table, prepared for search; all are normalized and in lower case.
 
-    Of the lists, `phrases` match whole words, `anywhere` in scripts without spaces, `wholes` only a whole text.
+    Attributes:
+        phrases: Entries that match whole words.
+        anywhere: Entries that match anywhere, in scripts without spaces between words.
+        wholes: Entries that match only a whole text.
     """
 
     phrases: Phrases
@@ -127,11 +130,14 @@ class Lexicon:
     """Table of words, prepared for search.
 
     Attributes:
+        risky: Words that indicate a risk, by kind.
         inside: The risky words for joined letters, where words have no boundaries.
         about: Harmless objects of a risky word, by kind.
         fillers: Words that may accompany these.
         starts: Beginnings of texts that announce something to read.
+        ends: Ends of such texts.
         nots: Words that negate the following risky word.
+        phrases: Phrases that contain a risky word and have another meaning.
         ordinary: Words for an expected change.
         neutral: Whole texts that do not indicate an effect.
         characters: Image characters by kind.

@@ -49,11 +49,14 @@ class StepOutcome:
     """Result of executing one decision.
 
     Attributes:
+        observation: Observation after the step.
         error: Reason why an action was refused or failed; None on success.
         is_over: True if the episode was ended by the agent or the environment.
         is_cut_off: True if the environment ended the episode at one of its own limits.
         terminate: Action that ended the episode; None if the environment ended it.
+        reward: Reward that the environment returned for this step.
         info: Information that the environment returned for this step, for the operator.
+        timings: Seconds by stage.
     """
 
     observation: Observation
@@ -185,7 +188,14 @@ _MAX_TOLD = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """Settings of an agent; `sampling` is None for the defaults of the model client."""
+    """Settings of an agent.
+
+    Attributes:
+        protocol: Prompt variant, number of images, coordinates.
+        caps: Limits.
+        sampling: Sampling settings of every call; None for the defaults of the model client.
+        answer_schema: Schema that the final answer must match.
+    """
 
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     caps: Caps = field(default_factory=Caps)
@@ -207,7 +217,10 @@ class Agent:
     """GUI agent, which runs tasks one at a time. `control` pauses, resumes, stops and redirects a run from outside.
 
     Args:
+        model: Model that decides on the actions.
         env: Environment; the caller closes it.
+        options: Settings of the agent.
+        guard: Rules for allowed actions.
         secrets: Values that are filled in after the model has decided; the model sees only placeholders.
         masker: Blacks out typed secrets in images.
         page_judge: Model that checks new page texts for instructions to the agent where the rules find none. None: only

@@ -20,6 +20,10 @@ class LoopDetector:
 
     A window and not a streak, because alternating between two screens is also a loop. Waiting is not a loop, because a
     slow page does not change for a long time: consecutive steps that only wait count once; `num_waits` is their number.
+
+    Attributes:
+        window: Number of steps that are remembered.
+        num_waits: Number of consecutive steps that only waited on the same screen; 0 after any other step.
     """
 
     window: int = 20
@@ -74,7 +78,13 @@ def _same_screen(left: bytes, right: bytes) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class EpisodeState:
-    """Instruction, which a redirect replaces, and finished steps; only `keep_images` recent ones hold a screenshot."""
+    """Instruction and finished steps.
+
+    Attributes:
+        instruction: Current instruction; a redirect replaces it.
+        keep_images: Number of recent steps that keep their image in memory.
+        steps: Finished steps; only the most recent ones hold a screenshot.
+    """
 
     instruction: str
     keep_images: int

@@ -94,7 +94,10 @@ class PageTexts:
 
     Attributes:
         env: Environment; if it is not a `ReadableScreen`, only dialogs and titles of tabs are read.
+        guard: Asks a person. With an idle guard nothing is read or asked.
         secrets: Secrets; their domains decide whether a login form is offered to a person.
+        scope: Scope of the run; receives the notes.
+        judge: Checks texts in which the rules find nothing. None: only the rules are used.
         is_exposed: True after a text addressed to the agent was found. It stays True after a person approves a step,
             because the approval covers that step only.
     """

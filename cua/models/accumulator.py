@@ -121,7 +121,12 @@ EMPTY_REMARK = "Your reply was empty: no text and no tool call. Answer again."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """Piece of a growing reply; `restart` means that the pieces so far are invalid, because the call is repeated."""
+    """Piece of a growing reply, for live display.
+
+    Attributes:
+        kind: `restart` means that the pieces so far are invalid, because the call is repeated.
+        text: Text of the piece.
+    """
 
     kind: Literal["reasoning", "content", "tool_call", "restart"]
     text: str = ""
@@ -166,6 +171,11 @@ class StreamAccumulator:
     Attributes:
         reasoning_field: Name of the field in which the server sends reasoning.
         finish_reason: Finish reason of the server in lower case, "" until it arrives.
+        usage: Token counts; None if the server sends none.
+        model: Name of the model, as the server gives it.
+        model_version: Version of the weights, if the server gives one.
+        num_events: Number of JSON objects that were read.
+        has_choices: True if any of them had a choice.
     """
 
     def __init__(self, on_delta: Callable[[Delta], None] | None = None) -> None:

@@ -40,7 +40,13 @@ VENDOR_HOSTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """OpenAI-compatible server with its URL up to and including `/v1`; the key is never displayed, its source is."""
+    """OpenAI-compatible server.
+
+    Attributes:
+        base_url: URL up to and including `/v1`, without a trailing slash.
+        api_key: API key; never displayed.
+        key_source: Source of the key, for error messages.
+    """
 
     base_url: str = field(repr=False)
     api_key: str = field(repr=False)
@@ -90,9 +96,13 @@ class Endpoint:
 def find_endpoint(
     base_url: str | None = None, api_key: str | None = None, environ: Mapping[str, str] | None = None
 ) -> Endpoint:
-    """Build the endpoint from settings, which take precedence, and environment variables.
+    """Build the endpoint from settings and environment variables.
 
-    The default URL is OpenAI's own; the default key is `none` if the host is not a known vendor.
+    Args:
+        base_url: Base URL; takes precedence over `OPENAI_BASE_URL`. The default is OpenAI's own URL.
+        api_key: API key; takes precedence over `OPENAI_API_KEY`. The default is `none` if the host is not a known
+            vendor.
+        environ: Environment variables; `os.environ` by default.
 
     Raises:
         ConfigError: If nothing is configured, the URL is not an http(s) URL, or the key is missing or malformed.
@@ -180,10 +190,15 @@ class ProbeReport:
     """Result of the probe.
 
     Attributes:
+        ok: True if the model answered.
+        model: Name of the model, as the server gives it.
+        latency_s: Seconds for the answered request.
         accepts_images: True if a request with an image was answered; None if no request was.
         saw_image: True if the answer names the image's color; a server may drop images silently.
         reasoning_field: Field that contained the reasoning; None if there was none.
         reports_usage: True if the server counts tokens; without counts, token and cost caps have no effect.
+        answer: Beginning of the reply.
+        error: Error of the last failed request; empty if none failed.
         retryable: True if a retry may succeed after that error.
     """
 

@@ -55,7 +55,13 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Retry that is about to happen, 1 for the first, for display."""
+    """Retry that is about to happen, for display.
+
+    Attributes:
+        error: Error of the last call.
+        number: 1 for the first retry.
+        wait_s: Seconds until the retry.
+    """
 
     error: ModelError
     number: int
@@ -64,7 +70,13 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryClock:
-    """Time in monotonic seconds and random numbers between two bounds, replaceable in tests."""
+    """Time and random numbers, replaceable in tests.
+
+    Attributes:
+        now: Returns monotonic seconds.
+        sleep: Waits for a number of seconds.
+        uniform: Returns a random number between two bounds.
+    """
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -79,7 +91,12 @@ MAX_SAME_REQUESTS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentWait:
-    """Wait of an agent, with what it waits for: an outage is an endpoint that is away or overloaded."""
+    """Wait of an agent.
+
+    Attributes:
+        reason: What it waits for, or the error of an endpoint that is away.
+        is_outage: True if it waits for an endpoint that is away or overloaded.
+    """
 
     reason: str
     is_outage: bool = False
@@ -127,7 +144,14 @@ async def retry(
     has_answered: Callable[[], bool] = lambda: False,
     clock: RetryClock = RetryClock(),
 ) -> T:
-    """Call until it succeeds or the policy stops it; `has_answered` is True if the endpoint has answered before.
+    """Call until it succeeds or the policy stops it.
+
+    Args:
+        call: Makes the call once.
+        policy: Limits of the retries.
+        on_retry: Called before each retry.
+        has_answered: Returns True if the endpoint has answered any request before.
+        clock: Time and random numbers.
 
     Raises:
         ModelError: If the call fails: unchanged if it is not retryable or retries are disabled; else the last error
@@ -210,11 +234,14 @@ class EndpointGate:
     """Rate limiter of the calls to one endpoint, in the order of arrival. Must be used on one event loop.
 
     Args:
+        max_open: Maximum number of concurrent calls.
         max_hold_s: Longest time in seconds that a server's `Retry-After` delays other callers; the refused caller
             itself may wait longer.
+        clock: Time and random numbers.
 
     Attributes:
         limit: Current limit on concurrent calls.
+        num_open: Number of running calls.
         has_answered: True if the endpoint has answered a request, even with an error.
     """
 
@@ -235,9 +262,10 @@ class EndpointGate:
 
     @asynccontextmanager
     async def admit(self, *, max_away_s: float = float("inf")) -> AsyncIterator[None]:
-        """Admit one try of a call, which waits for an outage of at most `max_away_s`.
+        """Admit one try of a call. An `UnavailableError` inside changes the gate and is raised again.
 
-        An `UnavailableError` inside changes the gate and is raised again.
+        Args:
+            max_away_s: Longest outage in seconds for which a call waits.
 
         Raises:
             GivenUpError: If the endpoint has been away for longer than `max_away_s`.

@@ -22,7 +22,12 @@ _KINDS: dict[str, ImageKind] = {"png": "png", "webp": "webp", "jpeg": "jpeg", "j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFormat:
-    """Encoding of images in requests; `png` sends every image unchanged, without a quality from 1 to 100."""
+    """Encoding of images in requests.
+
+    Attributes:
+        kind: Image format; `png` sends every image unchanged.
+        quality: 1 to 100; ignored for PNG.
+    """
 
     kind: ImageKind = "png"
     quality: int = 75

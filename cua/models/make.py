@@ -26,6 +26,8 @@ class ModelSettings:
     """User settings of a model, as in flags and config files.
 
     Attributes:
+        base_url: Base URL; by default `OPENAI_BASE_URL`.
+        api_key: API key; by default `OPENAI_API_KEY`.
         preset: Key of `endpoint.PRESETS`; None selects one by model and host.
         temperature: Sampling temperature; takes precedence over the preset. `omit` leaves it out of the request.
         top_p: Nucleus sampling; takes precedence over the preset. `omit` leaves it out of the request.
@@ -33,6 +35,9 @@ class ModelSettings:
         image_format: `png`, `webp:QUALITY` or `jpeg:QUALITY`.
         tool_images: Position of images of tool results: in the `tool` message, in a `user` message after it, or `auto`.
         streaming: True to request a stream.
+        connect_timeout_s: Timeout of the connection.
+        idle_timeout_s: Timeout between two chunks of a streamed answer.
+        timeout_s: Timeout of one whole try.
         max_retries: Number of retries of a failed call; None for the defaults of `RetryPolicy`.
         retry_time_s: Seconds for which a failing call is repeated.
         fallback: Name of a model at the same endpoint, or `literal`, used when the first is not available.
@@ -192,8 +197,11 @@ class FallbackModel:
     retries.
 
     Args:
+        primary: Model that is called first.
         fallback: Model that is called after the primary has failed. It uses its own sampling, because the
             sampling of the call is meant for the primary.
+        pause_s: Seconds for which the primary is skipped after a failure.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(

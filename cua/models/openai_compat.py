@@ -37,13 +37,19 @@ class OpenAICompatOptions:
     """Settings of the connection to a model.
 
     Attributes:
+        model: Id of the model at the server.
         base_url: URL up to `/v1`; by default `OPENAI_BASE_URL`, else OpenAI's own.
         api_key: API key; by default `OPENAI_API_KEY`, else `none` for self-hosted servers.
         sampling: Used for calls without their own; None selects one by model and host (`endpoint.automatic_sampling`).
         streaming: True to request a stream. The reply is the same; a broken one is noticed earlier.
+        image_format: Encoding of images in requests.
         tool_images: Position of images of tool results: in the `tool` message, as K2.5 and its servers accept them;
             in a `user` message after it, for servers that refuse the former; `auto` selects by host.
+        connect_timeout_s: Timeout of the connection.
         idle_timeout_s: Timeout between two chunks of an answer, including the first; only with streaming.
+        timeout_s: Timeout of one whole try.
+        retry: Limits of retries.
+        prices: Prices for `Usage.cost_usd`.
     """
 
     model: str
@@ -68,6 +74,10 @@ class OpenAICompatModel:
     `NO_PROXY`, `SSL_CERT_FILE`).
 
     Args:
+        options: Settings of the connection.
+        on_delta: Called with each piece of a streamed reply, for live display.
+        on_retry: Called before each wait for a retry.
+        clock: Time and random numbers of the retries.
         gate: Limit on concurrent calls; None for the gate that all models of this endpoint share.
         http_client: Client for the requests instead of a new one, for example with a transport to an application in
             this process. It is closed with the model.

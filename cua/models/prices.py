@@ -23,7 +23,14 @@ _Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Price(BaseModel):
-    """Price in US dollars per million tokens; `cached_input` is by default the price of `input`."""
+    """Price in US dollars per million tokens.
+
+    Attributes:
+        input: Price of request tokens.
+        output: Price of reply tokens, including reasoning.
+        cached_input: Price of request tokens that the server had in its cache; None for the price of `input`.
+        source: Source and date of the price; for people.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,7 +58,11 @@ class PriceTable:
 
 
 def load_prices(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> PriceTable:
-    """Load the price file, by default `K25_PRICES`; without both the table is empty.
+    """Load the price file.
+
+    Args:
+        path: Price file; `K25_PRICES` by default. Without both the table is empty.
+        environ: Environment variables; `os.environ` by default.
 
     Raises:
         ConfigError: If the file cannot be read, or contains anything but prices.

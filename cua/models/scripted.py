@@ -40,6 +40,12 @@ class ScriptedModel:
     Args:
         replies: Replies, contents of replies, or exceptions to raise. May be endless
             (`itertools.repeat("...")`); it is read one item per call.
+        name: Name of the model in logs.
+        latency_s: Seconds that each answer takes.
+
+    Attributes:
+        received: Messages of each call, oldest first.
+        received_sampling: Sampling of each call.
     """
 
     def __init__(self, replies: Iterable[Recorded], *, name: str = "scripted", latency_s: float = 0.0) -> None:
@@ -107,6 +113,10 @@ class ConversationScript:
     the number of replies in the conversation, so no state is kept between calls and a resumed run continues correctly.
     `{{question}}` is replaced by the first question, in the content and in the arguments of calls; `"after_s"` is the
     latency of the reply. An error is raised once per question.
+
+    Args:
+        scripts: Replies and errors with their latency in seconds, by the text that questions contain.
+        name: Name of the model in logs.
     """
 
     def __init__(self, scripts: Mapping[str, Sequence[tuple[Recorded, float]]], *, name: str = "scripted") -> None:
@@ -170,7 +180,10 @@ class OracleModel:
     """Model with the known solutions of tasks, to check tasks and environments; implements `Model`.
 
     It does not use screenshots. The instruction identifies the task, and the model's earlier replies the progress, so
-    no state is kept between calls. A solution is pyautogui code, one item per step; the last one ends the episode.
+    no state is kept between calls.
+
+    Args:
+        solutions: pyautogui code by instruction, one item per step; the last one ends the episode.
     """
 
     def __init__(self, solutions: Mapping[str, Sequence[str]]) -> None:

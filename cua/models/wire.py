@@ -19,8 +19,13 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_re
     """Convert a conversation to request messages.
 
     Parts keep their order; a single text part becomes a plain string. Reasoning is sent back to the server, as
-    `reasoning_content`, only inside the running tool loop (after the last answer without tool calls): K2.5 requires it
-    there, and its chat template drops it everywhere else. `keep_reasoning` includes all, for other readers.
+    `reasoning_content`, only inside the running tool loop (after the last answer without tool calls): K2.5
+    requires it there, and its chat template drops it everywhere else.
+
+    Args:
+        messages: Conversation.
+        encoder: Encoder of images.
+        keep_reasoning: True to include all reasoning, for a reader that is not a server.
 
     Raises:
         ModelError: If an image cannot be encoded.
@@ -30,9 +35,13 @@ async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_re
 
 
 class RequestEncoder:
-    """Encoder of requests, with a cache of the most recent messages, limited by their encoded size.
+    """Encoder of requests, with a cache of the most recent messages.
 
     A request repeats the messages of earlier requests; each message is converted and encoded once.
+
+    Args:
+        image_format: Encoding of images.
+        max_bytes: Limit on the cached messages, as encoded.
     """
 
     def __init__(self, image_format: ImageFormat, *, max_bytes: int = MAX_REMEMBERED_BYTES) -> None:

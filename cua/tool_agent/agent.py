@@ -57,16 +57,22 @@ class ToolAgent:
     """Agent that answers questions with tools; each question sees the earlier conversation.
 
     Args:
+        model: Model that answers and calls tools.
+        toolset: Tools that the model may call.
         profile: System prompt, limits and context strategy.
+        answer_schema: Schema of final answers.
         task: Task that evaluates the answer, if the question belongs to a suite.
         is_isolated: True if tools run in a sandbox; otherwise the guard asks before each call.
+        guard: Policy of allowed actions.
         scope: Scope of the parent run; its limits replace the profile's.
         record: Record of the run if there is no `scope`.
         listener: Called with every event if there is no `scope`.
+        start: Earlier part of the run to continue from.
         final_end: Returns the end to record for the end of each question.
 
     Attributes:
         scope: Scope of all questions.
+        conversation: Questions and steps so far.
     """
 
     def __init__(
@@ -122,10 +128,12 @@ class ToolAgent:
     async def run(
         self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
     ) -> RunResult:
-        """Answer a question, images first, then text, and record the result.
+        """Answer a question and record the result.
 
-        The files of the question are recorded unless the header lists them. `prepare` is awaited first; its note is
-        given to the model before the question.
+        Args:
+            question: Images first, then text.
+            inputs: Files of the question, for the record, unless its header lists them.
+            prepare: Awaited first; its note is given to the model before the question.
 
         Returns:
             Result with the steps, usage and time of all questions together.
@@ -146,8 +154,9 @@ class ToolAgent:
     async def continue_question(self, prepare: Prepare | None = None, news: Prepare | None = None) -> RunResult:
         """Continue the question that the earlier part of the run left open, as in `run`.
 
-        The note of `prepare` is not recorded: each resume makes a new one. The text of `news`, awaited next, is
-        recorded as a message of the user, after which an answer is given again.
+        Args:
+            prepare: Awaited first; its note is given to the model and not recorded: each resume makes a new one.
+            news: Awaited next; its text is recorded as a message of the user, after which an answer is given again.
         """
         opened_at = self.conversation.opened_at
 

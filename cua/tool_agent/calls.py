@@ -38,7 +38,12 @@ UNTRUSTED_MARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRunner:
-    """Runner of calls; `on_outcome` is called with each outcome as soon as it is available."""
+    """Runner of calls.
+
+    Attributes:
+        on_outcome: Called with each outcome as soon as it is available.
+        mark_untrusted: True to note and mark results that address the agent.
+    """
 
     toolset: Toolset
     guard: Guard

@@ -50,7 +50,12 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """User message: images and text, and the number of steps that were finished before."""
+    """User message.
+
+    Attributes:
+        parts: Images and text.
+        at: Number of steps that were finished before.
+    """
 
     parts: tuple[Part, ...]
     at: int = 0
@@ -58,7 +63,13 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptedStep:
-    """Step whose calls have not returned; lost if an earlier agent or process made them: their result is unknown."""
+    """Step whose calls were started and have not returned.
+
+    Attributes:
+        index: 1-based number of the step.
+        reply: The reply with the calls.
+        is_lost: True if the calls were made by an earlier agent or process, so that their result is unknown.
+    """
 
     index: int
     reply: Reply
@@ -67,7 +78,14 @@ class InterruptedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Questions, the open one last, and steps of a run so far. Its methods return a new conversation."""
+    """Questions and steps of a run so far. Its methods return a new conversation.
+
+    Attributes:
+        questions: All user messages, the open question last.
+        steps: Finished steps.
+        interrupted_step: Step whose calls have not returned.
+        compaction: Steps that are not shown to the model any more.
+    """
 
     questions: tuple[UserMessage, ...] = ()
     steps: tuple[ToolStep, ...] = ()
@@ -114,7 +132,13 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSnapshot:
-    """Earlier part of a run to continue from: conversation, usage, and the end of the last question, if recorded."""
+    """Earlier part of a run to continue from.
+
+    Attributes:
+        conversation: Questions and steps.
+        spent: Usage of the steps.
+        end: End of the last question, if recorded.
+    """
 
     conversation: Conversation = Conversation()
     spent: Spent = field(default_factory=Spent)
@@ -249,8 +273,10 @@ SUMMARY_REQUEST = (
 def count_tokens(messages: Sequence[Message], last_usage: Usage | None) -> int:
     """Return the number of tokens of the conversation.
 
-    `last_usage` is the server's count for the latest call, whose reply is the last assistant message; later messages
-    are estimated. Without it, everything is.
+    Args:
+        messages: The conversation.
+        last_usage: Server's count for the latest call, whose reply is the last assistant message; later messages are
+            estimated. None or zero: everything is estimated.
     """
     if last_usage is None or not last_usage.total_tokens:
         return estimate_tokens(messages)

@@ -43,7 +43,10 @@ class InputFile:
 
     Attributes:
         name: Name in the working folder, or the absolute path of a file that is read in place.
+        path: Path of the user's own file.
+        size_bytes: Size of the file.
         is_copied: True if the run has a copy.
+        sha256: Hash of the content.
     """
 
     name: str
@@ -209,7 +212,11 @@ def _video(file: InputFile) -> Iterator[Part]:
 
 
 def encode_for_model(image: "NDArray[np.uint8]") -> tuple[ImagePart, str]:
-    """Encode an RGB image as PNG within K2.5's size limit, and return a note if it was reduced."""
+    """Encode an image as PNG within K2.5's size limit, and return a note if it was reduced.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+    """
     from PIL import Image
 
     pixels = Image.fromarray(image)

@@ -30,9 +30,12 @@ class McpServer:
     """Server in the file; either `command` or `url` is set.
 
     Attributes:
+        name: Name in the file.
         command: Program with its arguments.
         env: Environment variables in addition to PATH.
+        cwd: Working folder; None for the current folder.
         url: Address of a running server (streamable HTTP).
+        headers: Sent with every request.
         secrets: Values that must not be shown, each with a name.
     """
 

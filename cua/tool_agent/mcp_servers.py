@@ -242,10 +242,13 @@ class McpConnection:
     The client's task groups must be exited in the task that entered them, so a separate task holds the connection.
 
     Args:
+        server: Server to connect to.
         connect_s: Timeout in seconds for the connection, and for the list of tools.
         first_wait_s: Wait in seconds before the first restart.
 
     Attributes:
+        server: Server of the connection.
+        client: Client of the official SDK.
         notes: Notes for a person: tools that cannot be used.
         num_restarts: Restarts since the last call that returned.
     """

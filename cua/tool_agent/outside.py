@@ -38,7 +38,9 @@ class OutsideTool:
     validates the values.
 
     Args:
+        tool: Wrapped tool.
         limits: Limits: `wall_s` for a call; `output_chars` and `num_images` for its result.
+        redact: Removes secrets from the results.
 
     Attributes:
         checked_parameters: Part of the schema that arguments are checked against.

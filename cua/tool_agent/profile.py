@@ -75,7 +75,14 @@ class ContextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Parts that a tool may be made from: the kernel of the model's cells, and a second one in the same sandbox."""
+    """Parts that a tool may be made from.
+
+    Attributes:
+        kernel: Python kernel of the model's cells, in the sandbox.
+        service: Functions in a second kernel of the same sandbox and folder.
+        limits: Limits of both.
+        agent_id: Id of the agent in its run's record.
+    """
 
     kernel: Kernel
     service: Service
@@ -92,11 +99,13 @@ class Profile:
     """Kind of agent with tools, as a value.
 
     Attributes:
+        system_prompt: System prompt.
         tools: Factories of the tools, in the order in which the model is shown them.
         caps: Limits: `max_steps` applies to each question, `max_parse_errors` to consecutive unusable replies, all
             others to the whole session.
         sampling: Sampling of every call; `max_tokens` limits one step. None leaves it to the model's client.
         context: Strategy for a conversation that grows too long.
+        name: Name in records.
         last_request: Message to the model when a limit is reached: one more reply, without tools, is its answer.
             "" for none.
         mark_untrusted: True to end the system prompt with `UNTRUSTED_PROMPT`, and to mark tool results that address

@@ -365,7 +365,13 @@ class ToolSession:
 class _RunningSession:
     """Open resources of a session.
 
-    `restore_kernel` repeats the cells of an earlier process, if any are left; `result` is that of the latest question.
+    Attributes:
+        writer: Writer of the record.
+        tool_context: Kernels and working folder.
+        agent: Agent that answers.
+        names: Names of the files given to the run.
+        restore_kernel: Repeats the cells of an earlier process; None if there are none left.
+        result: Result of the latest question; None while one is being answered.
     """
 
     writer: TrajectoryWriter

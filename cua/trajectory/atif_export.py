@@ -32,9 +32,12 @@ ShowImage = Callable[[str], str]
 
 
 def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> Path:
-    """Write a run as one ATIF file; a run of `cua ask` must be loaded with its images.
+    """Write a run as one ATIF file.
 
-    Images are copied to `images/` next to the file, unless it shall refer to the run's folder.
+    Args:
+        record: The run; a run of `cua ask` must be loaded with its images.
+        path: Path of the file.
+        copy_images: True to copy the images to `images/` next to the file; False to refer to the run's folder.
 
     Raises:
         TrajectoryError: If the file cannot be written, or an image is missing.

@@ -31,6 +31,7 @@ class HashChain:
 
     Attributes:
         status: `none` for a record of an earlier version, in which changes cannot be detected.
+        fingerprint: Hash of the last line; "" if the chain is broken.
         broken_at: Number of the first line that does not match the previous one.
     """
 

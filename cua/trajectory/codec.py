@@ -83,10 +83,12 @@ _KINDS: Mapping[type, str] = {action_class: action_kind(action_class) for action
 
 
 def encode(value: object, redact: Redact = str) -> Any:
-    """Convert a value, such as a dataclass, to a JSON value. Other values become descriptive text.
+    """Convert a value to a JSON value.
 
-    `redact` is applied to every text except the fixed values of `Literal` fields; keys of free-form mappings are texts
-    too.
+    Args:
+        value: A dataclass, or a value that such a class may contain.
+        redact: Applied to every text except the fixed values of `Literal` fields. Keys of free-form
+            mappings are texts too.
 
     Returns:
         Dicts, lists, texts, numbers, booleans and None. Other values become descriptive text.

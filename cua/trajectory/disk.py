@@ -15,8 +15,11 @@ class AppendOnlyLines:
     """Appender that passes lines directly to the operating system: they survive the death of the process.
 
     A partly written line is cut off again, so that the next one starts on a new line; a line break is added after bytes
-    that another program has appended. The file is created if missing, refused if it is a link, and first truncated to
-    `keep_bytes`, which drops a torn last line.
+    that another program has appended.
+
+    Args:
+        path: Path of the file; created if missing, refused if it is a link.
+        keep_bytes: Size to truncate the file to first, which drops a torn last line.
     """
 
     def __init__(self, path: Path, *, keep_bytes: int | None = None) -> None:

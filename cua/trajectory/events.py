@@ -49,9 +49,15 @@ class RunHeader:
         instruction: Instruction of the agent; in a note `instruction` if it came from the task's setup.
         task: `id`, `seed` and `metadata` of the task, where it has them.
         env: Kind of environment: `browser`, `desktop`, ...
+        env_options: Options of the environment that matter to a reader.
+        model: Name of the model.
         protocol: Options of the protocol (thinking, number of images, coordinates, ...).
+        sampling: Sampling settings.
+        limits: Limits of the run.
+        versions: Versions by package, and of Python.
         settings: All values that `--resume` needs to build the same run again (command line, resolved config).
         started_at: Unix time in seconds; 0 for the current time.
+        schema_version: Format of this record.
     """
 
     instruction: str
@@ -159,7 +165,10 @@ class RecordedOutcome:
 class AskedEvent(_RecordLine):
     """Question of a tool-using run; its steps are `replied`, `calling` and `called`.
 
-    The files of the first question are in the header, others in `inputs`.
+    Attributes:
+        at: Unix time in seconds.
+        parts: Parts of the question.
+        inputs: Files of the question; the header lists the files of the first question.
     """
 
     parts: tuple[RecordedPart, ...]
@@ -193,8 +202,11 @@ class NoteEvent(_RecordLine):
     """Event that is not a step.
 
     Attributes:
+        at: Unix time in seconds.
         kind: `guard`, `loop`, `parse_error`, `pause`, `redirect`, ...: one word, free.
+        text: One line for a person.
         index: Step during which it happened; 0 before the first.
+        data: Details (the raw reply of a parse error, the rule of a guard).
     """
 
     kind: str
@@ -224,7 +236,9 @@ class SealedEvent(_RecordLine):
     """Hashes of the files of a tool-using run, after its end, when its folder does not change any more.
 
     Attributes:
+        at: Unix time in seconds.
         files: SHA-256 of the content of `files/`, by name; "" for an entry that is not a regular file.
+        is_whole: True if those are all files.
     """
 
     files: Mapping[str, str]

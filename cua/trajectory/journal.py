@@ -25,7 +25,9 @@ from envs import Action, Observation
 class Journal:
     """Record of one agent, for its loop. Its coroutines raise `TrajectoryError` if the record cannot be written.
 
-    Without a writer, nothing is kept. Only `for_agent` gives a committer, that of the run's first agent.
+    Args:
+        writer: Writes the lines; None keeps nothing, for runs without a record.
+        committer: Committer of the run's first agent; for `for_agent` only.
     """
 
     def __init__(self, writer: TrajectoryWriter | None, committer: "Committer | None" = None) -> None:

@@ -22,9 +22,12 @@ from envs import Observation
 
 
 def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
-    """Load a run with its latest images, all of them for None; other observations have b"" as their screenshot.
+    """Load a run.
 
-    `RunRecord.image` reads any of them. A tool-using run is loaded with all its images, or with none for 0.
+    Args:
+        run_dir: The run's folder.
+        images: Number of images to load, latest first; None for all. Other observations have b"" as their screenshot;
+            `RunRecord.image` reads any of them. A tool-using run is loaded with all its images, or with none for 0.
 
     Raises:
         TrajectoryError: If the run does not exist, or its record is damaged (the message names the line).

@@ -36,6 +36,7 @@ class RecordFile:
     Every method that writes raises `TrajectoryError` on failure.
 
     Attributes:
+        run_dir: Folder of the run.
         is_grouped: True if durable writes wait for `sync`, so that many of them share one wait for the disk.
     """
 

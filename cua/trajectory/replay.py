@@ -27,8 +27,11 @@ class ReplayedStep:
     """Step that was executed again.
 
     Attributes:
+        step: Recorded step; its observation has no image.
+        observation: Observation before acting, in the replay.
         similarity: Similarity of the two images before acting, in [0, 1]; 1.0 for equal images. None if the
             record has no image or the screens differ in size.
+        error: Error of the replay, or None.
     """
 
     step: Step
@@ -48,9 +51,11 @@ class ReplayResult:
     """Result of a replay.
 
     Attributes:
+        steps: Steps that were executed again.
         skipped: Numbers of recorded steps that were not executed: refused in the record, or after the end of the
             replay.
         score: Score of the replay; None if the task cannot evaluate it.
+        recorded_score: Score of the recorded run.
     """
 
     steps: tuple[ReplayedStep, ...]

@@ -94,9 +94,12 @@ def check_name(name: str) -> tuple[str, ...]:
 
 @contextmanager
 def open_inside(folder: Path, name: str, *, max_bytes: int) -> Iterator[BufferedReader]:
-    """Open a file of a folder, by its relative name with `/` between the parts, for reading.
+    """Open a file of a folder for reading.
 
-    The user has chosen the folder, so its own path may contain links; a file larger than `max_bytes` is refused.
+    Args:
+        folder: Folder that must contain the file; chosen by the user, so its own path may contain links.
+        name: Plain relative name, with `/` between its parts.
+        max_bytes: Size limit; a larger file is refused.
 
     Raises:
         TrajectoryError: If the name is not plain, its path contains a link, or it is not a regular file or too large.

@@ -28,7 +28,16 @@ INTERRUPTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingStep:
-    """Step that began and was not finished. Its turn is set once actions may have been executed."""
+    """Step that began and was not finished.
+
+    Attributes:
+        index: Number of the step.
+        observation: Observation of the model.
+        reply: Reply of the model, if any.
+        turn: Parsed reply; set once actions may have been executed.
+        actions: Actions to be executed.
+        started_at: Unix time in seconds.
+    """
 
     index: int
     observation: Observation
@@ -45,7 +54,14 @@ class PendingStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionsOutcome:
-    """Outcome of a step's actions, for the operator: if all were refused, they were not carried out."""
+    """Outcome of a step's actions, for the operator.
+
+    Attributes:
+        carried_out: True if they were passed to the env; False if all were refused.
+        reward: Reward of the env.
+        info: `StepResult.info` of the env.
+        finished_at: Unix time in seconds.
+    """
 
     carried_out: bool = True
     reward: float = 0.0
@@ -58,17 +74,25 @@ class RunRecord:
     """Complete record of a run.
 
     Attributes:
+        run_dir: The run's folder.
+        header: Configuration of the run.
         steps: Finished steps in order; most of them without their image, see `load_run`.
         turns: Questions of a tool-using run, in order, with their steps; empty for a GUI run.
         pending_calls: Number and reply of a step whose tool calls were started and have no recorded outcome.
+        outcomes: Outcomes of the steps, same order.
         pending: Unfinished step at the end of the record; after an end, the last screen.
+        notes: Other events, in order of time.
         discarded: Unused replies (unreadable, or dropped at a resume), with their step.
         result: Result of the run, with its totals; None while it runs or if it was interrupted.
         usage: Sum over all replies, including unreadable ones, and over child agents.
         images: SHA-256 of the image by step index ("" for none), including the pending step.
+        resumed_at: Times when the run was resumed, Unix time in seconds.
+        last_at: Time of the last event, Unix time in seconds.
         active_s: Seconds from the first to the last event of each process that wrote the record, summed.
         sealed: Hashes of the files that the code of a tool-using run has written; None until the folder is sealed.
+        chain: Result of checking the chain of lines, and its fingerprint.
         run_id: Name of the run's folder when it was made.
+        agent: Agent of this record.
         parent: Parent of the agent; "" for the run's first one.
         agents: Records of the run's other agents, by name; only in the record of the first agent.
     """

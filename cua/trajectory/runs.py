@@ -28,9 +28,16 @@ class RunSummary:
     """Summary of one run.
 
     Attributes:
+        run_dir: The run's folder; its name is the run's id.
         started_at: Unix time in seconds, 0 when unknown.
+        instruction: Instruction of the agent.
+        model: Name of the model.
+        env: Kind of environment.
         status: Status of its end, or `running`, `interrupted` (its process died), `damaged` (unreadable).
         reason: Reason of the status, one line.
+        num_steps: Number of finished steps.
+        total_tokens: Number of tokens of all replies.
+        cost_usd: Cost in US dollars; None if a price is unknown.
         duration_s: Seconds; from the first to the last event if the run has no end.
     """
 
@@ -90,8 +97,10 @@ def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
 def find_run(name: str, runs_dir: Path | None = None, fits: Fits | None = None) -> Path:
     """Return the folder of a run.
 
-    `name` is an id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`: of the runs
-    that `fits`.
+    Args:
+        name: Id, a unique beginning or end of it, a path (of the folder or a file in it), or `last`.
+        runs_dir: Folder of all runs; None for the default one.
+        fits: Filter of the runs for `last`; None for all.
 
     Raises:
         TrajectoryError: If no run or several match, or it has no record yet; the message names the nearest ones.

@@ -48,10 +48,15 @@ class TrajectoryWriter:
         is_durable: bool = True,
         run_dir: Path | None = None,
     ) -> Self:
-        """Make a new run folder, unless `reserve_run` has, and write its first line.
+        """Make a new run folder and write its first line.
 
-        Secret values are redacted in every text, and in the folder's name. A record that is not durable does not wait
-        for the disk: it survives a killed process, but not a power cut.
+        Args:
+            runs_dir: Folder of all runs.
+            header: Configuration of the run.
+            redact: Replaces secret values by `{{name}}` in every text, and in the folder's name.
+            is_durable: True to wait for the disk where that is promised; False leaves it to the operating
+                system (which survives a killed process, but not a power cut).
+            run_dir: The folder, if `reserve_run` has made it.
 
         Raises:
             TrajectoryError: If the folder cannot be made or written.

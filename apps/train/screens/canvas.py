@@ -17,6 +17,7 @@ class DrawnLetter(NamedTuple):
     """A drawn letter; a page has hundreds, so the class is cheap to construct.
 
     Attributes:
+        text: The character.
         x: Horizontal centre of its ink, in pixels.
         y: Vertical centre of its ink, in pixels.
         read_at: Centre of the text that it belongs to.
@@ -31,7 +32,13 @@ class DrawnLetter(NamedTuple):
 
 
 class PixelCanvas:
-    """An image to draw on."""
+    """An image to draw on.
+
+    Args:
+        width: Width in pixels.
+        height: Height in pixels.
+        color: Background colour.
+    """
 
     def __init__(self, width: int, height: int, color: Color) -> None:
         self.pixels = np.empty((height, width, 3), np.uint8)

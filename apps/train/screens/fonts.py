@@ -29,6 +29,7 @@ class Glyph:
         alpha: (height, width) uint8, coverage of each pixel.
         left: Pixels from the pen to the first column.
         top: Pixels from the baseline up to the first row, negative above it.
+        advance: Pixels by which the pen advances.
     """
 
     alpha: np.ndarray
@@ -39,7 +40,12 @@ class Glyph:
 
 @dataclass(frozen=True, slots=True)
 class SizedFont:
-    """A font file in one size, the height of its em."""
+    """A font in one size.
+
+    Attributes:
+        path: Path of the font file.
+        size_px: Height of its em.
+    """
 
     path: Path
     size_px: int
@@ -76,7 +82,10 @@ _find_atlas = lru_cache(maxsize=1024)(_Atlas)
 
 @lru_cache(maxsize=2)
 def find_fonts(*, held_out: bool = False) -> tuple[Path, ...]:
-    """Return the fonts of `FAMILIES`, the held-out ones or the others, that have the letters, by path.
+    """Return the fonts of `FAMILIES` on this machine that have the letters, by path.
+
+    Args:
+        held_out: True for the held-out families, else the others.
 
     Raises:
         FileNotFoundError: If there are none.

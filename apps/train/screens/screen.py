@@ -43,11 +43,14 @@ class ScreenOptions:
     """Options of drawn screens.
 
     Attributes:
+        families: Names of layouts.
         sizes_px: Width and height, one of these is drawn.
+        text_px: Minimum and maximum text size.
         near_share: Probability that a name is one letter away from another one on the screen.
         held_out_names: True to use names that training never has.
         held_out_fonts: True to use fonts that training never has.
         held_out_theme: True to draw boxes in a style that training never has.
+        max_elements: Maximum number of elements on one screen.
         inset_share: Share of forms that start anywhere on the screen and not in its upper left corner.
     """
 
@@ -64,7 +67,13 @@ class ScreenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnScreen:
-    """An image and its description: elements that can be asked for, of which no two of one kind have one name."""
+    """An image and its description.
+
+    Attributes:
+        family: Name of its layout.
+        targets: Elements that can be asked for; no two of one kind have the same name.
+        pen: Pen that it was drawn with.
+    """
 
     family: str
     targets: tuple[DrawnElement, ...]
@@ -82,7 +91,12 @@ class DrawnScreen:
 
 
 class ScreenBuilder:
-    """Builder of a screen."""
+    """Builder of a screen.
+
+    Args:
+        rng: Source of randomness.
+        options: Options of the screen.
+    """
 
     def __init__(self, rng: random.Random, options: ScreenOptions) -> None:
         width, height = rng.choice(options.sizes_px)
@@ -157,7 +171,11 @@ def is_inside(box: Box, canvas: PixelCanvas) -> bool:
 
 
 def make_screen(rng: random.Random, options: ScreenOptions) -> DrawnScreen:
-    """Return a screen with at least one element; the same state of `rng` gives the same screen.
+    """Return a screen with at least one element.
+
+    Args:
+        rng: Source of randomness: the same state gives the same screen.
+        options: Options of the screen.
 
     Raises:
         KeyError: If the family does not exist.
@@ -381,9 +399,12 @@ TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAM
 
 
 def show_done(screen: DrawnScreen, target: DrawnElement, typed: str = "") -> DrawnScreen:
-    """Return the screen after an action on an element: a typed text in an empty field, a tick, a chosen row.
+    """Return the screen after an action on an element: a typed text, a tick, a chosen row.
 
-    Buttons, links and similar do not change, and neither does `screen`.
+    Args:
+        screen: The screen before; not modified.
+        target: One of its elements. Buttons, links and similar do not change.
+        typed: Text in a field that was empty.
     """
     pen = replace(screen.pen, canvas=screen.pen.canvas.copy())
     match target.kind:

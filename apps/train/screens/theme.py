@@ -22,10 +22,14 @@ class Theme:
     """Style of the elements of a screen.
 
     Attributes:
+        face: Font of text.
+        ground: Background colour of the screen.
+        panel: Background colour of boxes.
         ink: Colour of text on ground and panel.
         faint: Colour of lines and of less important text.
         accent: Colour of selected elements and of the main button.
         on_accent: Colour of text on the accent.
+        radius: Radius of corners, in pixels.
         relief_px: Width of the light and dark edges that raise or sink a box; 0 for flat boxes.
     """
 
@@ -45,7 +49,11 @@ def draw_theme(
 ) -> Theme:
     """Draw a random theme with readable text.
 
-    The held-out one has boxes in relief, as on desktops of the nineties; training has flat ones.
+    Args:
+        rng: Source of randomness.
+        sizes_px: Minimum and maximum text size.
+        held_out_fonts: True to use a font that training never has.
+        held_out_theme: True for boxes in relief, as on desktops of the nineties; training has flat ones.
     """
     path: Path = rng.choice(find_fonts(held_out=held_out_fonts))
     face = SizedFont(path, rng.randint(*sizes_px))

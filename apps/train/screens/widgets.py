@@ -21,6 +21,7 @@ class DrawnElement:
     """An element that can be asked for.
 
     Attributes:
+        kind: Kind of element.
         name: Text on it or next to it; empty for a field without a label.
         box: Clickable bounding box, in pixels.
         read_at: Centre of the letters of its name, in pixels.

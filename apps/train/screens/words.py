@@ -27,7 +27,10 @@ SIGNS = ".-_@/,!"
 class DrawnTexts:
     """Strings of one screen, distinct when case is ignored.
 
-    A further string is one letter away from an earlier one with the probability `near_share`.
+    Args:
+        rng: Source of randomness.
+        held_out: True to draw strings that training never has.
+        near_share: Probability that a further string is one letter away from an earlier one.
     """
 
     def __init__(self, rng: random.Random, *, held_out: bool, near_share: float) -> None:

@@ -80,8 +80,8 @@ class FontFace:
 class FontMetrics:
     """Measurements of a text in a face, for a font size of 1.
 
-    The edges of the ink are measured from the origin of the text on the baseline, downwards; `cover` is the area of the
-    ink, `shape` the rendered text, (24, W), 255 is ink.
+    The edges of the ink are measured from the origin of the text on the baseline, downwards; `cover` is the area of
+    the ink, `shape` the rendered text, (24, W), 255 is ink.
     """
 
     left: float

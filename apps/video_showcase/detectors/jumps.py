@@ -36,7 +36,11 @@ class _Jump:
 
 
 class JumpDetector:
-    """Detector of scenes and flashes, at `rate` samples per second."""
+    """Detector of scenes and flashes.
+
+    Args:
+        rate: Samples per second.
+    """
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

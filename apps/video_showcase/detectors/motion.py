@@ -67,7 +67,11 @@ def _left_for_good(cells: NDArray[np.float64], place: NDArray[np.float64]) -> in
 
 
 class MotionDetector:
-    """Detector of motion by changes from two frames ago, at `rate` samples per second."""
+    """Detector of motion by changes from two frames ago.
+
+    Args:
+        rate: Samples per second.
+    """
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

@@ -35,6 +35,7 @@ class Loudness:
     """Loudness of a span.
 
     Attributes:
+        start_s: Start of the first window, in seconds from the file's first frame.
         level_db: Level of each window of `WINDOW_S`, (N,) float64, in dB of full scale.
         tone_hz: Strongest frequency of each window if it is a tone; else 0.
     """
@@ -92,7 +93,13 @@ def _measure(windows: NDArray[np.float32], levels: list[NDArray[np.float64]], to
 def iter_waves(
     source: VideoSource, begin_s: float, end_s: float, rate_hz: int
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
-    """Yield mono sound of a part of a file in pieces with their times; gaps are filled with silence.
+    """Yield mono sound of a file in pieces with their times; gaps are filled with silence.
+
+    Args:
+        source: The file; nothing is yielded for a file without sound.
+        begin_s: Start, in seconds from its first frame.
+        end_s: End, in seconds from its first frame.
+        rate_hz: Samples per second.
 
     Raises:
         VideoError: If the sound cannot be read at all.

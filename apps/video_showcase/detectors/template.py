@@ -21,6 +21,7 @@ class TemplateDetector:
 
     Args:
         template: (H, W, 3) uint8 RGB, cut from a frame as wide as `source_width_px`.
+        source_width_px: Width of the videos.
 
     Raises:
         ImageError: If the image has only one colour.

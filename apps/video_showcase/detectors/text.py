@@ -48,8 +48,14 @@ class _Track:
     """Block of text on the screen.
 
     Attributes:
+        text: Text content.
+        box: Position on the frame.
+        start_s: Time when it appeared.
         edges: Rows and columns of its edges.
+        seen_s: Time when it was last seen.
         before: Previous text at its position, if that changed into it.
+        end_s: Time when it disappeared; None while it is visible.
+        is_first: True if it was visible at the start.
         shown_s: Time when it was last read.
         changed_s: Time when some of its edges disappeared while the others stayed; None while all are present.
         is_board: True if it has changed into another score.
@@ -79,7 +85,12 @@ class _Screen:
 
 
 class OnScreenTextDetector:
-    """Detector of text and scores, at `rate` samples per second; `read` reads the text of an image."""
+    """Detector of text and scores.
+
+    Args:
+        rate: Samples per second.
+        read: Function that reads the text of an image.
+    """
 
     def __init__(self, rate: float, read: Read) -> None:
         self._rate, self._read = rate, read

@@ -18,11 +18,14 @@ class CodeLimits:
     """Limits of one block of code.
 
     Attributes:
+        max_code_chars: Length of the code.
         max_operations: Evaluated syntax nodes; work on long values counts more.
         max_size: Items and characters of one value, nested ones included.
         max_depth: Levels of nesting of syntax.
+        max_actions: Actions in the result.
         max_amount: Clicks, key presses or wheel notches of one call.
         max_inputs: Total clicks, key presses and wheel notches of the block.
+        max_typed_chars: Characters typed by the block.
         max_wait_s: Total sleeps, durations and intervals of the block, in seconds.
     """
 

@@ -11,9 +11,14 @@ from envs import Action, Click, Drag, Hotkey, MouseDown, MouseUp, Move, PressKey
 
 @dataclass(slots=True, kw_only=True)
 class ActionRecording:
-    """Actions in the order of execution, on the screen frame, with the pointer position after them.
+    """Actions in the order of execution.
 
-    The marks are centers of the numbered boxes.
+    Attributes:
+        frame: Converts model coordinates to pixels.
+        budget: Limits and the amounts used so far.
+        pointer_px: Pointer position after the recorded actions, screen frame; None if unknown.
+        marks: Centers of the numbered boxes, screen frame.
+        actions: Recorded actions.
     """
 
     frame: ModelFrame

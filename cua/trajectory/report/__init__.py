@@ -16,12 +16,22 @@ _PAGE = PageTemplate(package="cua.trajectory.report", template="report.html", sc
 
 
 def render_report(record: RunRecord, form: Format = "small") -> str:
-    """Render the page of a run: `small` keeps it under 30 MB, `png` embeds the images as the model saw them."""
+    """Render the page of a run.
+
+    Args:
+        record: Record of the run; its images are read from disk.
+        form: `small` keeps the page under 30 MB; `png` embeds the images as the model saw them.
+    """
     return _PAGE.render(run=run_view(record, form))
 
 
 def write_report(run_dir: Path | str, path: Path | str | None = None, form: Format = "small") -> Path:
-    """Write the page of a run atomically, by default to `report.html` in its folder.
+    """Write the page of a run atomically.
+
+    Args:
+        run_dir: The run's folder.
+        path: Path of the page; None for `report.html` in the run's folder.
+        form: As for `render_report`.
 
     Raises:
         TrajectoryError: If the record cannot be read or the file cannot be written.

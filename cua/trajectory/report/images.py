@@ -42,7 +42,11 @@ LOST = PageImage(full="", thumbnail="")
 def page_images(record: RunRecord, indices: Sequence[int], form: Format = "small") -> dict[int, PageImage]:
     """Return the images of some steps.
 
-    `png` keeps the bytes that the model saw; `small` re-encodes large images, so that all take less than 30 MB.
+    Args:
+        record: Record of the run.
+        indices: Step numbers.
+        form: `png` keeps the bytes that the model saw; `small` re-encodes large images, so that all
+            images take less than 30 MB for any number of steps.
 
     Returns:
         An image for each number; a missing one is empty.

@@ -27,7 +27,9 @@ class PageTemplate:
     """Self-contained page: its template extends `shell.html`, its style sheet follows the shared one.
 
     Attributes:
+        package: Package of its files.
         template: File name of the template, which fills the blocks `title` and `body`.
+        script: File name of its script.
         style: File name of its own style sheet; "" without one.
         has_files: True if it may show images and clips next to it.
     """

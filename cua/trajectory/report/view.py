@@ -188,6 +188,8 @@ class ScreenMarker:
         kind: Kind of shape: `click`, `move`, `scroll`, or `drag` (an arrow from `x_from, y_from`).
         x: Share of the width, 0 left to 1 right.
         y: Share of the height, 0 top to 1 bottom.
+        x_from: Start of a drag, as share of the width.
+        y_from: Start of a drag, as share of the height.
         turn_deg: Direction of a scroll arrow: 0 down, 90 left, 180 up, 270 right.
     """
 
