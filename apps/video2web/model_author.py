@@ -27,9 +27,7 @@ from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
 
-SITE = "site"
-"""Folder of the site within the model's working folder."""
-
+SITE = "site"  # folder of the site within the model's working folder
 _MAX_SHOWN = 12
 _MAX_FACTS = 200
 
