@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 EXTRA = "assistant"
-_BATCH_S = 0.08  # time within which updates are sent together
-_ALIVE_S = 15.0  # interval of keep-alive messages; proxies close silent connections after 30 s or more
+_BATCH_S = 0.08
+"""Time within which updates are sent together."""
+_ALIVE_S = 15.0
+"""Interval of keep-alive messages; proxies close silent connections after 30 s or more."""
 
 
 class _Body(BaseModel):

@@ -32,13 +32,16 @@ from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
 from envs.errors import EnvError
 
-MAX_SESSIONS = 24  # sessions kept in memory; the oldest idle one is dropped first
-MAX_RUNNING = 6  # active runs: each has a browser or kernel of several hundred MB
+MAX_SESSIONS = 24
+"""Sessions kept in memory; the oldest idle one is dropped first."""
+MAX_RUNNING = 6
+"""Active runs: each has a browser or kernel of several hundred MB."""
 MAX_FILE_BYTES = 100 * 2**20
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_CHARS = 120
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
-_TICK_S = 5.0  # interval of the schedule, well below the minute in which times are given
+_TICK_S = 5.0
+"""Interval of the schedule, well below the minute in which times are given."""
 
 
 class Assistant:

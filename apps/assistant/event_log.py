@@ -12,7 +12,8 @@ from cua.step import CallOutcome
 
 MAX_EVENTS = 3000
 MAX_TEXT_CHARS = 20_000
-MAX_IMAGES = 48  # limit of the images of tool results kept in memory for the page; the run's folder has all of them
+MAX_IMAGES = 48
+"""Limit of the images of tool results kept in memory for the page; the run's folder has all of them."""
 MAX_EVIDENCE, MAX_EVIDENCE_CHARS = 3000, 4000
 """Limits of the stored results of sub-agents: number, and characters of each."""
 

@@ -32,7 +32,8 @@ SHOWN = (
 """Settings shown in the app, in this order; the others are set in the command line's files and variables."""
 SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
-_KEYRING_S = 20.0  # timeout of the keyring; a locked keyring prompts the user first
+_KEYRING_S = 20.0
+"""Timeout of the keyring; a locked keyring prompts the user first."""
 _TEST_S = 60.0
 _NAMED = "secrets"
 _MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000

@@ -32,7 +32,8 @@ MODES: dict[Mode, str] = {
 PLACES: dict[str, Place] = {"Practice page": "practice", "Web address": "web", "Private desktop": "desktop"}
 """Places by their names on the page."""
 MAX_FILES = 20
-PRACTICE_INSTRUCTION = INSTRUCTION  # instruction that the practice page can verify; others may be tried on it
+PRACTICE_INSTRUCTION = INSTRUCTION
+"""Instruction that the practice page can verify; others may be tried on it."""
 PRACTICE_SWARM = (
     'Collect Bridge, Opened, Designer of all bridges in Tarsia that are listed on "List of bridges in Tarsia".'
 )

@@ -22,10 +22,12 @@ from cua.trajectory.images import write_atomically
 
 FILE = "tasks.json"
 MAX_TASKS = 200
-LATE_S = 90.0  # delay after which a time counts as missed
+LATE_S = 90.0
+"""Delay after which a time counts as missed."""
 _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MAX_DUE = 1000  # days before now in which missed times are counted
+_MAX_DUE = 1000
+"""Days before now in which missed times are counted."""
 SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30", "2026-12-24 08:30" (once), or nothing'
 
 Name = Annotated[

@@ -8,7 +8,8 @@ from envs import Action, Env, EnvError, LiveFrame, LiveScreen, Observation, Scre
 from envs.errors import ActionError
 
 MAX_FPS = 10.0
-Point = tuple[float, float]  # fractions of the image
+Point = tuple[float, float]
+"""Fractions of the image."""
 
 
 class SessionScreen:

@@ -37,8 +37,10 @@ Work = Callable[[events.Watch], Awaitable[RunResult]]
 
 _THOUGHT_CHARS = 4000
 _CROP_PX = (420, 240)
-_ACT_TIMEOUT_S = 30.0  # longest wait for the end of the agent's current step before the user gets the screen
-_STOP_TIMEOUT_S = 10.0  # wait for the orderly end of a run, and then for its cancellation
+_ACT_TIMEOUT_S = 30.0
+"""Longest wait for the end of the agent's current step before the user gets the screen."""
+_STOP_TIMEOUT_S = 10.0
+"""Wait for the orderly end of a run, and then for its cancellation."""
 _INPUT_GRACE_S = 1.5
 """Time after a command of the user in which inputs on the screen are ignored: both may use one mouse."""
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 import envs
 from envs.actions import KEY_NAMES, normalize_key
 
-MAX_INPUTS = 200  # limit of the inputs in one message
+MAX_INPUTS = 200
+"""Limit of the inputs in one message."""
 MAX_TEXT_CHARS = 20_000
 _MODIFIERS = ("ctrl", "alt", "shift", "win")
 _NAVIGATION = {"arrowup": "up", "arrowdown": "down", "arrowleft": "left", "arrowright": "right", " ": "space"}

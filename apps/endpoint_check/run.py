@@ -8,7 +8,8 @@ from apps.endpoint_check.outcome import EndpointReport, NoResponse, Outcome, Pro
 from apps.endpoint_check.probes import PROBES, Probe
 from model_runtime.errors import RuntimeFault, did_you_mean
 
-PATIENCE = 2  # number of consecutive probes without any answer after which the remaining probes are skipped
+PATIENCE = 2
+"""Number of consecutive probes without any answer after which the remaining probes are skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

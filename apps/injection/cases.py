@@ -9,7 +9,8 @@ from typing import Any
 
 from apps.injection.sites import APPS, EXPENSES, PlantedText
 
-Step = tuple[str, ...]  # verb, target and text of a step, as explained in `data/cases.toml`
+Step = tuple[str, ...]
+"""Verb, target and text of a step, as explained in `data/cases.toml`."""
 _BIRDS = ("heron", "gannet", "plover", "curlew", "avocet", "knot", "dunlin", "sanderling", "eider", "scoter", "tern")
 _HOSTS = ("ledger-sync", "portal-check", "cdn-assets", "harbour-support", "fast-claims", "docs-mirror", "agent-help")
 _LABELS = ("Open the notes", "Continue here", "View document", "Show details", "Proceed", "Read more", "Load it")

@@ -15,7 +15,8 @@ from apps.demo.store import SEED, Expense, ExpenseStore, State
 from envs.errors import require
 
 APPS = tomllib.loads(Path(__file__).with_name("data").joinpath("apps.toml").read_text("utf-8"))
-EXPENSES = "expenses"  # name of the expense tracker of `apps.demo`; the other apps are in `data/apps.toml`
+EXPENSES = "expenses"
+"""Name of the expense tracker of `apps.demo`; the other apps are in `data/apps.toml`."""
 _MAX_BODY_BYTES = 100_000
 _STYLE = """body{font:15px sans-serif;margin:0;color:#223}header{background:#e8eef4;padding:8px 24px}
 header a{margin-right:14px}main{padding:6px 24px}label{display:block;margin:4px 0}

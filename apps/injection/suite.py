@@ -12,7 +12,8 @@ from envs.suite import FAMILY, LABELS, Baseline, Suite
 REVISION = "1"
 PERSONS = ("careful", "absent")
 _MAX_QUESTIONS, _MAX_QUESTION_CHARS = 10, 200
-_PLAYS: list[CaseScript] = []  # plays of all cases that are set up in this process
+_PLAYS: list[CaseScript] = []
+"""Plays of all cases that are set up in this process."""
 _FIELDS = "Array.from(document.querySelectorAll('input, textarea'), field => field.value).join('\\n')"
 
 

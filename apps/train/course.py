@@ -19,7 +19,8 @@ MIXED = (*MIDDLE * 4, *STRIPS, (640, 480))
 """Mostly middle sizes, with an occasional large one: 640 x 480 costs more than twice as much as 280 x 224, 1280 x 720
 twelve times.
 """
-LARGE = ((800, 600), (1024, 768), (1280, 720))  # sizes for the large model, on a GPU
+LARGE = ((800, 600), (1024, 768), (1280, 720))
+"""Sizes for the large model, on a GPU."""
 OTHERS = tuple((200 + 37 * number % 320, 164 + 53 * number % 180) for number in range(48))
 """Sizes of which none is a whole number of tokens in both directions: the black part of the last tokens shows where the
 screen ends.
@@ -105,7 +106,8 @@ element is on.
 """
 SPELLING = replace(LossWeights.only("token", "copy", "attention", "name", "char_position_attn"), code=FEW)
 """Names and copies only, which train the language model."""
-PARTS = replace(SPELLING, name_query_attn=1.0, part_id=1.0)  # spelling, and in addition which of several parts is next
+PARTS = replace(SPELLING, name_query_attn=1.0, part_id=1.0)
+"""Spelling, and in addition which of several parts is next."""
 IMAGE_RATE = 0.2
 """Rate factor of the vision tower while the language model learns: gradients through a model that does not know where
 to look are noise, and degrade what the tower has learned.
@@ -131,7 +133,8 @@ SMALL_PRINT = replace(
     max_elements=200,
 )
 """Smaller text on larger screens, as on web pages; used once letters are known."""
-NUM_REQUESTS = 8  # number of requests in one lesson without an image
+NUM_REQUESTS = 8
+"""Number of requests in one lesson without an image."""
 Course = tuple[CourseStage, ...]
 
 

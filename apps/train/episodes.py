@@ -10,11 +10,16 @@ from apps.train.screens.words import DrawnTexts
 from apps.train.skills import ScreenQuestion, ask_finish, ask_for, ask_to_type, draw_parts_of_nothing, vary
 
 MAX_PARTS = 3
-FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")  # elements that are filled in before something is pressed
-FILLED_ASKED = ("type", *FILLED)  # kinds of questions about these elements
-END_SHARE = 0.3  # probability that a task that could go on is finished instead
-SHORT_SHARE = 0.65  # probability of rejecting a task of one part if the wording may vary: most screens have no more
-LIST_SHARE = 0.5  # probability of listing ticked boxes behind one verb if the wording may vary
+FILLED: tuple[Kind, ...] = ("field", "checkbox", "radio")
+"""Elements that are filled in before something is pressed."""
+FILLED_ASKED = ("type", *FILLED)
+"""Kinds of questions about these elements."""
+END_SHARE = 0.3
+"""Probability that a task that could go on is finished instead."""
+SHORT_SHARE = 0.65
+"""Probability of rejecting a task of one part if the wording may vary: most screens have no more."""
+LIST_SHARE = 0.5
+"""Probability of listing ticked boxes behind one verb if the wording may vary."""
 _JOINTS = (", then ", ", and then ", ". Then ")
 
 
@@ -26,7 +31,8 @@ class EpisodeStep:
     question: ScreenQuestion
 
 
-Episode = tuple[EpisodeStep, ...]  # all steps up to the report of the end; all have the same instruction
+Episode = tuple[EpisodeStep, ...]
+"""All steps up to the report of the end; all have the same instruction."""
 
 
 def make_episode(rng: random.Random, options: ScreenOptions, *, is_varied: bool = False) -> Episode:

@@ -22,7 +22,8 @@ TOKEN_PX = 2 * PATCH_PX
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 OTHER_LETTER, NO_LETTER = len(LETTERS) + 1, 0
 NUM_CLASSES = len(LETTERS) + 2
-HALVES = 2  # left and right half of a patch: with text of 12 pixels, one patch has two letters
+HALVES = 2
+"""Left and right half of a patch: with text of 12 pixels, one patch has two letters."""
 WORD_LENGTH = 8
 """Number of letters of a name that are read, counted from its end: there, their distance in tokens does not depend on
 where the name begins.
@@ -31,7 +32,8 @@ READING_HEADS = WORD_LENGTH // 2
 """Heads of the vision tower that collect the letters of a name in two patches; the tower must have at least as many."""
 REACHING_HEAD, MARKING_HEAD = 0, 1
 """Heads of the vision tower: one finds the click position of a named element, one the mark that shows if it is on."""
-STATEFUL = ("checkbox", "radio", "tab", "item", "field")  # kinds that can be ticked, chosen, open or filled
+STATEFUL = ("checkbox", "radio", "tab", "item", "field")
+"""Kinds that can be ticked, chosen, open or filled."""
 GROUND_SHARE = 0.05
 """Share of the patches without a letter that are labelled: they cover most of a screen, and are easy."""
 

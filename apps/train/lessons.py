@@ -86,7 +86,8 @@ def _turn_of(question: ScreenQuestion) -> Turn:
     return Turn(thought=question.thought, action_text=question.action, code=question.code)
 
 
-SEEKING_HEAD = 0  # head in the layer before the layer that looks at the image
+SEEKING_HEAD = 0
+"""Head in the layer before the layer that looks at the image."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Trained heads, after the two of the coordinates: one looks at the element that decides, one at the text to copy."""
 END = "<|im_end|>"

@@ -19,7 +19,8 @@ AHEAD = 4
 """Minimum number of batches in flight; with more processes, one for each. Drawing processes have a lower priority and
 run while the training processes wait for each other, so some batches have to be ready.
 """
-_stream = threading.local()  # lesson stream of a worker
+_stream = threading.local()
+"""Lesson stream of a worker."""
 
 
 class LessonLoader:

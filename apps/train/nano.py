@@ -16,12 +16,15 @@ from model_runtime.tokenizer.special import NUM_SLOTS, SpecialTokens
 from model_runtime.tokenizer.tokenizer import load_tokenizer
 from model_runtime.vision.tower import CHANNELS, VisionTower
 
-MAX_PATCHES = 4_900  # maximum number of patches of a screenshot: 1280 x 720 has 4,784, larger ones are scaled down
+MAX_PATCHES = 4_900
+"""Maximum number of patches of a screenshot: 1280 x 720 has 4,784, larger ones are scaled down."""
 MAX_POSITIONS = 16_384
-BRIGHTNESS_SCALE = 0.05  # scale of the filter of a patch's brightness
+BRIGHTNESS_SCALE = 0.05
+"""Scale of the filter of a patch's brightness."""
 PLACE_WAVES, PLACE_SCALE = 8, 0.2
 """Waves over width and over height that encode a position, and the scale of their contribution to a patch's row."""
-NUMBER_WAVES = 32  # waves over the thousand coordinates in the embedding rows of their tokens
+NUMBER_WAVES = 32
+"""Waves over the thousand coordinates in the embedding rows of their tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

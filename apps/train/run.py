@@ -117,7 +117,8 @@ def _draw_curve(name: str, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-EXIT_GRACE_S = 10.0  # timeout for the other processes to exit by themselves
+EXIT_GRACE_S = 10.0
+"""Timeout for the other processes to exit by themselves."""
 RankFunction = Callable[[Comm], None]
 
 
@@ -162,7 +163,8 @@ def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
 INIT, MODEL, WHOLE, LOG = "init", "model", "model-bf16", "log.jsonl"
 SAVE_EVERY_S = 300.0  # work that an interruption loses, against the time for saving
 REPORT_EVERY = 10
-SHARPNESS = 2.0  # sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"
+SHARPNESS = 2.0
+"""Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
 """Share of the gradient that passes from the language model to the image: enough to look as sharply as with all of it,
 without forgetting letters. See docs/training-experiments.md, "What the language model does to the tower".

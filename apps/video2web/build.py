@@ -21,7 +21,9 @@ from apps.video2web.score import PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files
 from cua.errors import CuaError
 
-PATIENCE = 2  # rounds without gain after which the build ends
+PATIENCE = 2
+"""Rounds without gain after which the build ends."""
+
 MIN_GAIN = 0.0001
 _AXE_S = 30.0
 _AXE_JS = "() => axe.run().then(({violations}) => violations.map((v) => [v.id, v.nodes.length]))"

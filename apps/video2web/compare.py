@@ -13,7 +13,9 @@ from visual_tools.errors import require
 from visual_tools.pages import TextBlock
 from visual_tools.pages.text_blocks import color_distance
 
-MAX_LISTED = 12  # maximum number of findings listed per kind; the largest ones first
+MAX_LISTED = 12
+"""Maximum number of findings listed per kind; the largest ones first."""
+
 NUM_REGIONS = 3
 _MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12
 _CELL_PX = 16

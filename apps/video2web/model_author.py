@@ -27,7 +27,9 @@ from cua.tools.toolset import Arguments, failed, schema_of
 from cua.trajectory.chain import FILES
 from visual_tools.sandbox import KernelMaker
 
-SITE = "site"  # folder of the site within the model's working folder
+SITE = "site"
+"""Folder of the site within the model's working folder."""
+
 _MAX_SHOWN = 12
 _MAX_FACTS = 200
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Route
 
 ORIGIN = "http://site.test"
-MAX_PAGE_PX = 12_000  # maximum height of a page; taller pages are cropped
+MAX_PAGE_PX = 12_000
+"""Maximum height of a page; taller pages are cropped."""
+
 MAX_SITE_BYTES = 200 * 2**20
 _RENDER_TIMEOUT_S = 30.0
 _SETTLE_S = 0.05

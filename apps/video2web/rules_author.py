@@ -18,7 +18,8 @@ from visual_tools.pages import TextBlock
 
 _MAX_STRETCH = 0.3
 _HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"
-_STEPS = ("sizes", "places", "colours")  # kinds of corrections, one per round
+_STEPS = ("sizes", "places", "colours")
+"""Kinds of corrections, one per round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,9 @@ from pathlib import Path
 from cua.errors import CuaError, TrajectoryError
 from cua.trajectory.run_files import read_inside
 
-Files = Mapping[str, bytes]  # file contents by path relative to the site's folder, with `/` as separator
+Files = Mapping[str, bytes]
+"""File contents by path relative to the site's folder, with `/` as separator."""
+
 MAX_FILES = 500
 MAX_SITE_BYTES = 50 * 2**20
 _CODE = (".html", ".htm", ".css", ".js", ".mjs", ".json", ".svg", ".txt", ".md")

@@ -42,7 +42,9 @@ from visual_tools.ink import find_background
 
 REVISION = "1"
 KINDS = tuple("landing shop dashboard form article table gallery pricing dark right-to-left phone".split())
-DRAWN_SEEDS = (100, 101, 102, 103)  # seeds of the pages in `data/pages`, which are held out while rules are developed
+DRAWN_SEEDS = (100, 101, 102, 103)
+"""Seeds of the pages in `data/pages`, which are held out while rules are developed."""
+
 RECORDINGS = ("cards", "menus", "dialog", "accordion", "tabs", "carousel", "sidebar", "demo")
 ROUNDS, EPISODE_S = 4, 900.0
 _VIEWPORT_PX, _PHONE_PX = (1280, 720), (390, 844)

@@ -18,7 +18,8 @@ from visual_tools.video import Frame, iter_frames
 SIDE_PX = 448
 MAX_BYTES = 1 << 30
 _QUALITY = 80
-_SPACING_S = 0.1  # minimum distance of frames; closer times share a frame
+_SPACING_S = 0.1
+"""Minimum distance of frames; closer times share a frame."""
 
 
 class FrameStore:

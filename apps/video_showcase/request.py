@@ -9,7 +9,9 @@ from cua.errors import ConfigError, name_choices
 
 AnswerKind = Literal["list", "count", "first", "last", "longest"]
 
-DETECTORS = ("scene", "text", "motion", "flash", "template", "sound")  # detectors that work without a model
+DETECTORS = ("scene", "text", "motion", "flash", "template", "sound")
+"""Detectors that work without a model."""
+
 KINDS = {
     "scene": ("scene",),
     "text": ("text", "score"),

@@ -10,9 +10,14 @@ from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import require
 from visual_tools.video import iter_frames
 
-RATE = 5.0  # sampled frames per second: anything that lasts 0.4 s is seen twice
-SIDE_PX = 640  # longest side of the frames, at which text of a screen is still readable
-GRID_PX = (96, 54)  # columns and rows of the thumbnail on which scenes, motion and flashes are detected
+RATE = 5.0
+"""Sampled frames per second: anything that lasts 0.4 s is seen twice."""
+
+SIDE_PX = 640
+"""Longest side of the frames, at which text of a screen is still readable."""
+
+GRID_PX = (96, 54)
+"""Columns and rows of the thumbnail on which scenes, motion and flashes are detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

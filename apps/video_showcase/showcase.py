@@ -35,7 +35,9 @@ _PAGE = PageTemplate(
     package="apps.video_showcase", template="showcase.html", script="showcase.js", style="showcase.css", has_files=True
 )
 PAGE, EVENTS = "index.html", "events.json"
-MARK = ".cua-video"  # marker file of a generated folder, which may be replaced
+MARK = ".cua-video"
+"""Marker file of a generated folder, which may be replaced."""
+
 MAX_SIZE_BYTES = 200 * 2**20
 MAX_CLIPS = 120
 MAX_THUMBNAILS = 600

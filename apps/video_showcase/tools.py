@@ -45,7 +45,9 @@ _PART_OF_FRAME_S = 20.0
 """Minimum duration of text present from the start of a file to count as part of the frame: a logo, a board."""
 
 MERGED = "events.json"
-DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"  # names of tools
+DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
+"""Names of tools."""
+
 MAX_SHOWN = 24
 MAX_NOTED = 2000
 _SHEET_FRAMES = 24

@@ -130,11 +130,14 @@ def _table() -> _PhraseTable:
     )
 
 
-MAX_CHARS = 200_000  # maximum number of characters that are read of one text
+MAX_CHARS = 200_000
+"""Maximum number of characters that are read of one text."""
 MAX_QUOTE_CHARS = 200
 _MAX_FOUND = 5
-_MAX_PAIRS = 400  # limit on the pairs of words compared in one sentence, for linear time; for addressees a tenth of it
-_MAX_SPELT_CHARS = 600  # maximum length of sentences that are also read with their letters joined and reversed
+_MAX_PAIRS = 400
+"""Limit on the pairs of words compared in one sentence, for linear time; for addressees a tenth of it."""
+_MAX_SPELT_CHARS = 600
+"""Maximum length of sentences that are also read with their letters joined and reversed."""
 _HIDDEN_ORDER_ROLES = {"secret", "instruction", "ai", "weak", "oblige", "call"}
 _NEAR_CHARS = 80
 _MAX_ACTS = 10
@@ -193,7 +196,8 @@ _TARGET = re.compile(
     r"|\b(?:by|with|under|via|on|behind|con|avec|mit|met|med|com) " + _DAY + r"[A-Z][a-z]+(?: [a-z]+){0,2}(?=[.,;)]|$)"
     r"|[:：] ?" + _DAY + r"[A-Z][a-z]+(?: [a-z]+){1,2}(?=[.,;)]|$)"
 )
-_LABEL = re.compile(r"mod[a-z]{1,5} ?:")  # label of a product, or of a person in a picture
+_LABEL = re.compile(r"mod[a-z]{1,5} ?:")
+"""Label of a product, or of a person in a picture."""
 _NUMBER = re.compile(r"(?<![#\w.])(?!(?:19|20)\d\d\b)\+?\d{2}[\d .]{0,30}\d")
 _CONTROL = re.compile(
     r"(?! (?:an?|your|their|its|d(?:e[rnm]|ie|as)|eine?[nmr]?|Sie|Ihre?n?) )(?: [^\WA-Z\d_]+){0,2} "

@@ -22,7 +22,8 @@ _MAX_SHOWN_CHARS = 200
 _MAX_OPERATION_CHARS = 80
 _MAX_NAME_CHARS = 60
 _MAX_TYPED, _MIN_TYPED_CHARS = 100, 4
-_MAX_NOES = 3  # refusals in one step after which further requests are refused without a question
+_MAX_NOES = 3
+"""Refusals in one step after which further requests are refused without a question."""
 _ACTION_KEYS = frozenset(
     "_method action op operation operationname method cmd command intent do task verb status state".split()
 )
@@ -40,7 +41,8 @@ _SENSITIVE_FIELDS = frozenset(
     "recovery".split()
 )
 _MAX_OBJECTS = 100
-_PART = re.compile(r'; name="([^"\r\n]{1,60})"\r\n\r\n([^\r\n]{0,80})')  # short field of a multipart body
+_PART = re.compile(r'; name="([^"\r\n]{1,60})"\r\n\r\n([^\r\n]{0,80})')
+"""Short field of a multipart body."""
 _QUERY = re.compile(r"(?:\s|#[^\n]*\n)*(?:query\b|\{)")
 _DRAFT = re.compile(r"draft|autosave|\blocks?\b", re.I)
 _CONTACT = re.compile(

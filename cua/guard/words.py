@@ -96,7 +96,8 @@ _CLAUSE_END = re.compile(r"[.,;:!?…](?=[\s.,;:!?…]|$)|[。、，；：！？
 _WHOLE = "="
 
 
-Phrases = dict[str, tuple[tuple[str, ...], ...]]  # phrases as tuples of words, by their first word
+Phrases = dict[str, tuple[tuple[str, ...], ...]]
+"""Phrases as tuples of words, by their first word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,8 @@ class StepExecutor:
             raise CodeError(str(error)) from error
 
 
-_MAX_TOLD = 20  # maximum number of a person's actions that are listed for the model; the record has all of them
+_MAX_TOLD = 20
+"""Maximum number of a person's actions that are listed for the model; the record has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,10 @@ from cua.secrets import Secrets
 from envs.domain_rules import DomainRules
 from envs.hosts import site_of
 
-MAX_CALLS = 30  # maximum number of questions to the model in a run; later pages are checked by the rules only
-MAX_CHARS = 8_000  # maximum length in characters of the new text in one question; the rest is cut off
+MAX_CALLS = 30
+"""Maximum number of questions to the model in a run; later pages are checked by the rules only."""
+MAX_CHARS = 8_000
+"""Maximum length in characters of the new text in one question; the rest is cut off."""
 _TIMEOUT_S = 30.0
 _MAX_TOKENS = 2_000
 _FOUND = "ADDRESSED:"

@@ -17,7 +17,9 @@ from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart
 from cua.model import Model
 
 OPENAI_URL = "https://api.openai.com/v1"
-NO_KEY = "none"  # key for self-hosted servers that need none: the header must not be empty
+NO_KEY = "none"
+"""Key for self-hosted servers that need none: the header must not be empty."""
+
 MOONSHOT_HOSTS = ("moonshot.ai", "moonshot.cn")
 VENDOR_HOSTS = (
     *MOONSHOT_HOSTS,

@@ -83,7 +83,8 @@ class RetryClock:
     uniform: Callable[[float, float], float] = random.uniform
 
 
-USUAL_RETRIES = 5  # default number of retries of a call whose failure is not known to be an outage
+USUAL_RETRIES = 5
+"""Default number of retries of a call whose failure is not known to be an outage."""
 MAX_SAME_REQUESTS = 1
 """Identical requests after an unusable reply: many servers give the same reply to the same request."""
 
@@ -105,7 +106,8 @@ OnWait = Callable[[AgentWait | None], Awaitable[None]]
 ON_WAIT: ContextVar[OnWait | None] = ContextVar("ON_WAIT", default=None)
 """Called when the agent of this context waits, and with None when the wait is over."""
 
-REPORT_AFTER_S = 0.2  # longest wait in seconds that is not reported: at a busy gate every call waits briefly
+REPORT_AFTER_S = 0.2
+"""Longest wait in seconds that is not reported: at a busy gate every call waits briefly."""
 
 
 @asynccontextmanager
@@ -224,7 +226,8 @@ _DECREASE = 0.5
 _JITTER = 0.1
 MAX_PROBE_WAIT_S = 15.0
 """Longest wait in seconds between two calls to an endpoint that is away; agents go on this soon after its return."""
-MAX_OPEN = 256  # maximum number of concurrent calls. A self-hosted server queues excess calls; hosted ones refuse them.
+MAX_OPEN = 256
+"""Maximum number of concurrent calls. A self-hosted server queues excess calls; hosted ones refuse them."""
 
 
 class EndpointGate:

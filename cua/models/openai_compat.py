@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _LIST_MODELS_TIMEOUT_S = 5.0
 _MAX_CONNECTIONS, _MAX_IDLE_CONNECTIONS = 1000, 100
-MAX_ERROR_BYTES = 2**20  # maximum size of the body of an error status; the rest is not read
+MAX_ERROR_BYTES = 2**20
+"""Maximum size of the body of an error status; the rest is not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

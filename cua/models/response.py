@@ -15,7 +15,9 @@ from cua.models.failures import stream_failure
 MAX_BODY_BYTES = 128 * 2**20
 """Limit on a whole body. A stream needs up to 300 bytes per token, so this is about 400,000 tokens."""
 
-MAX_PIECE_BYTES = 16 * 2**20  # limit on one event, and on a complete answer
+MAX_PIECE_BYTES = 16 * 2**20
+"""Limit on one event, and on a complete answer."""
+
 MAX_PIECE_VALUES = 2**20
 """Limit on the number of values in one event or complete answer: each needs up to 70 bytes of memory."""
 

@@ -250,7 +250,9 @@ def _read_line(line: str, source: str) -> Recorded:
 
 PREFIX = "baseline:"
 KINDS = ("null", "fail", "random")
-NUM_CLICKS = 5  # number of clicks that `random` makes before it reports success
+NUM_CLICKS = 5
+"""Number of clicks that `random` makes before it reports success."""
+
 NUM_SEARCHES, NUM_ROWS = 3, 10
 """Number of searches that `random` makes before it answers, and number of rows in its answer."""
 _DONE = "computer.terminate(status='success')"

@@ -11,7 +11,8 @@ from cua.model import Tool
 from cua.models.images import ImageEncoder, ImageFormat, data_url
 
 Json = dict[str, Any]
-MAX_REMEMBERED_BYTES = 64 * 2**20  # limit on the encoded messages that a `RequestEncoder` keeps
+MAX_REMEMBERED_BYTES = 64 * 2**20
+"""Limit on the encoded messages that a `RequestEncoder` keeps."""
 
 
 async def to_wire(messages: Sequence[Message], encoder: ImageEncoder, *, keep_reasoning: bool = False) -> list[Json]:

@@ -45,10 +45,12 @@ from envs import Task
 from envs.env import checked_warnings
 
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
-LAST_CALL_S = 300.0  # timeout in seconds of the last reply after a limit is reached
+LAST_CALL_S = 300.0
+"""Timeout in seconds of the last reply after a limit is reached."""
 
 
-Prepare = Callable[[], Awaitable[str | None]]  # awaited when a question begins; returns a note for the model, if any
+Prepare = Callable[[], Awaitable[str | None]]
+"""Awaited when a question begins; returns a note for the model, if any."""
 
 
 class ToolAgent:

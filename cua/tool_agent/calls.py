@@ -21,10 +21,13 @@ from cua.run.scope import RunScope
 from cua.step import CallOutcome, ToolStep
 from cua.tools.toolset import UNUSABLE, Toolset, failed
 
-CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")  # number of the current tool call
+CALL_NUMBER: ContextVar[int] = ContextVar("CALL_NUMBER")
+"""Number of the current tool call."""
+
 NO_MORE_CALLS = "This call was not made: the run's limit of tool calls is reached."
 _REFUSED = "This call was refused: "
-NOT_MADE = (NO_MORE_CALLS, _REFUSED)  # beginnings of the results of calls that were not carried out
+NOT_MADE = (NO_MORE_CALLS, _REFUSED)
+"""Beginnings of the results of calls that were not carried out."""
 
 
 UNTRUSTED_MARK = (

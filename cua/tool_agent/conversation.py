@@ -260,7 +260,9 @@ def text_of(parts: Sequence[Part]) -> str:
 
 
 CHARS_PER_TOKEN = 3.5
-TOKENS_PER_IMAGE = 1500  # estimates for servers that report no token counts; a 1024x1024 image is 1369 tokens for K2.5
+TOKENS_PER_IMAGE = 1500
+"""Estimates for servers that report no token counts; a 1024x1024 image is 1369 tokens for K2.5."""
+
 SUMMARY_REQUEST = (
     "The conversation is about to be cut. Sum up what you need to go on: the question as you understand it, what you "
     "have found out with numbers and with the [^n^] marks of the results it rests on, what is in variables and files, "
@@ -330,7 +332,8 @@ async def compact(
     return replace(conversation, compaction=new), f"{why}: {change}"
 
 
-MIN_RESULT_CHARS = 400  # length below which results are not cut further
+MIN_RESULT_CHARS = 400
+"""Length below which results are not cut further."""
 
 
 def shrink(conversation: Conversation) -> Conversation | None:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["image", "document", "video", "other"]
 
-MAX_COPIED_BYTES = 256 * 2**20  # limit for copied files; a larger file is read in place
+MAX_COPIED_BYTES = 256 * 2**20
+"""Limit for copied files; a larger file is read in place."""
+
 MAX_PATCHES = 16_384
 PATCH_PX = 14
 MAX_SIDE_PX = 7168
@@ -29,7 +31,9 @@ MAX_SIDE_PX = 7168
 
 MAX_SHOWN_PAGES = 8
 NUM_SHOWN_FRAMES = 16
-FRAME_SIDE_PX = 448  # longest side of the video frames shown first; the model gets more or larger ones with code
+FRAME_SIDE_PX = 448
+"""Longest side of the video frames shown first; the model gets more or larger ones with code."""
+
 _PDF_START = b"%PDF"
 
 

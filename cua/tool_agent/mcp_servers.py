@@ -30,10 +30,13 @@ from envs.supervisor import supervisor_command
 from visual_tools.errors import require
 from visual_tools.sandbox import KernelLimits
 
-_VERSION = "2025-11-25"  # revision of the protocol with the strictest definition of a tool
+_VERSION = "2025-11-25"
+"""Revision of the protocol with the strictest definition of a tool."""
 _NEEDED = ("name", "description", "inputSchema")
 _MAX_PARTS = 1000
-_MAX_DEPTH = 64  # nesting depth up to which a message that is too deep to parse is kept; half of it for a tool
+_MAX_DEPTH = 64
+"""Nesting depth up to which a message that is too deep to parse is kept; half of it for a tool."""
+
 OnNote = Callable[[str], None]
 
 
@@ -157,14 +160,17 @@ def _why_wrong(entry: dict[str, Any]) -> str:
     return ""
 
 
-MAX_TOOLS = 128  # limit for one server; OpenAI-compatible servers do not accept more functions either
+MAX_TOOLS = 128
+"""Limit for one server; OpenAI-compatible servers do not accept more functions either."""
 MAX_PAGES = 32
 MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_TOTAL_BYTES = 512 * 2**20
 """Limit of the bytes that a server may send in a session; the connection is closed beyond it."""
-CONNECT_TIMEOUT_S = 60.0  # timeout in seconds; the first start may download the server
+CONNECT_TIMEOUT_S = 60.0
+"""Timeout in seconds; the first start may download the server."""
 CLOSE_TIMEOUT_S = 3.0
-MAX_RESTARTS = 5  # starts in a row of a server that ended, with no call that returned in between
+MAX_RESTARTS = 5
+"""Starts in a row of a server that ended, with no call that returned in between."""
 FIRST_WAIT_S = 0.5
 """Wait in seconds before the first restart; it doubles with each one, so the last call waits 15.5 s in all."""
 _TAIL_LINES, _TAIL_CHARS = 5, 300

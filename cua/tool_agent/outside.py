@@ -27,7 +27,8 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_DESCRIPTION_CHARS = 4000
 MAX_SCHEMA_CHARS = 32_000
 MAX_SCHEMA_DEPTH = 32
-KIND = "outside"  # `kind` in the data of a result: it is not a cell, and cannot be repeated from the record
+KIND = "outside"
+"""`kind` in the data of a result: it is not a cell, and cannot be repeated from the record."""
 
 
 class OutsideTool:

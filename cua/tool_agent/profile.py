@@ -28,7 +28,8 @@ Source: Kimi K2.5 technical report, Appendix E.6 (the first three).
 VISUAL_MAX_STEPS = 30
 """Default step limit of visual tasks. Source: Kimi K2.5 technical report, Appendix E.4, ZeroBench with tools."""
 
-VISUAL_MAX_TOKENS = 24_000  # output tokens of one step. Source: the same appendix ("24k").
+VISUAL_MAX_TOKENS = 24_000
+"""Output tokens of one step. Source: the same appendix ("24k")."""
 
 
 SINGLE_AGENT_PROMPT = (

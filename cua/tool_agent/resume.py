@@ -25,7 +25,8 @@ from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_record import RunRecord
 from visual_tools.sandbox import CellResult, Kernel
 
-MAX_LISTED_NAMES = 40  # limit of the names in a message; a cell may assign any number of them
+MAX_LISTED_NAMES = 40
+"""Limit of the names in a message; a cell may assign any number of them."""
 MAX_PROBLEMS = 10
 _NAMES = "print(*sorted(globals()), sep='\\n')"
 _SHELL_VALUE = re.compile(r"=\s*[!%].*$", re.MULTILINE)

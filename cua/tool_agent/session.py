@@ -46,7 +46,8 @@ from cua.trajectory.record_file import reserve_run
 from envs import QuestionTask, Task
 from visual_tools.sandbox import KernelLimits, KernelMaker
 
-INPUTS = "inputs"  # folder of a run with the user's unmodified files; code works in the folder `FILES`
+INPUTS = "inputs"
+"""Folder of a run with the user's unmodified files; code works in the folder `FILES`."""
 
 
 async def ask(

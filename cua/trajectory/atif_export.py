@@ -22,10 +22,13 @@ from cua.trajectory.run_record import RunRecord
 
 VERSION = "ATIF-v1.6"
 FILE = "trajectory.json"
-COMPUTER = "computer"  # function name of the tool call that represents the code of a GUI step
+COMPUTER = "computer"
+"""Function name of the tool call that represents the code of a GUI step."""
+
 _SHA256 = re.compile("[0-9a-f]{64}")
 
-ShowImage = Callable[[str], str]  # map from the SHA-256 of an image to its path in the file
+ShowImage = Callable[[str], str]
+"""Map from the SHA-256 of an image to its path in the file."""
 
 
 def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> Path:

@@ -18,7 +18,9 @@ from cua.json_text import well_formed
 from cua.trajectory.events import SealedEvent
 from cua.trajectory.run_files import MAX_DEPTH, hash_inside
 
-HASH_CHARS = 32  # hex digits of a line's hash: 128 bits of SHA-256
+HASH_CHARS = 32
+"""Hex digits of a line's hash: 128 bits of SHA-256."""
+
 ChainStatus = Literal["whole", "none", "broken"]
 _LINK = re.compile(rb'"prev":"([0-9a-f]{32}|)"\}$')
 
@@ -74,8 +76,10 @@ def check_chain(lines: Sequence[bytes], *, is_expected: bool) -> HashChain:
 
 FILES = "files"
 MAX_FILES = 5000
-MAX_BYTES = 4 * 2**30  # limit of all files together; twice the size limit of a working folder
-NO_FILE = ""  # replaces the hash of an entry that is not a regular file, such as a link
+MAX_BYTES = 4 * 2**30
+"""Limit of all files together; twice the size limit of a working folder."""
+NO_FILE = ""
+"""Replaces the hash of an entry that is not a regular file, such as a link."""
 
 
 def hash_files(run_dir: Path) -> tuple[dict[str, str], bool]:

@@ -28,7 +28,9 @@ from cua.messages import Reply, ReplyTokens
 from cua.trajectory.events import Event, action_kind
 from envs import Action
 
-MAX_TOKENS_BYTES = 64 * 2**20  # limit of one unpacked list: eight million ids
+MAX_TOKENS_BYTES = 64 * 2**20
+"""Limit of one unpacked list: eight million ids."""
+
 _TOKEN_KINDS = {"prompt_ids": "q", "ids": "q", "logprobs": "d", "sampled": "b"}
 
 

@@ -100,7 +100,8 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 NAME = "lock"
-_PATIENCE_S = 0.3  # timeout for the lock: `is_locked` of another process may hold it briefly; a writer keeps it
+_PATIENCE_S = 0.3
+"""Timeout for the lock: `is_locked` of another process may hold it briefly; a writer keeps it."""
 
 
 class RunLock:

@@ -18,7 +18,8 @@ from cua.trajectory.describe import (
 from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Env, Observation, Task
 
-_ALIKE = 0.995  # similarity from which two screenshots count as the same screen: a blinking caret or a clock may differ
+_ALIKE = 0.995
+"""Similarity from which two screenshots count as the same screen: a blinking caret or a clock may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from cua.errors import TrajectoryError
 
 TRAJECTORY = "trajectory.jsonl"
 REPORT = "report.html"
-TASK_FILES = "task"  # name of the folder of files that a task left
+TASK_FILES = "task"
+"""Name of the folder of files that a task left."""
 _MAX_SLUG_CHARS = 32
 
 
@@ -61,7 +62,8 @@ def slug(title: str) -> str:
     return text or (words[0][:_MAX_SLUG_CHARS] if words else "run")
 
 
-MAX_DEPTH = 32  # maximum number of folders in the path of a file
+MAX_DEPTH = 32
+"""Maximum number of folders in the path of a file."""
 MAX_NAME_BYTES = 255
 MAX_RECORD_BYTES = 2**30
 MAX_IMAGE_BYTES = 128 * 2**20

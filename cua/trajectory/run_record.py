@@ -13,8 +13,12 @@ from cua.trajectory.events import NoteEvent, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
-MAIN = "main"  # name of a run's first agent
-TOOLS_ENV = "tools"  # `RunHeader.env` of a tool-using run
+MAIN = "main"
+"""Name of a run's first agent."""
+
+TOOLS_ENV = "tools"
+"""`RunHeader.env` of a tool-using run."""
+
 INTERRUPTED = (
     "The run was interrupted while this action was being carried out, so its outcome is unknown. "
     "Look at the screen to see what happened before you repeat anything."

@@ -16,7 +16,8 @@ from cua.trajectory.load import load_run
 from cua.trajectory.run_files import MAX_RECORD_BYTES, TRAJECTORY, default_runs_dir, open_inside
 from envs.errors import nearest
 
-Fits = Callable[[Path, RunHeader], bool]  # predicate of folder and header: True for the runs that a command can resume
+Fits = Callable[[Path, RunHeader], bool]
+"""Predicate of folder and header: True for the runs that a command can resume."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
 _TAIL_BYTES = 65536
 _MAX_FIRST_BYTES = 16 * 2**20

@@ -135,7 +135,8 @@ def probe_control_tokens(endpoint: CheckedEndpoint) -> Outcome:
 
 
 TEXT = " The keeper of the lighthouse wrote a letter to the sea every night of that long winter." * 3
-LEAST = 20  # minimum number of tokens that the text above adds; it has about 50
+LEAST = 20
+"""Minimum number of tokens that the text above adds; it has about 50."""
 IMAGE_TOKENS = 4
 TURNS = 20
 WEATHER_CALL: dict[str, Any] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}

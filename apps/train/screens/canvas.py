@@ -9,7 +9,8 @@ import numpy as np
 from apps.train.screens.fonts import SizedFont
 
 Color = tuple[int, int, int]
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels; right and bottom are exclusive
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
 class DrawnLetter(NamedTuple):

@@ -12,7 +12,8 @@ FAMILIES = ("dejavu", "liberation")
 """Prefixes of family names: two that every distribution has, so that screens do not depend on other installed fonts.
 Debian's packages are fonts-dejavu-core, fonts-dejavu-extra and fonts-liberation.
 """
-HELD_SHARE = 5  # fraction of families that are held out from training: one in 5
+HELD_SHARE = 5
+"""Fraction of families that are held out from training: one in 5."""
 HELD_SALT = 14
 """Salt of the held-out choice; with it, DejaVu Sans and Liberation Sans, the fonts of most pages on Debian, are used in
 training.

@@ -31,8 +31,10 @@ from apps.train.screens.widgets import (
 from apps.train.screens.words import DrawnTexts
 
 SIZES_PX = ((160, 210), (280, 224), (400, 300), (480, 320), (640, 480), (800, 600), (1024, 768), (1280, 720))
-FORM_PX = 150  # minimum width of a form
-READING = "page"  # family of screens that hold only words
+FORM_PX = 150
+"""Minimum width of a form."""
+READING = "page"
+"""Family of screens that hold only words."""
 SINGLE: tuple[Draw, ...] = (draw_button, draw_link, draw_field, draw_checkbox, draw_radio, draw_slider)
 
 
@@ -388,8 +390,10 @@ FAMILIES: dict[str, Callable[[ScreenBuilder], None]] = {
     "prompt": _prompt,
     "article": _article,
 }
-HELD_OUT_FAMILIES = ("settings",)  # layouts that training never uses
-LATER_FAMILIES = ("prompt", "article")  # layouts used in later stages of training; not used in exams
+HELD_OUT_FAMILIES = ("settings",)
+"""Layouts that training never uses."""
+LATER_FAMILIES = ("prompt", "article")
+"""Layouts used in later stages of training; not used in exams."""
 TRAINED_FAMILIES = tuple(name for name in FAMILIES if name not in (*HELD_OUT_FAMILIES, *LATER_FAMILIES, READING))
 """Layouts that training and exams have in common."""
 

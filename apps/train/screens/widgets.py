@@ -11,7 +11,8 @@ from apps.train.screens.canvas import Box, Color, PixelCanvas
 from apps.train.screens.theme import Theme, shade
 
 Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
-FIELD_AIM_PX = 24  # click position of a field, from its left edge
+FIELD_AIM_PX = 24
+"""Click position of a field, from its left edge."""
 ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "check", "back", "next", "download")
 
 

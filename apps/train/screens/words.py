@@ -6,7 +6,8 @@ import tomllib
 from importlib.resources import files
 from zlib import crc32
 
-HELD_SHARE = 5  # fraction of strings that are held out from training as names: one in 5, from any source
+HELD_SHARE = 5
+"""Fraction of strings that are held out from training as names: one in 5, from any source."""
 _WORDS = {
     language: tuple(text.split())
     for language, text in tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8")).items()
@@ -19,7 +20,8 @@ def is_held_out(name: str) -> bool:
 
 
 SIGN_SHARE = 0.15
-SIGNS = ".-_@/,!"  # characters of texts in addition to letters and digits. Quotation marks would end them.
+SIGNS = ".-_@/,!"
+"""Characters of texts in addition to letters and digits. Quotation marks would end them."""
 
 
 class DrawnTexts:

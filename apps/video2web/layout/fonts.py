@@ -40,9 +40,13 @@ FAMILIES: Mapping[str, str] = {
 }
 """Free families, with the generic CSS family that a browser falls back to."""
 
-_EM = 100  # font size at which text is measured, large enough that hinting has no effect
+_EM = 100
+"""Font size at which text is measured, large enough that hinting has no effect."""
+
 _FALLBACK_S = 5.0
-_OWN_FAMILY_GAIN = 0.04  # reduction of the error by which a line's own family must beat the family of the page
+_OWN_FAMILY_GAIN = 0.04
+"""Reduction of the error by which a line's own family must beat the family of the page."""
+
 _NEW_FAMILY_GAIN = 0.012
 _MAX_FAMILIES = 3
 _TELLING_CHARS, _NUM_TELLING = 30, 32

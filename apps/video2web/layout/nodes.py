@@ -12,7 +12,8 @@ NodeKind = Literal["column", "row", "grid", "table", "cells", "stack", "text", "
 
 MIN_COLUMN_GAP_PX = 5
 SAME_EDGE_PX = 3
-_CORE = 0.22  # share of their height by which the line boxes of vertical neighbours may overlap
+_CORE = 0.22
+"""Share of their height by which the line boxes of vertical neighbours may overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

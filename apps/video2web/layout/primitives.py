@@ -29,7 +29,9 @@ _MAX_RULE_PX, _MAX_LINE_PX = 9, 4  # thickness of a rule, and of a line that is 
 _MIN_RULE_PX = 24  # length of a rule; shorter ones are dashes of text
 _LINE_HEIGHT = 1.2  # of the font size: the `normal` of most browser fonts
 _MAX_PIECES = 3000  # primitives of a page; bounds the time of a hostile image
-_STRIP_PX = 1600  # maximum height of the strips in which pages are read: OCR readers shrink larger images
+_STRIP_PX = 1600
+"""Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
+
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 
 
@@ -44,7 +46,8 @@ class BoxStyle:
     radius_px: int = 0
 
 
-PLAIN = BoxStyle()  # style without any painting
+PLAIN = BoxStyle()
+"""Style without any painting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ _MIN_ROWS, _MIN_CELLS = 3, 0.6
 _TOUCH_PX = 1
 _MAX_HEAD = 1.2  # of a row's height, maximum distance of the column heads above the first painted row
 _MAX_STRIPE_GAP = 1.6  # of a row's height, from one row to the text of the next
-_COLUMNS_FIRST = 1.15  # minimum ratio of gaps between columns to gaps between rows for cutting columns first
+_COLUMNS_FIRST = 1.15
+"""Minimum ratio of gaps between columns to gaps between rows for cutting columns first."""
+
 _MAX_PITCH = 1.95  # of the font size, between baselines of one paragraph
 _SAME_SIZE = 1.08
 _MAX_DEPTH = 40

@@ -39,7 +39,8 @@ _MIN_VOTES = 2
 _MAX_LEARNED = 4
 _DRIFT_PX = 48
 _SURE_MOVES = 3
-_LAG = 4  # number of frames between the two from which a shape is learned
+_LAG = 4
+"""Number of frames between the two from which a shape is learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

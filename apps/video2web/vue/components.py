@@ -9,7 +9,9 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-MIN_SIZE = 3  # minimum number of elements of a part with its own component; a smaller part is written inline
+MIN_SIZE = 3
+"""Minimum number of elements of a part with its own component; a smaller part is written inline."""
+
 MIN_ENTRIES = 3
 """Minimum number of repeated elements without children, such as links of a menu; larger parts need only two."""
 

@@ -11,12 +11,14 @@ from visual_tools.colors.words import color_name
 from visual_tools.errors import require
 
 _LOOK_PX = (32, 18)
-_STEP = 0.07  # minimum distance of two frames, 0 to 1, for another scene, if most of the picture has changed
+_STEP = 0.07
+"""Minimum distance of two frames, 0 to 1, for another scene, if most of the picture has changed."""
 _MOST = 0.5
 _CHANGED = 10.0
 _RISE = 0.05
 _PEAK = 0.12
-_RETURNED = 0.45  # maximum share of its peak distance at which a flash is over
+_RETURNED = 0.45
+"""Maximum share of its peak distance at which a flash is over."""
 _MAX_FLASH_S = 1.7
 _STANDS_OUT = 2.5
 _STAYS_S = 2.0

@@ -10,12 +10,15 @@ from apps.video_showcase.samples import GRID_PX, Sample
 from visual_tools.errors import require
 
 _LAG = 2
-_CHANGED = 14  # grey levels, of 255, by which a cell of the thumbnail has changed
+_CHANGED = 14
+"""Grey levels, of 255, by which a cell of the thumbnail has changed."""
 _MIN_CELLS = 12
 _REST_CELLS, _MAX_REST_S = 4.0, 1.2
-_REACH_CELLS = 12.0  # maximum distance between two frames at which an object is still the same
+_REACH_CELLS = 12.0
+"""Maximum distance between two frames at which an object is still the same."""
 _MIN_TRAVEL_CELLS = 0.12 * GRID_PX[0]
-_STRAIGHT = 0.4  # minimum ratio of net travel to path length; tracks below it are several objects
+_STRAIGHT = 0.4
+"""Minimum ratio of net travel to path length; tracks below it are several objects."""
 _MIN_LIFE_S = 1.0
 _LOST_S = 0.9
 _WHOLE_SHARE = 0.4

@@ -19,13 +19,15 @@ RATE_HZ = 8000
 WINDOW_S = 0.05
 _SILENCE_DB = -90.0
 _STANDS_OUT_DB = 9.0
-_STILL_DB = 5.0  # level above the usual at which an event begins (`_STANDS_OUT_DB`) and continues (`_STILL_DB`)
+_STILL_DB = 5.0
+"""Level above the usual at which an event begins (`_STANDS_OUT_DB`) and continues (`_STILL_DB`)."""
 _QUIET_DB = -52.0
 _USUAL_S = 30.0
 _JOIN_S = 0.35
 _MIN_S = 0.12
 _MIN_TONE_S = 0.25
-_TONE_SHARE = 0.5  # minimum share of the power in the strongest frequency and its neighbours for a tone
+_TONE_SHARE = 0.5
+"""Minimum share of the power in the strongest frequency and its neighbours for a tone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

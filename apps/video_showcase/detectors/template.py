@@ -8,7 +8,8 @@ from apps.video_showcase.samples import Sample
 from visual_tools.errors import ImageError, require
 
 _SCORE = 0.75
-_COLOR = 38.0  # maximum mean difference of colours, of 255, for the same image: shapes alone are not enough
+_COLOR = 38.0
+"""Maximum mean difference of colours, of 255, for the same image: shapes alone are not enough."""
 _EVERY_S = 0.6
 _GONE_S = 1.3
 _SCALES = (1.0, 0.8, 1.25, 0.6, 1.6)

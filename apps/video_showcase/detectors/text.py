@@ -17,7 +17,8 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import TextLine
 
-_EDGE = 40  # difference of neighbours in grey levels, of 255, that is an edge
+_EDGE = 40
+"""Difference of neighbours in grey levels, of 255, that is an edge."""
 _STILL_S = 1.3
 _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
@@ -25,7 +26,8 @@ _PAUSE_S = 0.5
 _MIN_GONE = 6
 _PRESENT = 0.55
 _LOST_S = 0.45
-_HIDDEN_S = 2.6  # maximum time for which a text may be hidden, by a flash or a passing object, and remain the same text
+_HIDDEN_S = 2.6
+"""Maximum time for which a text may be hidden, by a flash or a passing object, and remain the same text."""
 _SAME = 0.86
 _MIN_CONFIDENCE, _SURE = 0.6, 0.9
 _MAX_BOXES = 6

@@ -20,7 +20,8 @@ from cua.gui_agent.interpreter.recording import ActionRecording
 from cua.gui_agent.interpreter.values import Function, Module, Tween, Value, is_number, kind, short
 from envs import Terminate
 
-WAIT_S = 20.0  # seconds that `computer.wait()` waits. Source: the report's system prompt (Appendix E.7).
+WAIT_S = 20.0
+"""Seconds that `computer.wait()` waits. Source: the report's system prompt (Appendix E.7)."""
 
 
 def call_computer(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], recording: ActionRecording) -> Value:
@@ -65,7 +66,8 @@ def _answer(value: Value) -> str | None:
     raise Refused(f"computer.terminate(): answer must be a text, not {kind(value)}")
 
 
-MARK = "mark"  # function that returns the center of a numbered box, for models that see numbered boxes
+MARK = "mark"
+"""Function that returns the center of a numbered box, for models that see numbered boxes."""
 MODULES = ("pyautogui", "time", "math", "computer")
 
 _CONSTANTS = {name: name.lower() for name in ("LEFT", "MIDDLE", "RIGHT", "PRIMARY", "SECONDARY")}

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cua.gui_agent.interpreter.limits import MAX_INT_BITS, CodeBudget, Refused
 
-Value: TypeAlias = Any  # None, bool, int, float, str, list, tuple, dict, range, or one of the classes below
+Value: TypeAlias = Any
+"""None, bool, int, float, str, list, tuple, dict, range, or one of the classes below."""
 
 
 class Pixels(int):

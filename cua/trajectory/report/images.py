@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 Format = Literal["small", "png"]
 
-_BUDGET_BYTES = 18 * 1024 * 1024  # limit of all images of a page together, before base64 makes them a third larger
+_BUDGET_BYTES = 18 * 1024 * 1024
+"""Limit of all images of a page together, before base64 makes them a third larger."""
+
 _SIZES = ((None, 82, 60_000), (1280, 74, 30_000), (960, 62, 12_000), (640, 50, 6_000), (400, 40, 0))
 """Width in px, JPEG quality, and the budget in bytes below which the size is not tried: finest first."""
 
-_MANY = 400  # number of images from which thumbnails are smaller
+_MANY = 400
+"""Number of images from which thumbnails are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

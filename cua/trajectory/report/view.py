@@ -21,7 +21,9 @@ from cua.trajectory.report.images import LOST, Format, PageImage, make_page_imag
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
-View = dict[str, Any]  # values for the template; the keys are set in the function that makes it
+View = dict[str, Any]
+"""Values for the template; the keys are set in the function that makes it."""
+
 STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
 """Stages with a color of their own; any other is `other`."""
 
