@@ -23,16 +23,27 @@ from apps.assistant.user_input import UserInput, redact_texts, to_actions
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
 from cua.guard import GuardVerdict
-from cua.run import events
 from cua.run.control import Control
 from cua.run.end import RunResult
+from cua.run.events import (
+    CallReturned,
+    Decided,
+    Event,
+    Observed,
+    RunEnded,
+    RunStarted,
+    StepDone,
+    Thinking,
+    ToolStepDone,
+    Watch,
+)
 from cua.step import Turn
 from envs import Action, Env, EnvError, InputDevice, SharedScreen
 from visual_tools.errors import VisualError
 
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
 Answer = Literal["once", "site", "deny"]
-Work = Callable[[events.Watch], Awaitable[RunResult]]
+Work = Callable[[Watch], Awaitable[RunResult]]
 """Work of a session: a coroutine function that runs an agent with the given watch."""
 
 _THOUGHT_CHARS = 4000
@@ -438,7 +449,7 @@ class AssistantSession:
         return self._control
 
     async def _run(self, work: Work) -> None:
-        watch = events.Watch(
+        watch = Watch(
             listener=self._listen, approver=self._ask, on_control=self._attach_control, on_env=self._attach_env
         )
         try:
@@ -477,35 +488,35 @@ class AssistantSession:
         if isinstance(env, SharedScreen):
             self._input_watcher = asyncio.create_task(self._watch_user_input(env), name=f"assistant-touches-{self.id}")
 
-    def _listen(self, event: events.Event) -> None:
+    def _listen(self, event: Event) -> None:
         if event.ids.agent_id != "main":  # the grid shows the children of a swarm
-            if isinstance(event, events.CallReturned):
+            if isinstance(event, CallReturned):
                 self.log.keep_evidence(event.ids.agent_id, event.outcome)
             self.log.notify()
             return
         match event:
-            case events.Thinking(text=text):
+            case Thinking(text=text):
                 self._thought = (self._thought + text)[-2 * _THOUGHT_CHARS :]
                 self.log.notify()
                 return
-            case events.RunStarted(run_dir=run_dir):
+            case RunStarted(run_dir=run_dir):
                 self.run_id = Path(run_dir).name if run_dir else ""
-            case events.Observed(index=index, observation=observation):
+            case Observed(index=index, observation=observation):
                 self._step, self._is_acting, self.screen.next_click, self._thought = index, False, None, ""
                 self.screen.update(observation)
                 self._last_steps.set_url(observation.url)
-            case events.Decided(actions=actions):
+            case Decided(actions=actions):
                 self._is_acting = True
                 self.screen.next_click = self.screen.point_of(actions)
-            case events.StepDone(step=step, usage=usage):
+            case StepDone(step=step, usage=usage):
                 self._is_acting, self.screen.next_click = False, None
                 self.screen.pointer = self.screen.point_of(step.actions[::-1]) or self.screen.pointer
                 self._last_steps.add(step)
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
-            case events.ToolStepDone(step=tool_step, usage=usage):
+            case ToolStepDone(step=tool_step, usage=usage):
                 self._step, self._thought = tool_step.index, ""
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
-            case events.RunEnded(result=result):
+            case RunEnded(result=result):
                 self.result = result
                 self.log.add("ended", **{**result_object(result), "run_dir": None})
                 return
@@ -514,7 +525,7 @@ class AssistantSession:
         fields = event_object(event)
         if fields is not None:
             fields.pop("run_dir", None)
-            if isinstance(event, events.CallReturned):
+            if isinstance(event, CallReturned):
                 fields["images"] = self.log.keep_images(event.outcome)
                 fields["shown"] = event.outcome.result.display or event.outcome.result.text
             self.log.add(str(fields.pop("event")), **fields)

@@ -10,7 +10,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-import envs
+from envs import (
+    Action,
+    Click,
+    Hotkey,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    ScreenGeometry,
+    Scroll,
+    TypeText,
+)
 from envs.actions import KEY_NAMES, normalize_key
 
 MAX_INPUTS = 200
@@ -83,64 +94,63 @@ UserInput = Annotated[
 INPUTS: TypeAdapter[list[UserInput]] = TypeAdapter(Annotated[list[UserInput], Field(max_length=MAX_INPUTS)])
 
 
-def to_actions(inputs: Sequence[UserInput], geometry: envs.ScreenGeometry) -> list[envs.Action]:
+def to_actions(inputs: Sequence[UserInput], geometry: ScreenGeometry) -> list[Action]:
     """Convert inputs to actions; consecutive letters become one text, unknown keys are dropped."""
-    actions: list[envs.Action] = []
+    actions: list[Action] = []
     for item in inputs:
         for action in _actions(item, geometry):
             last = actions[-1] if actions else None
-            if isinstance(action, envs.TypeText) and isinstance(last, envs.TypeText):
-                actions[-1] = envs.TypeText(text=last.text + action.text)
+            if isinstance(action, TypeText) and isinstance(last, TypeText):
+                actions[-1] = TypeText(text=last.text + action.text)
             else:
                 actions.append(action)
     return actions
 
 
-def redact_texts(actions: Sequence[envs.Action]) -> tuple[envs.Action, ...]:
+def redact_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
     """Return the actions for the record: typed text may be a password, so only its length is kept."""
     return tuple(
-        replace(action, text="*" * len(action.text)) if isinstance(action, envs.TypeText) else action
-        for action in actions
+        replace(action, text="*" * len(action.text)) if isinstance(action, TypeText) else action for action in actions
     )
 
 
-def _actions(item: UserInput, geometry: envs.ScreenGeometry) -> list[envs.Action]:
+def _actions(item: UserInput, geometry: ScreenGeometry) -> list[Action]:
     match item:
         case ClickInput():
             x_px, y_px = geometry.from_model(item.x, item.y)
-            return [envs.Click(x_px=x_px, y_px=y_px, button=item.button, clicks=item.clicks)]
+            return [Click(x_px=x_px, y_px=y_px, button=item.button, clicks=item.clicks)]
         case MoveInput():
             x_px, y_px = geometry.from_model(item.x, item.y)
-            return [envs.Move(x_px=x_px, y_px=y_px)]
+            return [Move(x_px=x_px, y_px=y_px)]
         case ScrollInput():
             x_px, y_px = geometry.from_model(item.x, item.y)
-            return [envs.Scroll(x_px=x_px, y_px=y_px, dx=item.dx, dy=item.dy)]
+            return [Scroll(x_px=x_px, y_px=y_px, dx=item.dx, dy=item.dy)]
         case DragInput():
             return _drag(item, geometry)
         case TextInput(text=text):
-            return [envs.TypeText(text=text)]
+            return [TypeText(text=text)]
         case KeyInput():
             return _key(item)
 
 
-def _drag(item: DragInput, geometry: envs.ScreenGeometry) -> list[envs.Action]:
+def _drag(item: DragInput, geometry: ScreenGeometry) -> list[Action]:
     x_px, y_px = geometry.from_model(item.x, item.y)
     way = [geometry.from_model(x, y) for x, y in item.way]
     return [
-        envs.MouseDown(x_px=x_px, y_px=y_px, button=item.button),
-        *(envs.Move(x_px=point[0], y_px=point[1]) for point in way),
-        envs.MouseUp(x_px=way[-1][0], y_px=way[-1][1], button=item.button),
+        MouseDown(x_px=x_px, y_px=y_px, button=item.button),
+        *(Move(x_px=point[0], y_px=point[1]) for point in way),
+        MouseUp(x_px=way[-1][0], y_px=way[-1][1], button=item.button),
     ]
 
 
-def _key(item: KeyInput) -> list[envs.Action]:
+def _key(item: KeyInput) -> list[Action]:
     held = tuple(name for name in _MODIFIERS if name in item.modifiers)
     if len(item.key) == 1 and not set(held) - {"shift"}:
-        return [envs.TypeText(text=item.key)]
+        return [TypeText(text=item.key)]
     try:
         key = normalize_key(_NAVIGATION.get(item.key.lower(), item.key))
     except ValueError:
         return []
     if key not in KEY_NAMES or key in held:
         return []
-    return [envs.Hotkey(keys=(*held, key.lower() if len(key) == 1 else key))] if held else [envs.PressKey(key=key)]
+    return [Hotkey(keys=(*held, key.lower() if len(key) == 1 else key))] if held else [PressKey(key=key)]

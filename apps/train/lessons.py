@@ -12,8 +12,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from apps.train import labels
 from apps.train.episodes import EpisodeStep
+from apps.train.labels import (
+    NUM_COORDINATES,
+    TOKEN_PX,
+    Coordinates,
+    find_choices,
+    find_images,
+    find_numbers,
+    find_token,
+    find_within,
+    label_images,
+    label_name,
+)
 from apps.train.screens.screen import DrawnScreen
 from apps.train.skills import ANSWERS, CLICK_CODE, TYPE_CODE, ScreenQuestion, ask_finish
 from cua.gui_agent.protocol.history import to_messages
@@ -92,7 +103,7 @@ CHOICE_HEAD, COPY_HEAD = 2, 3
 """Trained heads, after the two of the coordinates: one looks at the element that decides, one at the text to copy."""
 END = "<|im_end|>"
 THINK_END = "</think>"
-BLANK = MediaItem(frames=np.zeros((1, labels.TOKEN_PX, labels.TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))
+BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))
 """Placeholder image for requests of which only the part after the image is used."""
 
 
@@ -127,7 +138,7 @@ class LessonMaker:
         first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
             example=Example(trunk=trunk, images=(image,)),
-            **labels.label_images(rng, [screen], [image], [first]),
+            **label_images(rng, [screen], [image], [first]),
         )
 
     def make_requests(self, ways: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
@@ -157,7 +168,7 @@ class LessonMaker:
             len(self.opening) :
         ]
         answer = self._encode_answer(question, question.code.format(x="0.101", y="0.202"), is_short=False)
-        first, second = labels.find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
+        first, second = find_numbers(answer, [self.number_id(text) for text in ("0.101", "0.202")])
         answer_start = self._find_said(answer) + 1
         start, end = (second + 1, len(answer)) if question.typed else (answer_start, first)
         return self._label_request(way, instruction_ids, answer[:start], answer[start:end])
@@ -172,11 +183,7 @@ class LessonMaker:
         """Return the branch of a request, the given part of its answer, and the rest of the answer."""
         question = way[-1]
         assert question.subject is not None
-        name, before, length = (
-            labels.label_name(question.subject.name),
-            (*instruction_ids, *given_ids),
-            len(self.opening),
-        )
+        name, before, length = label_name(question.subject.name), (*instruction_ids, *given_ids), len(self.opening)
         seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(predicted_ids) - 1]))
         names, copied = (
             self._find_name(question, instruction_ids),
@@ -208,12 +215,12 @@ class LessonMaker:
         screens = [moment.screen for moment in ways[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
         trunk = self._encode(pieces_to_image([moment.question for moment in ways[0]], images))
-        places = labels.find_images(trunk, self.tokenizer.special.media_pad, images)
+        places = find_images(trunk, self.tokenizer.special.media_pad, images)
         branches = [self._make_branch(way, images, (places[-1], len(trunk)), is_short) for way in ways]
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
             **_join(branches),
-            **labels.label_images(rng, screens, images, places),
+            **label_images(rng, screens, images, places),
         )
 
     def _make_branch(
@@ -228,8 +235,8 @@ class LessonMaker:
         first, length = trunk
         look_at = length - 1  # the end of the image, where there is nothing to look at
         if question.subject is not None and question.kind != "absent":
-            look_at = first + labels.find_token(question.subject.read_at, screen.pixels.shape[1])
-        point = labels.Coordinates.of_target(question.target, screen) if question.target else None
+            look_at = first + find_token(question.subject.read_at, screen.pixels.shape[1])
+        point = Coordinates.of_target(question.target, screen) if question.target else None
         questions = [moment.question for moment in way]
         branch = self._label_branch(questions, instruction_ids, point, length, is_short=is_short)
         if point is None:
@@ -248,7 +255,7 @@ class LessonMaker:
         self,
         way: Sequence[ScreenQuestion],
         instruction_ids: Sequence[int],
-        point: labels.Coordinates | None,
+        point: Coordinates | None,
         length: int,
         *,
         is_short: bool,
@@ -257,16 +264,16 @@ class LessonMaker:
         question, start, texts = way[-1], len(instruction_ids), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
-        coordinates = labels.find_numbers(answer, [self.number_id(text) for text in texts])
-        choices = labels.find_choices(answer, coordinates, self._forms[is_short])
+        coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
+        choices = find_choices(answer, coordinates, self._forms[is_short])
         end = coordinates[0] if coordinates else len(answer)
         if not is_short:  # the action follows from the thought, which has to be learned, too
             end = self._find_said(answer)
             endings = [form[self._find_said(form) :] for form in self._forms[is_short]]
-            after = labels.find_choices(answer[end:], [place - end for place in coordinates], endings)
+            after = find_choices(answer[end:], [place - end for place in coordinates], endings)
             choices = sorted({*choices, *(end + place for place in after)})
         decisive = [place for place in choices if place < end]
-        name = labels.label_name(question.subject.name) if question.subject is not None and question.is_named else ()
+        name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
         names = self._find_name(question, instruction_ids) if name else ()
         copied = self._label_copies(question, instruction_ids, answer, length)
         seekers = [start + place - 1 for place in (*decisive, *coordinates)]
@@ -305,7 +312,7 @@ class LessonMaker:
         """Return the indices of one part of a request: the name, and the text to type."""
         places = [word.token_index for word in self._find_name(part, instruction_ids)]
         value = self.tokenizer.encode(part.typed)
-        start = labels.find_within(instruction_ids, value) if value else None
+        start = find_within(instruction_ids, value) if value else None
         return places if start is None else [*places, *range(start, start + len(value))]
 
     def _find_said(self, answer: Sequence[int | None]) -> int:
@@ -318,7 +325,7 @@ class LessonMaker:
         if not question.typed:
             return {}
         value = self.tokenizer.encode(question.typed)
-        here, there = labels.find_within(answer, value), labels.find_within(instruction_ids, value)
+        here, there = find_within(answer, value), find_within(instruction_ids, value)
         assert here is not None, "what is typed is written as it stands in the request"
         places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
         sources = range(length + there, length + there + len(places)) if there is not None else ()
@@ -337,11 +344,11 @@ class LessonMaker:
         name = question.subject.name
         for text in (name, f" {name}"):
             tokens = self.tokenizer.encode(text)
-            start = labels.find_within(instruction_ids, tokens)
+            start = find_within(instruction_ids, tokens)
             if start is not None:
                 prefixes = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
                 return tuple(
-                    WordLabel(token_index=place, letters=labels.label_name(part))
+                    WordLabel(token_index=place, letters=label_name(part))
                     for place, part in enumerate(prefixes, start)
                     if part
                 )
@@ -351,7 +358,7 @@ class LessonMaker:
         """Return the whole request for the last of these moments, as engine input."""
         images = [make_image(moment.screen) for moment in moments[-MAX_IMAGES:]]
         token_ids = (*self.prefix, *self._encode(render([moment.question for moment in moments], images)))
-        places = labels.find_images(token_ids, self.tokenizer.special.media_pad, images)
+        places = find_images(token_ids, self.tokenizer.special.media_pad, images)
         spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
         return Prompt(token_ids=token_ids, media=tuple(spans))
 
@@ -362,7 +369,7 @@ class LessonMaker:
 
     def number_ids(self) -> torch.Tensor:
         """Return the tokens of all coordinates in order: (1000,) int64."""
-        return torch.tensor([self.number_id(f"0.{number:03}") for number in range(labels.NUM_COORDINATES)])
+        return torch.tensor([self.number_id(f"0.{number:03}") for number in range(NUM_COORDINATES)])
 
     def _encode_answer(self, question: ScreenQuestion, code: str, is_short: bool) -> tuple[int, ...]:
         if is_short:
@@ -448,4 +455,4 @@ def pad_image(pixels: np.ndarray) -> np.ndarray:
     out.
     """
     height, width = pixels.shape[:2]
-    return np.pad(pixels, ((0, -height % labels.TOKEN_PX), (0, -width % labels.TOKEN_PX), (0, 0)))
+    return np.pad(pixels, ((0, -height % TOKEN_PX), (0, -width % TOKEN_PX), (0, 0)))

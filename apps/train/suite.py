@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import envs
 from apps.train.episodes import FILLED, draw_parts, join_parts
 from apps.train.screens.screen import (
     HELD_OUT_FAMILIES,
@@ -21,6 +20,22 @@ from apps.train.screens.screen import (
 from apps.train.screens.widgets import DrawnElement, Kind
 from apps.train.screens.words import DrawnTexts
 from apps.train.skills import ScreenQuestion, ask_absent, ask_for, ask_to_type
+from envs import (
+    Action,
+    Click,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Observation,
+    PressKey,
+    ScreenGeometry,
+    StepResult,
+    Terminate,
+    TypeSecret,
+    TypeText,
+)
 from envs.actions import UNBINDABLE, Drag, Move, Scroll, normalize_key
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import ActionError, EnvError
@@ -47,7 +62,7 @@ class DrawnEnv:
     """
 
     def __init__(self) -> None:
-        self.terminate: envs.Terminate | None = None
+        self.terminate: Terminate | None = None
         self.deeds: list[PerformedAction] = []
         self.held: set[str] = set()
         self._screen: DrawnScreen | None = None
@@ -72,7 +87,7 @@ class DrawnEnv:
             raise EnvError("reset the environment first")
         return self._screen
 
-    async def reset(self, task: Task) -> envs.Observation:
+    async def reset(self, task: Task) -> Observation:
         """Reset the episode and let the task show its screen; a default screen if it shows none."""
         if self._is_closed:
             raise EnvError("this environment is closed; create a new one")
@@ -83,7 +98,7 @@ class DrawnEnv:
             self.show(make_screen(random.Random(0), ScreenOptions(families=TRAINED_FAMILIES, sizes_px=((280, 224),))))
         return self._observe(None)
 
-    async def step(self, actions: Sequence[envs.Action], check: ActionCheck | None = None) -> envs.StepResult:
+    async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions on the screen."""
         error = None
         for number, action in enumerate(actions):
@@ -96,17 +111,17 @@ class DrawnEnv:
                 break
             if self.terminate is not None:
                 break
-        return envs.StepResult(observation=self._observe(error), terminated=self.terminate is not None)
+        return StepResult(observation=self._observe(error), terminated=self.terminate is not None)
 
-    async def find_targets(self, action: envs.Action) -> tuple[Target, ...]:
+    async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """Return the element under the pointer, or the focused field."""
         match action:
-            case envs.Click() | Drag() | envs.MouseDown() | envs.MouseUp():
+            case Click() | Drag() | MouseDown() | MouseUp():
                 target = self._element_at(*self._place_of(action))
                 if target is None:
                     return (UNKNOWN,)
                 return (Target(role=target.kind, names=(target.name,), is_field=target.kind == "field"),)
-            case envs.TypeText() if self._focus is not None:
+            case TypeText() if self._focus is not None:
                 return (Target(role="field", names=(self._focus,), is_field=True),)
         return ()
 
@@ -119,36 +134,36 @@ class DrawnEnv:
         """Discard the screen and the episode."""
         self.held, self._is_closed = set(), True
 
-    def _act(self, action: envs.Action) -> None:
+    def _act(self, action: Action) -> None:
         match action:
-            case envs.Click():
+            case Click():
                 self._pointer_px = self._place_of(action)
                 self._press()
             case Move() | Drag() | Scroll():
                 self._pointer_px = self._place_of(action)
-            case envs.MouseDown(button=button):
+            case MouseDown(button=button):
                 self._pointer_px = self._place_of(action)
                 self.held.add(button)
-            case envs.MouseUp(button=button):
+            case MouseUp(button=button):
                 self._pointer_px = self._place_of(action)
                 self.held.discard(button)
-            case envs.PressKey(key=key):
+            case PressKey(key=key):
                 normalize_key(key)
-            case envs.Hotkey(keys=keys):
+            case Hotkey(keys=keys):
                 for key in keys:
                     normalize_key(key)
-            case envs.KeyDown(key=key):
+            case KeyDown(key=key):
                 self.held.add(normalize_key(key))
-            case envs.KeyUp(key=key):
+            case KeyUp(key=key):
                 self.held.discard(normalize_key(key))
-            case envs.TypeSecret():
+            case TypeSecret():
                 raise ActionError(UNBINDABLE)
-            case envs.TypeText(text=text):
+            case TypeText(text=text):
                 self._type(text)
-            case envs.Terminate():
+            case Terminate():
                 self.terminate = action
 
-    def _place_of(self, action: envs.Click | Drag | Move | Scroll | envs.MouseDown | envs.MouseUp) -> tuple[int, int]:
+    def _place_of(self, action: Click | Drag | Move | Scroll | MouseDown | MouseUp) -> tuple[int, int]:
         """Return the position of an action.
 
         Raises:
@@ -185,14 +200,14 @@ class DrawnEnv:
         [field] = [target for target in self.screen.targets if (target.kind, target.name) == ("field", self._focus)]
         self._screen = show_done(self.screen, field, self.deeds[-1].typed)
 
-    def _observe(self, error: str | None) -> envs.Observation:
+    def _observe(self, error: str | None) -> Observation:
         from PIL import Image
 
         data = io.BytesIO()
         Image.fromarray(self.screen.pixels).save(data, "PNG", compress_level=1)
         height, width = self.screen.pixels.shape[:2]
-        geometry = envs.ScreenGeometry(native_px=(width, height), sent_px=(width, height))
-        return envs.Observation(
+        geometry = ScreenGeometry(native_px=(width, height), sent_px=(width, height))
+        return Observation(
             screenshot=data.getvalue(), geometry=geometry, pointer_px=self._pointer_px, last_action_error=error
         )
 

@@ -5,9 +5,24 @@ import math
 import time
 import unicodedata
 
-import envs
 from cua.json_text import read_json
 from cua.messages import ToolCall
+from envs import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
 
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _VISIBLE = frozenset("\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd")
@@ -15,36 +30,36 @@ _VISIBLE = frozenset("\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u07
 _CLICKS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 
-def describe_action(action: envs.Action) -> str:
+def describe_action(action: Action) -> str:
     """Return one action as short text: `right-click at (12, 40)`. Positions are screen pixels."""
     match action:
-        case envs.Click():
+        case Click():
             verb = _CLICKS.get(action.clicks, f"{action.clicks} clicks")
             button = "" if action.button == "left" else f"{action.button}-"
             return f"{button}{verb}{_at(action.x_px, action.y_px)}"
-        case envs.Move():
+        case Move():
             return f"move to ({action.x_px}, {action.y_px})"
-        case envs.Drag():
+        case Drag():
             return f"drag to ({action.x_px}, {action.y_px})" + _button(action.button)
-        case envs.Scroll():
+        case Scroll():
             return f"scroll {_notches(action)}{_at(action.x_px, action.y_px)}"
-        case envs.TypeText():
+        case TypeText():
             return f'type "{action.text}"'
-        case envs.PressKey():
+        case PressKey():
             return f"press {action.key}" + (f" {action.presses} times" if action.presses != 1 else "")
-        case envs.Hotkey():
+        case Hotkey():
             return "press " + "+".join(action.keys)
-        case envs.KeyDown():
+        case KeyDown():
             return f"hold {action.key} down"
-        case envs.KeyUp():
+        case KeyUp():
             return f"let {action.key} go"
-        case envs.MouseDown():
+        case MouseDown():
             return f"hold the mouse down{_at(action.x_px, action.y_px)}" + _button(action.button)
-        case envs.MouseUp():
+        case MouseUp():
             return f"let the mouse go{_at(action.x_px, action.y_px)}" + _button(action.button)
-        case envs.Wait():
+        case Wait():
             return f"wait {action.duration_s:g} s"
-        case envs.Terminate():
+        case Terminate():
             return f"finish: {action.status}" + (f", answer {action.answer!r}" if action.answer is not None else "")
 
 
@@ -119,7 +134,7 @@ def _button(button: str) -> str:
     return "" if button == "left" else f" with the {button} button"
 
 
-def _notches(action: envs.Scroll) -> str:
+def _notches(action: Scroll) -> str:
     parts = []
     if action.dy or not action.dx:
         parts.append(f"{'up' if action.dy > 0 else 'down'} {abs(action.dy)}")

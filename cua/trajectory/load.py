@@ -11,10 +11,29 @@ from cua.errors import TrajectoryError
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolResult, Usage
 from cua.run.end import RunResult
 from cua.step import CallOutcome, Step, ToolStep, ToolTurn
-from cua.trajectory import events
 from cua.trajectory.chain import HashChain, check_chain
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import translate_os_errors, whole_lines
+from cua.trajectory.events import (
+    CHAINED_SINCE,
+    SCHEMA_VERSION,
+    ActedEvent,
+    ActingEvent,
+    AskedEvent,
+    CalledEvent,
+    CallingEvent,
+    EndedEvent,
+    Event,
+    NoteEvent,
+    ObservedEvent,
+    RecordedOutcome,
+    RecordedPart,
+    RepliedEvent,
+    ResumedEvent,
+    RunEvent,
+    RunHeader,
+    SealedEvent,
+)
 from cua.trajectory.images import ImageFolder
 from cua.trajectory.run_files import TRAJECTORY
 from cua.trajectory.run_record import MAIN, ActionsOutcome, PendingStep, RunRecord, interrupted_step
@@ -48,7 +67,7 @@ def load_run(run_dir: Path | str, *, images: int | None = 3) -> RunRecord:
                 "Only the last line may be incomplete; restore the file, or cut it before this line"
             ) from error
     record = reader.record()
-    chain = check_chain(lines, is_expected=record.header.schema_version >= events.CHAINED_SINCE)
+    chain = check_chain(lines, is_expected=record.header.schema_version >= CHAINED_SINCE)
     return _with_images(replace(record, chain=chain), images)
 
 
@@ -71,21 +90,21 @@ class _RecordReader:
         self._turns: list[ToolTurn] = []
         self._pending_calls: tuple[int, Reply] | None = None
         self._tool_reply: tuple[int, Reply] | None = None
-        self._header: events.RunHeader | None = None
+        self._header: RunHeader | None = None
         self._run_id = ""
         self._steps: list[Step] = []
         self._outcomes: list[ActionsOutcome] = []
         self._pending: PendingStep | None = None
-        self._notes: list[events.NoteEvent] = []
+        self._notes: list[NoteEvent] = []
         self._discarded: list[tuple[int, Reply]] = []
         self._result: RunResult | None = None
         self._usage = Usage()
         self._images: dict[int, str] = {}
         self._resumed_at: list[float] = []
-        self._sealed: events.SealedEvent | None = None
+        self._sealed: SealedEvent | None = None
         self._last_at = self._process_began_at = self._earlier_s = 0.0
 
-    def read(self, event: events.Event) -> None:
+    def read(self, event: Event) -> None:
         """Process the next event of any agent."""
         if event.agent == self._agent:
             self._read(event)
@@ -107,48 +126,48 @@ class _RecordReader:
         other._read(event)
         self._last_at = event.at
 
-    def _read(self, event: events.Event) -> None:
-        if isinstance(event, events.RunEvent) != (self._header is None):
+    def _read(self, event: Event) -> None:
+        if isinstance(event, RunEvent) != (self._header is None):
             raise ValueError("a record begins with its one 'run' event")
-        if isinstance(event, events.ResumedEvent):
+        if isinstance(event, ResumedEvent):
             self._earlier_s += max(0.0, self._last_at - self._process_began_at)
-        if isinstance(event, events.ResumedEvent | events.RunEvent):
+        if isinstance(event, ResumedEvent | RunEvent):
             self._process_began_at = event.at
         self._last_at = event.at
         match event:
-            case events.RunEvent():
-                if event.header.schema_version > events.SCHEMA_VERSION:
+            case RunEvent():
+                if event.header.schema_version > SCHEMA_VERSION:
                     raise ValueError(
-                        f"written in format {event.header.schema_version}, this version reads up to "
-                        f"{events.SCHEMA_VERSION}: upgrade cua-k25"
+                        f"written in format {event.header.schema_version}, this version reads up to {SCHEMA_VERSION}: "
+                        "upgrade cua-k25"
                     )
                 self._header, self._run_id = event.header, event.run_id
-            case events.ObservedEvent():
+            case ObservedEvent():
                 self._observed(event)
-            case events.RepliedEvent() if self._turns:
+            case RepliedEvent() if self._turns:
                 self._usage += event.reply.usage
                 self._tool_reply = event.index, event.reply
-            case events.RepliedEvent():
+            case RepliedEvent():
                 self._replied(event)
-            case events.AskedEvent():
+            case AskedEvent():
                 self._result = None
                 self._turns.append(ToolTurn(question=self._parts(event.parts), inputs=event.inputs))
-            case events.CallingEvent():
+            case CallingEvent():
                 reply = self._reply_of(event.index, "calls tools")
                 self._pending_calls = event.index, replace(reply, tool_calls=event.calls)
-            case events.CalledEvent():
+            case CalledEvent():
                 self._called(event)
-            case events.ActingEvent():
+            case ActingEvent():
                 self._pending = replace(self._open(event.index), turn=event.turn, actions=event.actions)
-            case events.ActedEvent():
+            case ActedEvent():
                 self._acted(event)
-            case events.NoteEvent():
+            case NoteEvent():
                 self._notes.append(event)
-            case events.ResumedEvent():
+            case ResumedEvent():
                 self._resumed(event)
-            case events.EndedEvent():
+            case EndedEvent():
                 self._end(event.result)
-            case events.SealedEvent():
+            case SealedEvent():
                 self._sealed = event
 
     def record(self) -> RunRecord:
@@ -182,7 +201,7 @@ class _RecordReader:
             raise ValueError(f"step {index} was not observed before")
         return self._pending
 
-    def _observed(self, event: events.ObservedEvent) -> None:
+    def _observed(self, event: ObservedEvent) -> None:
         last = self._steps[-1].index if self._steps else 0
         if event.index <= last:
             raise ValueError(f"step {event.index} is observed after step {last} was finished")
@@ -190,7 +209,7 @@ class _RecordReader:
         self._images[event.index] = event.image
         self._pending = PendingStep(index=event.index, observation=event.observation, started_at=event.at)
 
-    def _replied(self, event: events.RepliedEvent) -> None:
+    def _replied(self, event: RepliedEvent) -> None:
         pending = self._open(event.index)
         self._usage += event.reply.usage
         self._discard(pending)
@@ -200,7 +219,7 @@ class _RecordReader:
         if pending.reply:
             self._discarded.append((pending.index, pending.reply))
 
-    def _acted(self, event: events.ActedEvent) -> None:
+    def _acted(self, event: ActedEvent) -> None:
         pending = self._open(event.index)
         turn = event.turn or pending.turn
         actions = pending.actions if event.actions is None else event.actions
@@ -222,7 +241,7 @@ class _RecordReader:
             ),
         )
 
-    def _resumed(self, event: events.ResumedEvent) -> None:
+    def _resumed(self, event: ResumedEvent) -> None:
         self._resumed_at.append(event.at)
         self._sealed = None
         for reader in (self, *self._others.values()):
@@ -240,7 +259,7 @@ class _RecordReader:
             raise ValueError(f"step {index} {event}, and the reply that led to it is missing")
         return self._tool_reply[1]
 
-    def _called(self, event: events.CalledEvent) -> None:
+    def _called(self, event: CalledEvent) -> None:
         step = ToolStep(
             index=event.index,
             reply=self._reply_of(event.index, "is finished"),
@@ -252,7 +271,7 @@ class _RecordReader:
         self._turns[-1] = replace(self._turns[-1], steps=(*self._turns[-1].steps, step))
         self._tool_reply = self._pending_calls = None
 
-    def _outcome(self, recorded: events.RecordedOutcome) -> CallOutcome:
+    def _outcome(self, recorded: RecordedOutcome) -> CallOutcome:
         result = ToolResult(
             parts=self._parts(recorded.parts),
             is_error=recorded.is_error,
@@ -261,7 +280,7 @@ class _RecordReader:
         )
         return CallOutcome(number=recorded.number, call=recorded.call, result=result, duration_s=recorded.duration_s)
 
-    def _parts(self, recorded: Sequence[events.RecordedPart]) -> tuple[Part, ...]:
+    def _parts(self, recorded: Sequence[RecordedPart]) -> tuple[Part, ...]:
         images = self._tool_images
         return tuple(
             TextPart(text=part.text)

@@ -17,7 +17,22 @@ from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
 from cua.step import CallOutcome, Step, ToolStep, Turn
-from cua.trajectory import events
+from cua.trajectory.events import (
+    ActedEvent,
+    ActingEvent,
+    AskedEvent,
+    CalledEvent,
+    CallingEvent,
+    EndedEvent,
+    Event,
+    NoteEvent,
+    ObservedEvent,
+    RecordedOutcome,
+    RecordedPart,
+    RepliedEvent,
+    RunHeader,
+    SealedEvent,
+)
 from cua.trajectory.record_file import RecordFile
 from envs import Action, Observation
 
@@ -42,7 +57,7 @@ class TrajectoryWriter:
     def create(
         cls,
         runs_dir: Path | str,
-        header: events.RunHeader,
+        header: RunHeader,
         redact: Callable[[str], str] = str,
         *,
         is_durable: bool = True,
@@ -89,20 +104,18 @@ class TrajectoryWriter:
     def observed(self, index: int, observation: Observation) -> None:
         """Write the next observation for the model. On disk when this returns."""
         image = self.file.put_image(observation.screenshot, is_durable=True)
-        event = events.ObservedEvent(at=time.time(), index=index, observation=observation, image=image)
+        event = ObservedEvent(at=time.time(), index=index, observation=observation, image=image)
         self._append(event, is_durable=True)
         self._index, self._observation, self._reply, self._acting = index, observation, None, None
 
     def replied(self, index: int, reply: Reply) -> None:
         """Write the model's reply, even if it cannot be parsed."""
-        self._append(events.RepliedEvent(at=time.time(), index=index, reply=reply))
+        self._append(RepliedEvent(at=time.time(), index=index, reply=reply))
         self._reply = reply
 
     def acting(self, index: int, turn: Turn, actions: Sequence[Action]) -> None:
         """Write the actions to be executed. On disk when this returns: call it before `env.step`."""
-        self._append(
-            events.ActingEvent(at=time.time(), index=index, turn=turn, actions=tuple(actions)), is_durable=True
-        )
+        self._append(ActingEvent(at=time.time(), index=index, turn=turn, actions=tuple(actions)), is_durable=True)
         self._acting = turn, tuple(actions)
 
     def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
@@ -113,7 +126,7 @@ class TrajectoryWriter:
             self.replied(step.index, step.reply)
         is_told = self._acting == (step.turn, step.actions)
         self._append(
-            events.ActedEvent(
+            ActedEvent(
                 at=time.time(),
                 index=step.index,
                 error=step.error,
@@ -129,19 +142,19 @@ class TrajectoryWriter:
 
     def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
         """Write a question of a tool-using run; its images must be PNG. On disk when this returns."""
-        event = events.AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
+        event = AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
         self._append(event, is_durable=True)
 
     def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
         """Write the calls to be made. On disk when this returns."""
         self._index = index
-        self._append(events.CallingEvent(at=time.time(), index=index, calls=tuple(calls)), is_durable=True)
+        self._append(CallingEvent(at=time.time(), index=index, calls=tuple(calls)), is_durable=True)
 
     def called(self, step: ToolStep) -> None:
         """Write a finished step of a tool-using run."""
         self._index = step.index
         self._append(
-            events.CalledEvent(
+            CalledEvent(
                 at=time.time(),
                 index=step.index,
                 outcomes=tuple(self._outcome(outcome) for outcome in step.outcomes),
@@ -154,7 +167,7 @@ class TrajectoryWriter:
     def note(self, kind: str, text: str, *, is_durable: bool = False, **data: Any) -> None:
         """Write a note: a guard's decision, a loop warning, a pause, a reply that cannot be parsed."""
         self._append(
-            events.NoteEvent(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable
+            NoteEvent(at=time.time(), kind=kind, text=text, index=self._index, data=data), is_durable=is_durable
         )
 
     def keep(self, files: Mapping[str, bytes]) -> None:
@@ -164,11 +177,11 @@ class TrajectoryWriter:
 
     def ended(self, result: RunResult) -> None:
         """Write the result of the run. On disk when this returns."""
-        self._append(events.EndedEvent(at=time.time(), result=result), is_durable=True)
+        self._append(EndedEvent(at=time.time(), result=result), is_durable=True)
 
     def sealed(self, files: Mapping[str, str], *, is_whole: bool) -> None:
         """Write the hashes of the files that the code has written. On disk when this returns."""
-        self._append(events.SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
+        self._append(SealedEvent(at=time.time(), files=files, is_whole=is_whole), is_durable=True)
 
     def close(self) -> None:
         """Close the files and release the lock; safe to call twice."""
@@ -182,12 +195,12 @@ class TrajectoryWriter:
     ) -> None:
         self.close()
 
-    def _append(self, event: events.Event, *, is_durable: bool = False) -> None:
+    def _append(self, event: Event, *, is_durable: bool = False) -> None:
         whose = replace(event, agent=self.ids.agent_id, parent=self.ids.parent_id)
         self.file.append(whose, is_durable=is_durable)
 
-    def _outcome(self, outcome: CallOutcome) -> events.RecordedOutcome:
-        return events.RecordedOutcome(
+    def _outcome(self, outcome: CallOutcome) -> RecordedOutcome:
+        return RecordedOutcome(
             number=outcome.number,
             call=outcome.call,
             parts=self._recorded(outcome.result.parts),
@@ -197,12 +210,12 @@ class TrajectoryWriter:
             duration_s=outcome.duration_s,
         )
 
-    def _recorded(self, parts: Sequence[Part]) -> tuple[events.RecordedPart, ...]:
+    def _recorded(self, parts: Sequence[Part]) -> tuple[RecordedPart, ...]:
         return tuple(self._part(part) for part in parts)
 
-    def _part(self, part: Part) -> events.RecordedPart:
+    def _part(self, part: Part) -> RecordedPart:
         if isinstance(part, ImagePart):
-            return events.RecordedPart(part="image", image=self.file.put_image(part.data, is_durable=False))
+            return RecordedPart(part="image", image=self.file.put_image(part.data, is_durable=False))
         if isinstance(part, TextPart):
-            return events.RecordedPart(part="text", text=part.text)
+            return RecordedPart(part="text", text=part.text)
         raise TypeError(f"a {type(part).__name__} has no place in the record of a tool-using run")

@@ -6,10 +6,22 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from apps.video2web.layout import roles
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
 from apps.video2web.layout.primitives import PLAIN, Primitive
+from apps.video2web.layout.roles import (
+    MAX_LINK_CHARS,
+    heading_key,
+    heading_sizes,
+    is_bold,
+    is_button,
+    is_field,
+    is_nav,
+    is_quote,
+    only_text,
+    usual_text,
+    walk,
+)
 from apps.video2web.layout.styles import (
     Style,
     StyleSheet,
@@ -104,7 +116,7 @@ def _write_cell(
         style |= {"text-align": "right", "padding-right": css_px(max(edges[1] - box.right, 0))}
     else:
         style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
-    tag = "th" if is_head and roles.is_bold(line) else "td"
+    tag = "th" if is_head and is_bold(line) else "td"
     return sheet.tag(tag, "cell", style, "".join(escape(text_line.text) for text_line in cell.lines), inline=True)
 
 
@@ -118,7 +130,7 @@ def write_cells(
         cells = []
         for cell in node.children[start : start + count]:
             style: Style = box_style(cell.look) | {"height": css_px(cell.box_px.height - cell.look.border_px)}
-            text = roles.only_text(cell)
+            text = only_text(cell)
             inner = "\n".join(write(cell))
             if cell.children:
                 content, border = union(cell.children), cell.look.border_px
@@ -127,7 +139,7 @@ def write_cells(
             if text is not None and len(text.lines) == 1:
                 style |= font_style(text.lines[0], body) | {"white-space": "nowrap"}
                 inner = escape(text.lines[0].text)
-            is_head = not start and text is not None and roles.is_bold(text.lines[0])
+            is_head = not start and text is not None and is_bold(text.lines[0])
             style |= {"text-align": "left"} if is_head else {}
             cells.append(sheet.tag("th" if is_head else "td", "cell", style, inner, inline="\n" not in inner))
         lines.append(sheet.tag("tr", "line", {}, "\n".join(cells)))
@@ -177,9 +189,9 @@ class _Writer:
         self._tree, self._image = tree, image
         self._sheet = StyleSheet()
         self._images: dict[str, RgbImage] = {}
-        texts = [line for node in roles.walk(tree) for line in node.lines]
-        self._body = roles.usual_text(texts)
-        self._headings = roles.heading_sizes(texts, self._body)
+        texts = [line for node in walk(tree) for line in node.lines]
+        self._body = usual_text(texts)
+        self._headings = heading_sizes(texts, self._body)
         self._num_h1 = 0
         self._title = ""
 
@@ -216,9 +228,9 @@ class _Writer:
                 return self._sheet.tag("hr", "rule", {**style, **place.style}, None)
             case "toggle":
                 return self._toggle(node, place)
-            case _ if roles.is_field(node):
+            case _ if is_field(node):
                 return self._field(node, place)
-            case _ if roles.is_button(node):
+            case _ if is_button(node):
                 return self._button(node, place)
             case "table":
                 return write_table(node, self._sheet, self._body, place.style)
@@ -303,7 +315,7 @@ class _Writer:
         return self._sheet.tag(tag, "quote", style | place.style, self._node(inside, _Place()))
 
     def _row(self, node: Node, place: _Place) -> str:
-        if roles.is_quote(node):
+        if is_quote(node):
             return self._quote(node, place)
         style: Style = {"display": "flex", "align-items": "flex-start"} | self._box_style(node) | place.style
         inner = union(node.children)
@@ -318,7 +330,8 @@ class _Writer:
             tops = [0] * len(tops)
         if is_even and gaps and gaps[0] > 0:
             style["gap"] = css_px(round(sum(gaps) / len(gaps)))
-        parts, right, is_nav = [], inner.left, roles.is_nav(node)
+        parts = []
+        right = inner.left
         for child, top in zip(node.children, tops, strict=True):
             inside: Style = {"flex": "none"}
             if top:
@@ -328,8 +341,8 @@ class _Writer:
             if child.kind == "text":
                 inside["width"] = css_px(child.box_px.width)
             right = child.box_px.right
-            parts.append(self._node(child, _Place(style=inside, section="link" if is_nav else "", in_row=True)))
-        is_menu = is_nav and (place.section != "header" or len(node.children) > 2)
+            parts.append(self._node(child, _Place(style=inside, section="link" if is_nav(node) else "", in_row=True)))
+        is_menu = is_nav(node) and (place.section != "header" or len(node.children) > 2)
         if place.section == "header" and not is_menu:
             return self._sheet.tag("header", "header", style, "\n".join(parts))
         name = place.section or ("nav" if is_menu else "row")
@@ -405,9 +418,9 @@ class _Writer:
 
     def _text_tag(self, node: Node, place: _Place) -> tuple[str, str]:
         first = node.lines[0]
-        if place.section == "link" and len(first.text) <= roles.MAX_LINK_CHARS and first.font is not None:
+        if place.section == "link" and len(first.text) <= MAX_LINK_CHARS and first.font is not None:
             return 'a href="#"', "link"
-        level = self._headings.get(roles.heading_key(first))
+        level = self._headings.get(heading_key(first))
         if level is not None and sum(len(line.text) for line in node.lines) <= 160:
             if level == 1 and self._num_h1:
                 level = 2
@@ -433,7 +446,7 @@ class _Writer:
 
     def _field(self, node: Node, place: _Place) -> str:
         style = box_style(node.look) | {"width": css_px(node.box_px.width), "height": css_px(node.box_px.height)}
-        text = roles.only_text(node)
+        text = only_text(node)
         attributes = 'input type="text" aria-label="field"'
         if text is not None:
             style |= font_style(text.lines[0], self._body)
@@ -442,7 +455,7 @@ class _Writer:
         return self._sheet.tag(attributes, "field", _block(place) | style | place.style, None)
 
     def _button(self, node: Node, place: _Place) -> str:
-        text = roles.only_text(node)
+        text = only_text(node)
         assert text is not None
         style = _block(place) | box_style(node.look)
         style |= {"width": css_px(node.box_px.width), "height": css_px(node.box_px.height)}

@@ -7,51 +7,66 @@ with a geometry whose image is the screen returns the same actions. Two cases di
 
 from collections.abc import Sequence
 
-import envs
+from envs import (
+    Action,
+    Click,
+    Drag,
+    Hotkey,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    PressKey,
+    Scroll,
+    Terminate,
+    TypeText,
+    Wait,
+)
 
 
-def to_pyautogui(actions: Sequence[envs.Action]) -> str:
+def to_pyautogui(actions: Sequence[Action]) -> str:
     """Render code for `actions`, one line per call; empty for no actions."""
     return "\n".join(line for action in actions for line in _lines(action))
 
 
-def _lines(action: envs.Action) -> list[str]:
+def _lines(action: Action) -> list[str]:
     match action:
-        case envs.Scroll(dy=dy, dx=dx, x_px=x_px, y_px=y_px):
+        case Scroll(dy=dy, dx=dx, x_px=x_px, y_px=y_px):
             calls = (("scroll", dy), ("hscroll", dx))
             return [_write_call(name, repr(amount), *_point(x_px, y_px)) for name, amount in calls if amount]
         case _:
             return [_line(action)]
 
 
-def _line(action: envs.Action) -> str:
+def _line(action: Action) -> str:
     match action:
-        case envs.Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
+        case Click(x_px=x, y_px=y, button=button, clicks=clicks, interval_s=interval_s):
             options = _options(clicks=(clicks, 1), interval=(interval_s, 0.0), button=(button, "left"))
             return _write_call("click", *_point(x, y), *options)
-        case envs.Move(x_px=x, y_px=y, duration_s=duration_s):
+        case Move(x_px=x, y_px=y, duration_s=duration_s):
             return _write_call("moveTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)))
-        case envs.Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
+        case Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
             return _write_call("dragTo", repr(x), repr(y), *_options(duration=(duration_s, 0.0)), f"button={button!r}")
-        case envs.MouseDown(x_px=x, y_px=y, button=button):
+        case MouseDown(x_px=x, y_px=y, button=button):
             return _write_call("mouseDown", *_point(x, y), f"button={button!r}")
-        case envs.MouseUp(x_px=x, y_px=y, button=button):
+        case MouseUp(x_px=x, y_px=y, button=button):
             return _write_call("mouseUp", *_point(x, y), f"button={button!r}")
-        case envs.TypeText(text=text, interval_s=interval_s):
+        case TypeText(text=text, interval_s=interval_s):
             return _write_call("write", repr(text), *_options(interval=(interval_s, 0.0)))
-        case envs.PressKey(key=key, presses=presses, interval_s=interval_s):
+        case PressKey(key=key, presses=presses, interval_s=interval_s):
             return _write_call("press", repr(key), *_options(presses=(presses, 1), interval=(interval_s, 0.0)))
-        case envs.Hotkey(keys=keys):
+        case Hotkey(keys=keys):
             return _write_call("hotkey", *map(repr, keys))
-        case envs.KeyDown(key=key):
+        case KeyDown(key=key):
             return _write_call("keyDown", repr(key))
-        case envs.KeyUp(key=key):
+        case KeyUp(key=key):
             return _write_call("keyUp", repr(key))
-        case envs.Wait(duration_s=duration_s):
+        case Wait(duration_s=duration_s):
             return f"time.sleep({duration_s!r})"
-        case envs.Terminate(status=status, answer=answer):
+        case Terminate(status=status, answer=answer):
             return f"computer.terminate({', '.join([f'status={status!r}', *_options(answer=(answer, None))])})"
-        case envs.Scroll():
+        case Scroll():
             raise AssertionError("scrolls are rendered above")
 
 
