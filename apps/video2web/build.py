@@ -30,7 +30,11 @@ _AXE_JS = "() => axe.run().then(({violations}) => violations.map((v) => [v.id, v
 
 
 class Author(Protocol):
-    """Author of a site: rules or a model. `name` is used in reports."""
+    """Author of a site: rules or a model.
+
+    Attributes:
+        name: Name used in reports.
+    """
 
     name: str
 
@@ -41,7 +45,11 @@ class Author(Protocol):
     async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
         """Change the best version to reduce the differences.
 
-        `last` is the best round, or a later one that was rolled back. `folder` holds the images of the best round.
+        Args:
+            request: The pages to build.
+            best: The version to start from.
+            last: The latest round: the best one, or one that was rolled back.
+            folder: The folder of the build, with the images of the best round.
         """
         ...
 
@@ -52,7 +60,15 @@ class Author(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """Result of a build: the rounds as recorded in the folder, the number of the best one, and why the build ended."""
+    """Result of a build.
+
+    Attributes:
+        rounds: All rounds as recorded in the folder.
+        best: Number of the best round.
+        reason: Reason why the build ended.
+        is_goal_met: True if the best score reaches the goal.
+        folder: The folder of the build.
+    """
 
     rounds: tuple[dict[str, Any], ...]
     best: int
@@ -167,7 +183,14 @@ Say = Callable[[str], None]
 async def build(
     folder: BuildFolder, request: BuildRequest, author: Author, evaluator: SiteEvaluator, say: Say = print
 ) -> Build:
-    """Build a site, or resume a build: the rounds in the folder, on which `begin` was called, count.
+    """Build a site, or resume a build.
+
+    Args:
+        folder: Folder on which `begin` was called; rounds that it holds count.
+        request: The pages to build.
+        author: Author of the site.
+        evaluator: Evaluator that scores the site.
+        say: Callback for each line of progress.
 
     Raises:
         CuaError: If there is no draft.

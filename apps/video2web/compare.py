@@ -57,13 +57,17 @@ class PageDifferences:
     """Differences of one page.
 
     Attributes:
+        page: Name of the page.
         size_px: Width and height of the reference, then of our page.
         missing: Texts of the reference that our page lacks, with their left and upper edge.
         extra: Texts that the reference does not have.
         misread: Texts that differ: expected and actual.
         moved: Texts at another position, the farthest ones first.
         recolored: Texts of another colour, the worst first.
+        resized: Texts of another size.
         regions: Boxes where the images differ most, the worst first.
+        problems: Errors reported by the browser.
+        overflow_px: Pixels by which the page is wider than its viewport.
     """
 
     page: str
@@ -84,7 +88,13 @@ class PageDifferences:
 
 
 def find_differences(reference: Reference, ours: Rendering, score: PageScore) -> PageDifferences:
-    """Find the differences between a page and its reference."""
+    """Find the differences between a page and its reference.
+
+    Args:
+        reference: The page as it should be.
+        ours: The page as it is.
+        score: Score of our page.
+    """
     height, width = reference.image.shape[:2]
     our_height, our_width = ours.image.shape[:2]
     moved, recolored, resized, misread = [], [], [], []

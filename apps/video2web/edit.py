@@ -27,9 +27,16 @@ async def edit_site(
     viewport_px: tuple[int, int] = VIEWPORT_PX,
     say: Say = print,
 ) -> Build:
-    """Let a model change a site, which is written only when the change is accepted.
+    """Let a model change a site. The score of a round measures how much looks as before, not how good it is.
 
-    The score of a round measures how much looks as before, not how good it is.
+    Args:
+        site: The site's folder; written only when the change is accepted.
+        instruction: The requested change, in words.
+        folder: Folder for the rounds; not begun yet.
+        author: The model.
+        evaluator: Renders the pages before and after.
+        viewport_px: Width and height of the viewport.
+        say: Callback for each line of progress.
 
     Raises:
         CuaError: If the site cannot be read, or a page cannot be shown.

@@ -33,10 +33,15 @@ def blocks_of_ink(
 ) -> tuple[TextBlock, ...]:
     """Return text blocks from two screenshots on which every element's text has a unique colour.
 
-    The text nodes have the colours of the first painting; the second one is shifted by `SHIFT`. `image` is the page in
-    its own colours; `height` its rows. True in `is_letter` are painted pixels that are letters and not borders, which
-    have
-    the colour of the text unless they are given one.
+    Args:
+        texts: Text and colour (red, green, blue of the first painting) of each text node, in order.
+        first: (H, W, 3) uint8.
+        second: The second painting, with all colours shifted by 50.
+        image: The page in its own colours.
+        height: Rows of the whole page.
+        is_seen: (H, W), True where text is visible; everywhere if omitted.
+        is_letter: (H, W), True where painted pixels are letters and not borders, which have the colour of the text
+            unless they are given one; everywhere if omitted.
     """
     moved = (first.astype(np.int16) + SHIFT) % 256
     is_text = (np.abs(moved - second) <= _NEAR_SHIFT).all(axis=2)

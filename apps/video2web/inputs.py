@@ -73,7 +73,12 @@ def check_url(text: str) -> str:
 async def photograph_pages(
     urls: Sequence[str], viewport_px: tuple[int, int], rules: DomainRules
 ) -> dict[str, RgbImage]:
-    """Take full-page screenshots of web pages by URL, cut at the height that is compared.
+    """Take full-page screenshots of web pages, (H, W, 3) uint8 RGB by URL; cut at the height that is compared.
+
+    Args:
+        urls: http or https URLs.
+        viewport_px: Width and height of the viewport.
+        rules: Domains that the browser may reach.
 
     Raises:
         ConfigError: If a URL is not a web address.
@@ -181,7 +186,14 @@ def parse_viewport(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInputs:
-    """Contents of the inputs: the pages, and the interactions and facts found in a recording."""
+    """Contents of the inputs.
+
+    Attributes:
+        pages: References of the pages.
+        viewport_px: Width and height of the viewport.
+        interactions: Interactions found in a recording.
+        recorded: Facts found in the recording.
+    """
 
     pages: tuple[Reference, ...]
     viewport_px: tuple[int, int]
@@ -194,7 +206,10 @@ async def take_inputs(
 ) -> SiteInputs:
     """Return references from user inputs: images of pages and URLs, or one recording.
 
-    Without `viewport_px`, it is the size of the first image, else 1280x720.
+    Args:
+        inputs: Files and URLs.
+        viewport_px: Width and height of the viewport; None: size of the first image, else 1280x720.
+        rules: Domains that the browser may reach.
 
     Raises:
         ConfigError: If the inputs cannot be used; the message says what to do.
@@ -214,7 +229,12 @@ def read_inputs(
     viewport_px: tuple[int, int] | None,
     shown: Mapping[str, RgbImage] = MappingProxyType({}),
 ) -> SiteInputs:
-    """Return references from images of pages, or from one screen recording; `shown` are screenshots by URL.
+    """Return references from images of pages, or from one screen recording.
+
+    Args:
+        inputs: Files, or URLs of `shown`.
+        viewport_px: Width and height of the viewport; None: size of the first image.
+        shown: Screenshots of the pages, by URL.
 
     Raises:
         ConfigError: If the inputs cannot be used; the message says what to do.

@@ -24,7 +24,12 @@ Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 class PageAction:
     """One action, in pixels of a window that is scrolled down by `scroll_px`.
 
-    `hover` or `click` with the pointer, `type` into the element there, `scroll` to `scroll_px`, or `wait`.
+    Attributes:
+        trigger: `hover` or `click` with the pointer, `type` into the element there, `scroll` to `scroll_px`, or `wait`.
+        x_px: Column of the pointer.
+        y_px: Row of the pointer.
+        scroll_px: Scroll offset of the window.
+        text: Text to type.
     """
 
     trigger: Trigger
@@ -39,8 +44,13 @@ class Interaction:
     """Recorded change of a page.
 
     Attributes:
+        kind: Name of the kind (`hover`, `menu`, `navigation`, ...).
         page: Index of the page on which it begins, from 0.
         acts: Actions; the last one causes the change, the earlier ones lead to the required state.
+        box_px: Box that changes, in the viewport.
+        before: The box before, (h, w, 3) uint8 RGB.
+        after: The box after.
+        duration_s: Duration of the change.
         easing: CSS easing; "" if unknown.
         wait_s: For a change without an act: delay after the page is shown.
         leads_to: Index of the page that it leads to; None for a change within the page.

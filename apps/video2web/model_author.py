@@ -86,8 +86,12 @@ class ModelAuthor:
     """Has a tool-calling model write a site in the sandbox; the rules write its draft.
 
     Args:
+        evaluator: Scores sites for the model's own comparisons.
         model: A model object (the caller closes it), or a name as in the settings.
         sandbox: Creates the kernels (the caller closes it), or the kind of isolation as in the settings.
+        watch: Observer of the run.
+        scope: Scope of the parent run.
+        settings: Individual settings by name.
     """
 
     def __init__(
@@ -121,7 +125,14 @@ class ModelAuthor:
     async def propose(
         self, request: BuildRequest, files: Mapping[str, bytes], question: str, images: Sequence[Path]
     ) -> Proposal:
-        """Ask the model for a change of a site, which is placed in its working folder."""
+        """Ask the model for a change of a site.
+
+        Args:
+            request: The pages that `compare_site` compares with.
+            files: The site, placed in the model's working folder.
+            question: The task of the model.
+            images: Shown before the question.
+        """
         used = self._used
         if self._session is None:
             self._placed = files

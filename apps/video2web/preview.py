@@ -29,7 +29,11 @@ _TIMEOUT_S = 15
 
 
 class PreviewServer(ThreadingHTTPServer):
-    """Serves a site under `http://127.0.0.1:PORT/`; `serve_forever` and `shutdown` are inherited from `socketserver`.
+    """Serves a folder under `http://127.0.0.1:PORT/`; `serve_forever` and `shutdown` are inherited from `socketserver`.
+
+    Args:
+        folder: Folder of the site.
+        port: Port; 0 for a free one.
 
     Raises:
         ConfigError: If there is no site, or the port is in use.

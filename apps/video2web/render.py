@@ -57,6 +57,10 @@ class PageBox:
 
     Attributes:
         kind: `box` (background, or a border all around), `rule` (a line), `image` or `field`.
+        left: Left edge, in CSS pixels of the page, as all lengths here.
+        top: Upper edge.
+        width: Width.
+        height: Height.
         look: Style of a box or a rule: background, then the four borders, separated by `|`; "" for elements that
             have no single style.
         text: Displayed text of a field: its value or its placeholder.
@@ -76,9 +80,14 @@ class Rendering:
     """Page as rendered by a browser.
 
     Attributes:
+        image: (H, W, 3) uint8 RGB, the whole page.
         blocks: Text blocks, one per element, as in Design2Code, but only visible ones: text
             without which the page looks the same (transparent, covered, in the colour of its background) is left out.
-        bare: The page without its text.
+        bare: The page without its text; None when blocks were not asked for.
+        boxes: Visible elements other than text.
+        problems: Console errors and failed requests.
+        overflow_px: Pixels by which the page is wider than its viewport.
+        num_elements: Number of elements of the document.
     """
 
     image: RgbImage
@@ -92,7 +101,13 @@ class Rendering:
 
 @dataclass(slots=True)
 class OpenPage:
-    """Page of a site opened in the browser, with its CDP session and the problems so far."""
+    """Page of a site opened in the browser.
+
+    Attributes:
+        page: Playwright page.
+        session: CDP session of the page.
+        problems: Problems so far.
+    """
 
     page: "Page"
     session: "CDPSession"
@@ -103,6 +118,10 @@ class OpenPage:
         """Evaluate a JavaScript function in a world isolated from the page's own scripts.
 
         The page cannot override the built-ins that it uses, and it works after the page's scripts were stopped.
+
+        Args:
+            script: Source of the function.
+            arguments: Arguments of the function, JSON values.
 
         Raises:
             CuaError: If the function fails.
@@ -192,7 +211,13 @@ class Renderer:
 
     @contextlib.asynccontextmanager
     async def context(self, site: Site, viewport_px: tuple[int, int], **more: Any) -> "AsyncIterator[BrowserContext]":
-        """Open a fresh context that serves a site under `ORIGIN` and blocks everything else."""
+        """Open a fresh context that serves a site under `ORIGIN` and blocks everything else.
+
+        Args:
+            site: Files of the site.
+            viewport_px: Width and height, CSS pixels.
+            more: Further settings of Playwright's `new_context`.
+        """
         if self._launched is None:
             raise RuntimeError("use a Renderer with `async with`")
         width, height = viewport_px
@@ -209,6 +234,11 @@ class Renderer:
 
     async def render(self, site: Site, viewport_px: tuple[int, int] = (1280, 720), *, path: str = "/") -> Rendering:
         """Render a full page of a site, at rest.
+
+        Args:
+            site: Files of the site.
+            viewport_px: Width and height of the viewport, CSS pixels.
+            path: Path of the page.
 
         Raises:
             CuaError: If the page does not come to rest within 30 s.

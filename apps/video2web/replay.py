@@ -48,7 +48,15 @@ _NOTHING = "nothing happens"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Result of replaying an interaction on our page: `why` it does not count, else how it is timed, if compared."""
+    """Result of replaying an interaction on our page.
+
+    Attributes:
+        interaction: Replayed interaction.
+        is_present: True if the page does the same.
+        why: Reason why it does not count; "" if it does.
+        duration_s: Duration on our page; None if not compared.
+        easing: Easing on our page; "" if unknown.
+    """
 
     interaction: Interaction
     is_present: bool
@@ -93,7 +101,15 @@ async def replay(
     names: Sequence[str],
     viewport_px: tuple[int, int],
 ) -> tuple[Replay, ...]:
-    """Replay the recorded interactions on a site, each on a fresh page; at most `MAX_INTERACTIONS`."""
+    """Replay the recorded interactions on a site, each on a fresh page.
+
+    Args:
+        renderer: Browser that shows the site.
+        site: Files of the site.
+        interactions: Recorded interactions; only the first `MAX_INTERACTIONS` are replayed.
+        names: File names of the pages.
+        viewport_px: Width and height of the viewport.
+    """
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def try_twice(interaction: Interaction) -> Replay:
@@ -113,7 +129,15 @@ async def replay(
 
 @dataclass(slots=True)
 class Recording:
-    """Window before an act and at rest after it; in between JPEG files, with times since the act and scroll offsets."""
+    """Window before and after an act, and the frames in between, still compressed.
+
+    Attributes:
+        before: (H, W, 3) uint8 RGB.
+        after: The same once the page is at rest.
+        times_s: Time of each frame since the act.
+        frames: JPEG files.
+        scrolls_px: Scroll offset of each frame.
+    """
 
     before: RgbImage
     after: RgbImage
@@ -222,7 +246,12 @@ async def _settle(page: "Page", seconds: float) -> None:
 
 
 def compare_recording(interaction: Interaction, recording: Recording) -> Replay:
-    """Judge whether the window changed as recorded, and how fast."""
+    """Judge whether the window changed as recorded, and how fast.
+
+    Args:
+        interaction: Recorded interaction.
+        recording: Film of our window.
+    """
     box = interaction.box_px.clipped(recording.before.shape[1], recording.before.shape[0])
     recording = recording.thinned(interaction.wait_s + min(interaction.duration_s, _MAX_WAIT_S) + _SETTLE_S + 0.5)
     if interaction.act.trigger == "wait" or interaction.kind == "reveal":
@@ -269,7 +298,13 @@ def _compare_by_itself(interaction: Interaction, recording: Recording, box: Box)
 
 
 def compare_change(interaction: Interaction, before: RgbImage, after: RgbImage) -> Replay:
-    """Judge whether the window changed as recorded."""
+    """Judge whether the window changed as recorded.
+
+    Args:
+        interaction: Recorded interaction.
+        before: Our window before the act, (H, W, 3).
+        after: Our window after it.
+    """
     box = interaction.box_px.clipped(before.shape[1], before.shape[0])
     if min(box.width, box.height, *interaction.after.shape[:2]) < 1:
         return _absent(interaction, "it lies outside of the window")

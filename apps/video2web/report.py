@@ -78,6 +78,10 @@ class ChartPoint:
 def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
     """Write `report.html` into a build's folder.
 
+    Args:
+        folder: Folder of the build.
+        reason: Reason why the build ended.
+
     Raises:
         CuaError: If the build cannot be read or the report cannot be written.
     """

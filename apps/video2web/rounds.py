@@ -31,7 +31,12 @@ Verdict = Literal["kept", "rolled back", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFacts:
-    """Facts found in a recording as returned by `recording.to_json`, and the storyboard image."""
+    """Facts found in a recording, for a model and for the report.
+
+    Attributes:
+        facts: Facts as returned by `recording.to_json`.
+        sheet: Storyboard image, (H, W, 3) uint8 RGB.
+    """
 
     facts: Mapping[str, Any]
     sheet: RgbImage = field(repr=False)
@@ -43,8 +48,12 @@ class BuildRequest:
 
     Attributes:
         pages: The images of the pages; the first one is `index.html`, the next one `page-2.html`.
+        viewport_px: Width and height of the viewport that the pages are rendered in.
+        goal: Score at which the build ends.
         max_rounds: Maximum number of rounds after the draft.
+        instruction: Additional instruction of the user.
         files: File names of the pages, if they differ from the default.
+        interactions: Interactions found in a recording.
         recorded: Facts found in the recording; None without one, and when a build is resumed.
     """
 
@@ -68,8 +77,12 @@ class Proposal:
     """Version of a site written by an author.
 
     Attributes:
+        files: Files of the site.
+        summary: Description of the change in one sentence.
+        usage: Model usage.
         stop: Reason why there will be no further round; "" if there may be one.
         memory: JSON values that the author receives when it continues from this version.
+        run: Folder of the recorded model run.
     """
 
     files: Files
@@ -85,9 +98,14 @@ class Round:
     """Draft or change of it, with its result.
 
     Attributes:
+        number: 0 for the draft.
         base: Number of the round that it changed.
         verdict: `kept` if its site is the best so far, else `rolled back` or `failed`.
+        score: Score of its site.
+        proposal: Site and description by its author.
+        findings: Differences, page by page.
         renderings: Rendered pages; None for a page that could not be shown. Not stored.
+        seconds: Duration of the round.
         violations: Violated axe-core rules with their counts, page by page; None for a page that was not
             checked, or without axe-core.
     """
@@ -114,7 +132,11 @@ def viewport_of(request: BuildRequest, reference: Reference) -> tuple[int, int]:
 
 
 class BuildFolder:
-    """Folder of a build: `build.json`, `reference/`, `rounds/`."""
+    """Folder of a build: `build.json`, `reference/`, `rounds/`.
+
+    Args:
+        path: Path of the folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -48,7 +48,11 @@ WritePage = Callable[[RgbImage, str], Mapping[str, bytes]]
 
 
 def find_hover_style(interaction: Interaction) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hover style of the element under the pointer, and of its contents, from the change with shadows."""
+    """Return the hover style of the element under the pointer, and of its contents.
+
+    Args:
+        interaction: A hover; its box contains the whole change, including shadows.
+    """
     before, after = interaction.before, interaction.after
     style: dict[str, str] = {}
     inner: dict[str, str] = {}
@@ -130,7 +134,10 @@ def write_interactions(
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the script, the style and the further states of a site that reproduces the recorded interactions.
 
-    `write_page` writes a page from its image under a name such as `state-1`.
+    Args:
+        interactions: Recorded interactions.
+        names: File names of the pages.
+        write_page: Function that writes a page from its image under a name such as `state-1`.
 
     Returns:
         Files by name, and for each page the HTML at the end of its body.
@@ -274,7 +281,12 @@ class _Writer:
 
 
 def find_header(before: RgbImage, after: RgbImage) -> int:
-    """Return the number of rows at the top of a window that stay while it scrolls; 0 if they are empty."""
+    """Return the number of rows at the top of a window that stay while it scrolls; 0 if they are empty.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The window after scrolling.
+    """
     height = min(len(before), len(after))
     off = np.abs(before[:height].astype(np.int16) - after[:height]).max(axis=2)
     differs = (off > _SAME_LEVELS).mean(axis=1) > 1 - _STAYS_SHARE

@@ -47,7 +47,15 @@ _MIN_THICK_PX = 8.0  # thickness to which a line is widened for its IoU, so that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Reference of a page. The boxes are None if it is an image, the lines that are read None if it is HTML."""
+    """Reference of a page.
+
+    Attributes:
+        name: Name of the page.
+        image: (H, W, 3) uint8 RGB.
+        blocks: Text blocks.
+        boxes: Visible elements other than text; None if the reference is an image.
+        lines: Lines read from the image; None if the reference is HTML.
+    """
 
     name: str
     image: RgbImage
@@ -74,7 +82,15 @@ def rendered_reference(rendering: Rendering, name: str = "reference") -> Referen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageScore:
-    """Score of a page, each part in [0, 1]; all are 0 with a problem, and the layout is None for an image."""
+    """Score of a page, each part in [0, 1].
+
+    Attributes:
+        blocks: The four parts of D2C-4 and the matched blocks.
+        visual: Similarity of the images.
+        layout: IoU of the boxes with the reference's boxes; None if the reference is an image.
+        problem: Reason why the page could not be scored; then all parts are 0.
+        page_blocks: Text blocks found on our page.
+    """
 
     blocks: BlockScores
     visual: VisualSimilarity
@@ -109,7 +125,12 @@ class PageScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteScore:
-    """Score of a site against its reference; without a recording there are no replays."""
+    """Score of a site against its reference.
+
+    Attributes:
+        pages: Scores of the pages.
+        replays: Results of the recorded interactions; empty without a recording.
+    """
 
     pages: tuple[PageScore, ...]
     replays: tuple[Replay, ...] = ()
@@ -153,7 +174,12 @@ class SiteScore:
 
 
 def score_page(reference: Reference, ours: Rendering) -> PageScore:
-    """Compare a page with its reference."""
+    """Compare a page with its reference.
+
+    Args:
+        reference: Expected page.
+        ours: Our page, rendered with its blocks.
+    """
     page_blocks = own_blocks(ours) if reference.is_html else written_blocks(ours)
     return PageScore(
         blocks=match_blocks(reference.blocks, page_blocks),

@@ -22,6 +22,10 @@ _MAX_DIFF_LINES = 2000
 def read_site(folder: Path, *, page: str = "index.html") -> dict[str, bytes]:
     """Read all files of a site. Links are skipped, whatever their target.
 
+    Args:
+        folder: The site's folder.
+        page: A file that must be there.
+
     Raises:
         CuaError: If there is no such folder, it lacks that page, or it is too large.
     """
@@ -56,7 +60,12 @@ def _walk(folder: Path, below: str, depth: int = 0) -> Iterator[str]:
 
 
 def write_site(files: Files, folder: Path, *, staging: Path | None = None) -> None:
-    """Replace a folder by a site, completely or not at all; `staging` is on the same disk, next to it if omitted.
+    """Replace a folder by a site, completely or not at all.
+
+    Args:
+        files: New contents.
+        folder: Folder, replaced if it exists.
+        staging: Temporary folder on the same disk; next to `folder` if omitted.
 
     Raises:
         CuaError: If the site cannot be written.

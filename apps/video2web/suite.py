@@ -63,7 +63,15 @@ _BASELINE = "baseline:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPage:
-    """Page of a third-party package; `root`, which its URLs start from, is relative to the package's folder."""
+    """Page from a third-party package.
+
+    Attributes:
+        name: Name of its task.
+        package: Name and version as in its registry.
+        page: Its file, relative to `root`.
+        root: Folder that its URLs start from, relative to the package's.
+        licence: Licence of the package.
+    """
 
     name: str
     package: str
@@ -93,7 +101,13 @@ async def _begin_recording(path: Path, renderer: Renderer) -> tuple[BuildRequest
 class SiteTask(Task):
     """Task to build one site. Its environment is a `SiteEvaluator`, since there is no screen.
 
-    `request` is available after `setup`; the player sets `site` before `evaluate`.
+    Args:
+        spec: Specification of the task.
+        begin: Function that renders or reads the original.
+
+    Attributes:
+        request: Order of the site; available after `setup`.
+        site: Built site; the player sets it before `evaluate`.
     """
 
     instruction = "Build a site that looks like the images of its pages, and does what was recorded."
@@ -260,7 +274,11 @@ WRITERS: Mapping[str, Callable[[RgbImage], str]] = {"null": write_blank, "image"
 
 
 class BaselineAuthor:
-    """Writes each page with one of `WRITERS`, without further changes."""
+    """Writes each page with one of `WRITERS`, without further changes.
+
+    Args:
+        kind: Name of the writer.
+    """
 
     def __init__(self, kind: str) -> None:
         self.name = f"baseline:{kind}"
@@ -286,8 +304,11 @@ class SitePlayer:
     """`Player` for authors of sites. The steps of an episode are its rounds after the draft.
 
     Args:
+        runs_dir: Folder of the builds.
         model: `literal`, `baseline:KIND`, or a model as in the settings.
         max_steps: Rounds after the draft; None: the task's limit.
+        max_time: Time limit of an episode in seconds.
+        settings: Settings of the model and its agent, by name.
     """
 
     def __init__(

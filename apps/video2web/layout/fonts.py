@@ -64,7 +64,13 @@ _WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FontFace:
-    """Font file with weight 400 or 700; the path "" is the font bundled with Pillow."""
+    """Font file.
+
+    Attributes:
+        family: Name of the family.
+        weight: 400 or 700.
+        path: Path of the file; "" is the font bundled with Pillow.
+    """
 
     family: str
     weight: int
@@ -80,8 +86,15 @@ class FontFace:
 class FontMetrics:
     """Measurements of a text in a face, for a font size of 1.
 
-    The edges of the ink are measured from the origin of the text on the baseline, downwards; `cover` is the area of
-    the ink, `shape` the rendered text, (24, W), 255 is ink.
+    Attributes:
+        left: Left edge of the ink, from the origin of the text.
+        top: Upper edge of the ink, from the baseline; negative is above.
+        right: Right edge of the ink.
+        bottom: Lower edge of the ink.
+        cover: Area of the ink.
+        ascent: Ascent of the face, above the baseline.
+        descent: Descent of the face, below the baseline.
+        shape: Rendered text, (24, W) uint8, 255 is ink.
     """
 
     left: float
@@ -96,7 +109,14 @@ class FontMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ink:
-    """Ink of a line on an image: tight box, sum in pixels of full ink, and its pixels, (H, W), 1 is full ink."""
+    """Measurements of a line on an image.
+
+    Attributes:
+        box_px: Tight box around the ink.
+        cover: Sum of the ink, in pixels of full ink.
+        rgb: Colour, 0 to 255.
+        gradient: Pixels, (H, W) float32, 1 is full ink.
+    """
 
     box_px: Box
     cover: float
@@ -106,7 +126,13 @@ class Ink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FontFit:
-    """Font fitted to a line; an error of 0 is perfect."""
+    """Font fitted to a line.
+
+    Attributes:
+        face: Font face.
+        size_px: Font size.
+        error: Error of the fit; 0 is perfect.
+    """
 
     face: FontFace
     size_px: float
@@ -167,7 +193,10 @@ def measure(face: FontFace, text: str) -> FontMetrics:
 def measure_ink(image: RgbImage, box: Box, room: Box | None = None) -> Ink | None:
     """Measure the ink of a line on a page; None if there is none.
 
-    `room` is the flat area around the line: pixels outside it are not ink of the line.
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        box: Box around the line.
+        room: Flat area around the line; pixels outside it are not ink of the line.
     """
     height, width = image.shape[:2]
     area = box.padded(2, 3).clipped(width, height)
@@ -231,7 +260,12 @@ def _likeness(shape: Levels, gradient: NDArray[np.float32]) -> float:
 
 
 def fit_fonts(texts: Sequence[str], inks: Sequence[Ink]) -> list[FontFit]:
-    """Fit the font of each line: one family for the page, another one only where it fits clearly better."""
+    """Fit the font of each line: one family for the page, another one only where it fits clearly better.
+
+    Args:
+        texts: Texts of the lines.
+        inks: Measurements of the lines.
+    """
     faces = find_faces() or (FontFace(family="sans-serif", weight=_PLAIN_WEIGHT, path=""),)
     if not texts:
         return []

@@ -26,7 +26,13 @@ _MAX_SHADOW, _MAX_TINT = 0.3, 0.04
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Gradient of two colours over a box, with the angle as in CSS: 0 is up, 90 to the right, 180 down."""
+    """Gradient of two colours over a box.
+
+    Attributes:
+        start: First colour.
+        end: Last colour.
+        angle_deg: CSS angle: 0 is up, 90 to the right, 180 down.
+    """
 
     start: Rgb
     end: Rgb
@@ -42,7 +48,9 @@ class Gradient:
 def find_gradients(image: RgbImage, rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
     """Find boxes with a gradient: the page, and rectangles on it.
 
-    `find_rectangles`, whose result is given, treats slow changes of colour as flat.
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        rectangles: Result of `find_rectangles`, which treats slow changes of colour as flat.
     """
     page = Box(0, 0, image.shape[1], image.shape[0])
     gradients = {}
@@ -86,7 +94,10 @@ def _find_shadows(image: RgbImage, ground: RgbImage) -> Mask:
 def find_gradient(image: RgbImage, box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
     """Return the gradient of a part of an image; None where it is flat or something else.
 
-    Boxes known to lie on it are `covers`; of the rest, less than two thirds may be text or shadows.
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        box: Area of the part.
+        covers: Boxes known to lie on it; of the rest, less than two thirds may be text or shadows.
     """
     x, y = (
         np.unique(np.linspace(low, high - 1, _GRID).astype(int))

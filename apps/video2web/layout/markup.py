@@ -149,7 +149,13 @@ def write_cells(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """Generated page: HTML, `style.css`, and images by file name, relative to the page."""
+    """Generated page as files.
+
+    Attributes:
+        html: `index.html`.
+        css: `style.css`.
+        images: Images (H, W, 3) by file name, relative to the page.
+    """
 
     html: str
     css: str
@@ -170,7 +176,12 @@ class Markup:
 
 
 def write_markup(tree: Node, image: RgbImage) -> Markup:
-    """Write a tree as a page, with images cropped from the image of the page."""
+    """Write a tree as a page.
+
+    Args:
+        tree: Result of `build_tree`.
+        image: Image of the page, (H, W, 3), from which images are cropped.
+    """
     return _Writer(tree, image).write()
 
 

@@ -21,9 +21,15 @@ class Node:
     """Part of a page.
 
     Attributes:
+        kind: Arrangement of the children, or kind of leaf.
+        box_px: Box on the page.
         children: Children from left to right or top to bottom; row by row for a grid or table.
+        look: Visual style.
+        lines: Lines of a text.
+        is_centered: True if the lines of a text are centred.
         piece: Source piece of an image, a rule or a toggle.
         columns: Left and right edge of each column (grid, table, cells: a table of framed cells).
+        rules: Lines between the rows of a table.
         row_fills: Fill of each table row with its first and last pixel row; empty without stripes.
     """
 
@@ -55,7 +61,13 @@ def core(node: Node) -> tuple[int, int]:
 
 
 def split(nodes: Sequence[Node], extent: Callable[[Node], tuple[int, int]], min_gap: int) -> list[list[Node]]:
-    """Split nodes into groups separated by gaps; `extent` returns the two ends of a node, and 0 lets groups touch."""
+    """Split nodes into groups separated by gaps; `extent` returns the two ends of a node.
+
+    Args:
+        nodes: Nodes in any order.
+        extent: Extent of a node along the axis.
+        min_gap: Minimum width of a gap in pixels; 0: groups may touch.
+    """
     groups: list[list[Node]] = []
     end = 0
     for node in sorted(nodes, key=lambda node: (extent(node), node.box_px)):

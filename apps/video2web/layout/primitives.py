@@ -37,7 +37,15 @@ _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxStyle:
-    """Visual style of a frame. Without a fill it has the colour below it; the gradient is over the colour."""
+    """Visual style of a frame.
+
+    Attributes:
+        fill: Colour; None for the colour below it.
+        gradient: Gradient, over the colour.
+        border: Colour of the border; None without one.
+        border_px: Thickness of the border.
+        radius_px: Radius of the corners.
+    """
 
     fill: Rgb | None = None
     gradient: Gradient | None = None
@@ -52,7 +60,18 @@ PLAIN = BoxStyle()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Primitive:
-    """Piece of a page. The box of a text is its CSS line box, not the ink; `rgb` is the colour of ink or a rule."""
+    """Piece of a page.
+
+    Attributes:
+        kind: Kind of piece.
+        box_px: Area that it takes; for a text the CSS line box, not the ink.
+        text: Text content (text).
+        font: Fitted font (text).
+        rgb: Colour of the ink, or of a rule.
+        look: Visual style (frame).
+        is_on: True if it is checked (toggle).
+        toggle: Kind of toggle.
+    """
 
     kind: ChangeKind
     box_px: Box
@@ -66,7 +85,15 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePieces:
-    """Pieces on the image of a page: frames, large ones first, and texts, images, rules, toggles as leaves."""
+    """Pieces on the image of a page.
+
+    Attributes:
+        size_px: Width and height.
+        background: Colour of the page.
+        gradient: The page's gradient, over its colour.
+        frames: Frames, large ones first; without the page itself.
+        leaves: Texts, images, rules, toggles.
+    """
 
     size_px: tuple[int, int]
     background: Rgb
@@ -76,7 +103,12 @@ class PagePieces:
 
 
 def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> PagePieces:
-    """Find the pieces on the image of a page; the lines are read if omitted."""
+    """Find the pieces on the image of a page.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        lines: Result of `read_text` on it; read if omitted.
+    """
     height, width = image.shape[:2]
     page_lines = read_page(image) if lines is None else list(lines)
     background = _color(find_background(image))

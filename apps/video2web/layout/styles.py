@@ -26,7 +26,15 @@ class StyleSheet:
         self._names: Counter[str] = Counter()
 
     def tag(self, tag: str, name: str, style: Style, inner: str | None, *, inline: bool = False) -> str:
-        """Return an element as HTML: `tag` with further attributes, its role as the class, void without `inner`."""
+        """Return an element as HTML.
+
+        Args:
+            tag: Tag name and further attributes.
+            name: Role, used as the class name.
+            style: CSS declarations.
+            inner: Inner HTML; None for void elements.
+            inline: True to write it on one line.
+        """
         start = f'<{tag} class="{self._name(name, style)}">' if style else f"<{tag}>"
         if inner is None:
             return start

@@ -45,8 +45,12 @@ class FrameFacts:
     """Data kept of a frame after it is discarded.
 
     Attributes:
+        time_s: Time at which it is shown.
+        pointer_px: Tip of the pointer.
+        pointer_box: Box of the pointer.
         scroll_px: Rows by which the page moved up since the first frame.
         shift_px: Rows by which it moved up since the previous frame.
+        is_idle: True if equal to the previous frame.
     """
 
     time_s: float
@@ -59,10 +63,13 @@ class FrameFacts:
 
 @dataclass(slots=True)
 class ChangedRegion:
-    """Blocks that changed together, by row and column in blocks of the page.
+    """Blocks that changed together.
 
-    The first frame that is different is `start`, the last one that differs from its predecessor `end`. `parts` are the
-    boxes of the joined pieces, in pixels of the page.
+    Attributes:
+        blocks: Row and column of each, in blocks of the page.
+        start: Number of the first frame that is different.
+        end: Number of the last frame that differs from its predecessor.
+        parts: Boxes of the joined pieces, in pixels of the page.
     """
 
     blocks: set[tuple[int, int]]
@@ -83,7 +90,13 @@ class ChangedRegion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingScan:
-    """Result of one pass over a recording, with the depth of the fixed part on each side while the page scrolls."""
+    """Result of one pass over a recording.
+
+    Attributes:
+        moments: One entry per processed frame.
+        changes: Changes in order of their start.
+        fixed: Depth of the fixed part on each side while the page scrolls.
+    """
 
     moments: tuple[FrameFacts, ...]
     changes: tuple[ChangedRegion, ...]
@@ -265,7 +278,11 @@ class _Scanner:
 
 
 def _find_noise_factor(levels: Levels) -> float:
-    """Return the noise factor for block differences, 1 to 2: an encoder that restarts redraws all texts slightly."""
+    """Return the noise factor for block differences, 1 to 2: an encoder that restarts redraws all texts slightly.
+
+    Args:
+        levels: (H, W) uint8, sides of whole blocks.
+    """
     height, width = levels.shape
     strongest = levels.reshape(height // BLOCK_PX, BLOCK_PX, width).max(axis=1)
     touched = strongest[strongest > 4]
@@ -289,7 +306,11 @@ def _erase_pointers(levels: Levels, moments: list[FrameFacts]) -> None:
 
 
 def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> RecordingScan:
-    """Scan a recording in one pass; `on_progress` is called with the number of frames seen so far and in total.
+    """Scan a recording in one pass.
+
+    Args:
+        plan: Frames to scan.
+        on_progress: Callback with the number of frames seen so far and in total.
 
     Raises:
         RecordingError: If it holds no frames, or changes nearly everywhere all the time.

@@ -27,9 +27,13 @@ _MAX_PIXELS = 20_000  # of a change are used, evenly spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EasingFit:
-    """Curve fitted to the progress of a change: duration 0 if no frame lies in between, "" with too few frames.
+    """Curve fitted to the progress of a change.
 
-    `error` is the root mean square of the residual, as a share of the whole change.
+    Attributes:
+        start_s: Start time.
+        duration_s: Duration; 0 if no frame lies in between.
+        easing: Name of the curve; "" if there are too few frames.
+        error: Root mean square of the residual, as a share of the whole change.
     """
 
     start_s: float
@@ -48,7 +52,12 @@ def ease(name: str, parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> EasingFit:
-    """Fit curve, start and duration to the progress by least squares: one value per frame, 0 before, 1 after."""
+    """Fit curve, start and duration to the progress by least squares.
+
+    Args:
+        times_s: Times of the frames, ascending.
+        progress: 0 before the change, 1 after it; one value per frame.
+    """
     times, values = np.asarray(times_s, np.float64), np.asarray(progress, np.float64)
     started = np.flatnonzero(values > _STEADY)
     first = int(started[0]) if started.size else len(values) - 1
@@ -90,6 +99,11 @@ def measure_progress(frames: Sequence[RgbImage], before: RgbImage, after: RgbIma
     """Measure the progress of each frame from `before` (0) to `after` (1).
 
     Blending colours are measured by levels; moving edges by the share of pixels that have switched.
+
+    Args:
+        frames: (H, W, 3) uint8 RGB each.
+        before: The same box before.
+        after: The same box after.
     """
     change = after.astype(np.float32) - before.astype(np.float32)
     mask = np.flatnonzero(np.abs(change).max(axis=2) > _CHANGED)

@@ -41,9 +41,15 @@ class RecordingError(CuaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FramePlan:
-    """Selection of the frames of a video, and their crop, in pixels of the scaled frames.
+    """Selection of the frames of a video, and their crop.
 
-    Without `fps`, only keyframes are selected; `scale` is pixels of the frames per pixel of the video.
+    Attributes:
+        path: Path of the video.
+        info: Metadata of the video.
+        fps: Frames per second; None for keyframes only.
+        scale: Pixels of the frames per pixel of the video.
+        crop_px: Box of the page, in pixels of the scaled frames.
+        warnings: Problems found in the recording.
     """
 
     path: Path
@@ -139,7 +145,11 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
 
 
 def find_letterbox(images: Sequence[RgbImage]) -> Box:
-    """Return the part of all frames between black bars, on two opposite sides and about equally wide."""
+    """Return the part of the frames between black bars, which lie on two opposite sides and are about equally wide.
+
+    Args:
+        images: Frames from all over the video, (H, W, 3) uint8 RGB.
+    """
     height, width = images[0].shape[:2]
     brightest = np.max([image.max(axis=2) for image in images], axis=0)
     is_bar = brightest <= _BAR_LEVEL
@@ -161,7 +171,11 @@ def _pair(is_dark: Mask) -> tuple[int, int]:
 
 
 def find_browser_bar(images: Sequence[RgbImage]) -> int:
-    """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar."""
+    """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar.
+
+    Args:
+        images: Frames from all over the video, (H, W, 3) uint8 RGB.
+    """
     first = images[len(images) // 2]
     depth = min(round(first.shape[0] * _TOP_SHARE), _MAX_BAR_PX)
     addresses = [line.box_px for line in read_text(first[:depth]) if _ADDRESS.search(line.text)]

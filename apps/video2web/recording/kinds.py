@@ -37,7 +37,14 @@ _WIDE_SHARE, _PAGE_SHARE = 0.55, 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeKind:
-    """Kind of a change, as in `Transition.kind`, with its main box in the viewport: of a modal the dialog alone."""
+    """Kind of a change.
+
+    Attributes:
+        name: One of `types.KINDS`.
+        box: Main box, in the viewport; of a modal the dialog without its backdrop.
+        confidence: 0 to 1.
+        shift_px: Shift of the contents, columns and rows.
+    """
 
     name: str
     box: Box
@@ -46,7 +53,13 @@ class ChangeKind:
 
 
 def find_kind(change: MeasuredChange, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> ChangeKind:
-    """Classify a change whose trigger is known; `pointer_px` is the pointer's tip when the change begins."""
+    """Classify a change whose trigger is known.
+
+    Args:
+        change: The change.
+        size_px: Width and height of the viewport.
+        pointer_px: The pointer's tip when the change begins.
+    """
     if change.trigger == "typing":
         return ChangeKind(name="typing", box=change.box, confidence=0.9)
     if change.trigger == "hover":
@@ -200,7 +213,12 @@ def find_main_box(change: MeasuredChange) -> Box:
 
 
 def find_dialog(before: RgbImage, after: RgbImage) -> Box | None:
-    """Return the box that appears over a page that is dimmed around it; None if there is none."""
+    """Return the box that appears over a page that is dimmed around it; None if there is none.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same box after.
+    """
     height, width = before.shape[:2]
     margin = max(round(_RING_SHARE * min(height, width)), 4)
     for is_around, ring in _rings(height, width, margin):

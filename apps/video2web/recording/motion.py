@@ -17,7 +17,12 @@ _ENOUGH_PX = 240
 
 
 def find_slide(before: RgbImage, middle: Sequence[RgbImage]) -> int:
-    """Return the columns by which contents slid sideways over `middle` frames, negative to the left; 0 for none."""
+    """Return the columns by which contents slid sideways; 0 if they did not; negative to the left.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        middle: Intermediate frames of the same box, in order.
+    """
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
     if width < 60 or height < 24 or len(middle) < 2:
@@ -41,13 +46,25 @@ def find_slide(before: RgbImage, middle: Sequence[RgbImage]) -> int:
 
 
 def find_push(before: RgbImage, after: RgbImage, mask: Mask) -> int:
-    """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not."""
+    """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same box after.
+        mask: (H, W) bool, pixels that differ.
+    """
     rows, tops = _find_moved_strips(before, after, mask)
     return rows if tops else 0
 
 
 def find_fold(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, int] | None:
-    """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did."""
+    """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The same box after.
+        mask: (H, W) bool, pixels that differ.
+    """
     rows, tops = _find_moved_strips(before, after, mask)
     if not tops:
         return None
@@ -56,7 +73,14 @@ def find_fold(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, int] 
 
 
 def track_push(frames: Sequence[RgbImage], before: RgbImage, after: RgbImage, mask: Mask) -> list[float] | None:
-    """Return the progress of the lower part in each frame, 0 to 1; None if it does not move."""
+    """Return the progress of the lower part in each frame, 0 to 1; None if it does not move.
+
+    Args:
+        frames: (H, W, 3) uint8 RGB each.
+        before: The same box before.
+        after: The same box after.
+        mask: (H, W) bool, pixels that differ.
+    """
     cv2 = require("cv2", "visual")
     rows, tops = _find_moved_strips(before, after, mask)
     if not tops:

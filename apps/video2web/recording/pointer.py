@@ -45,7 +45,14 @@ _LAG = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """Template of a pointer: grey pixels, and a mask that is 1 on the arrow and its edge."""
+    """Template of a pointer.
+
+    Attributes:
+        pixels: (h, w) float32 grey.
+        mask: (h, w) float32, 1 on the arrow and its edge.
+        tip_px: Column and row of its tip.
+        is_learned: True if learned from the recording instead of drawn.
+    """
 
     pixels: NDArray[np.float32] = field(repr=False)
     mask: NDArray[np.float32] = field(repr=False)
@@ -111,7 +118,11 @@ def learn_pointer(
 ) -> tuple[Arrow, tuple[int, int]] | None:
     """Learn the shape that moved between two frames and its tip in the later one; None if ambiguous.
 
-    `was` is the box of the pointer in the earlier frame, if known: its shape may have changed since.
+    Args:
+        before: (H, W) uint8 grey.
+        after: A frame a few steps later.
+        scale: Pixels of the frames per screen pixel.
+        was: Box of the pointer in the earlier frame, if known: its shape may have changed since.
     """
     cv2 = require("cv2", "visual")
     changed = (cv2.absdiff(before, after) > _LEARNED_LEVELS).astype(np.uint8)
@@ -212,7 +223,11 @@ def is_like(arrow: Arrow, others: Sequence[Arrow]) -> bool:
 
 
 class PointerTracker:
-    """Tracks the pointer from frame to frame, which have `scale` pixels per screen pixel."""
+    """Tracks the pointer from frame to frame.
+
+    Args:
+        scale: Pixels of the frames per screen pixel, if known.
+    """
 
     def __init__(self, scale: float = 1.0) -> None:
         self._scale = scale
@@ -237,7 +252,10 @@ class PointerTracker:
     def follow(self, grey: Levels, changed: Levels | None, earlier: Levels | None = None) -> tuple[int, int] | None:
         """Return the pointer's tip in the next frame; None if it was never seen.
 
-        Differences from the previous frame are `changed`; shapes may be learned from an `earlier` one.
+        Args:
+            grey: The frame, (H, W) uint8.
+            changed: Difference of each pixel from the previous frame in levels, (H, W) uint8; None for the first one.
+            earlier: A frame a few steps before, (H, W) uint8, from which shapes may be learned.
         """
         self._follow(grey, changed, earlier)
         self._boxes.append(self.box)

@@ -32,7 +32,12 @@ _MIN_SPAN_ACROSS, _MIN_SPAN_DOWN = 0.6, 0.2
 
 
 def find_shift(before: Levels, after: Levels) -> int:
-    """Return the rows by which the page moved up between two frames; 0 if it did not scroll."""
+    """Return the rows by which the page moved up between two frames; 0 if it did not scroll.
+
+    Args:
+        before: (H, W) uint8 grey.
+        after: The next one.
+    """
     changed = np.abs(after.astype(np.int16) - before) > _SAME_LEVELS
     if changed.mean() < _MIN_CHANGED:
         return 0
@@ -117,7 +122,16 @@ def _explained(before: Levels, after: Levels, changed: Mask, shift: int) -> floa
 
 
 def compare_shifted(before: RgbImage, after: RgbImage, shift: int) -> Levels:
-    """Return changes other than scrolling: differences from the shifted and the unshifted frame; 0 in new rows."""
+    """Return changes other than scrolling, as difference in levels from the shifted and from the unshifted frame.
+
+    Args:
+        before: (H, W, 3) uint8 RGB.
+        after: The next frame.
+        shift: Rows by which the page moved up.
+
+    Returns:
+        (H, W) uint8; 0 in newly visible rows.
+    """
     cv2 = require("cv2", "visual")
     height = before.shape[0]
     stayed = max_difference(before, after)
@@ -148,7 +162,14 @@ class FixedParts:
     moves: NDArray[np.int32] | None = field(default=None, repr=False)
 
     def vote(self, before: Levels, after: Levels, shift: int, pointer: Box | None = None) -> None:
-        """Add the votes of one scroll step; the pointer does not scroll either."""
+        """Add the votes of one scroll step.
+
+        Args:
+            before: (H, W) uint8 grey.
+            after: The next frame.
+            shift: Rows by which the page moved up.
+            pointer: Box of the pointer, which does not scroll either.
+        """
         height = before.shape[0]
         if self.stays is None or self.moves is None:
             self.stays, self.moves = (np.zeros(before.shape, np.int32) for _ in range(2))
@@ -206,7 +227,12 @@ def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) 
 
 
 class PageCanvas:
-    """Full page of a state, stitched from the scrolled frames, without the pointer."""
+    """Full page of a state, stitched from the scrolled frames, without the pointer.
+
+    Args:
+        frame: The first frame, (H, W, 3) uint8 RGB.
+        pointer: Box of the pointer.
+    """
 
     def __init__(self, frame: RgbImage, pointer: Box | None = None) -> None:
         self._page = frame.copy()
@@ -234,7 +260,13 @@ class PageCanvas:
         self._sides = sides
 
     def fill(self, frame: RgbImage, offset: int, pointer: Box | None) -> None:
-        """Fill only pixels that the pointer has hidden so far; `offset` is the page row of the frame's first row."""
+        """Fill only pixels that the pointer has hidden so far.
+
+        Args:
+            frame: (H, W, 3) uint8 RGB.
+            offset: Page row of its first row.
+            pointer: Box of the pointer in it.
+        """
         start, height = offset - self._top, self._shape[0]
         if start < 0 or start + height > len(self._page):
             return
@@ -243,7 +275,13 @@ class PageCanvas:
         self._hidden[start : start + height][wanted] = False
 
     def paste(self, frame: RgbImage, offset: int, pointer: Box | None = None) -> None:
-        """Paste a frame on the page; `offset` is the page row of its first row."""
+        """Paste a frame on the page.
+
+        Args:
+            frame: (H, W, 3) uint8 RGB.
+            offset: Page row of its first row.
+            pointer: Box of the pointer in it.
+        """
         height = self._shape[0]
         first, last = min(self._top, offset), max(self._top + len(self._page), offset + height)
         if last - first > _MAX_PAGE_PX:

@@ -206,7 +206,11 @@ def _is_regular(change: MeasuredChange, changes: list[MeasuredChange], scan: Rec
 
 
 def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None = None) -> Storyboard:
-    """Analyse a screen recording; `on_progress` is called with the number of frames seen so far and in total.
+    """Analyse a screen recording of a website.
+
+    Args:
+        path: Path of the video.
+        on_progress: Callback with the number of frames seen so far and in total.
 
     Raises:
         RecordingError: If it is not a video, holds no frames, or shows no website.

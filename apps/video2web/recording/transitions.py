@@ -44,12 +44,21 @@ class MeasuredChange:
     """Lasting change.
 
     Attributes:
+        start: Number of the first frame that is different.
         end: Number of the last frame in progress.
         box: Box that differs afterwards, in the viewport at its end.
         page_box: The same box in rows of the page.
+        before: The box before, (h, w, 3) uint8 RGB.
+        after: The box after.
+        middle: Some intermediate frames of the box.
+        mask: (h, w) bool, pixels that differ.
+        fit: Start, duration and curve.
         seen_s: Times of its first and its last visible step.
         is_scrolling: True if the page scrolls when it begins, or has just scrolled.
         is_joined: True if joined from pieces: the area between them is not known yet.
+        trigger: Trigger; "" until known.
+        undo_of: The change that it reverts.
+        undone_by: The change that reverts it.
     """
 
     start: int

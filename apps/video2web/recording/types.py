@@ -26,7 +26,12 @@ class PageState:
     """Appearance of the page between two transitions that are not reverted.
 
     Attributes:
+        index: Number of the state, from 0.
+        image: The viewport, (H, W, 3) uint8 RGB.
+        full_page: The viewport and everything that scrolling showed, (H, W, 3) uint8 RGB.
         top_px: Row of `full_page` at which `image` begins.
+        first_s: Time of its first appearance.
+        last_s: Time of its last appearance.
         fixed: Sides (`top`, `bottom`, `left`, `right`) with a fixed part while the page scrolls, and its depth.
     """
 
@@ -44,14 +49,20 @@ class Transition:
     """Visible change.
 
     Attributes:
-        kind: `hover`, `tooltip`, `menu`, `modal`, `accordion`, `tabs`, `carousel`, `toggle`, `theme`, `toast`,
-            `typing`, `reveal`, `scroll`, `navigation`, or `change` if none of them fits.
-        trigger: `hover`, `click`, `scroll`, `typing` or `time`.
+        kind: One of `KINDS`; `change` if none of the others fits.
+        trigger: One of `TRIGGERS`.
+        box_px: Box that changes, in the viewport.
+        start_s: Start, in seconds of the video.
+        duration_s: Duration; 0 if no frame lies between before and after.
         easing: The CSS curve that fits best; "" if there are too few frames.
+        before: Number of the state before.
         after: Number of the state after; the same if the change is reverted (hover, tooltip, toast).
+        pointer_px: Position of the pointer; None without one.
+        confidence: 0 to 1.
         undone_s: Time when it starts to be reverted; None if it is not.
         shift_px: Shift of the contents, columns and rows, of a carousel, an accordion or a scroll.
         before_image: The box before, (h, w, 3) uint8 RGB; None for all but the first scrolls.
+        after_image: The box after.
     """
 
     kind: str
@@ -75,10 +86,15 @@ class Storyboard:
     """Facts found in a recording.
 
     Attributes:
+        path: Path of the video.
+        states: States in order of first appearance.
+        transitions: Transitions in order of time.
         size_px: Width and height of the viewport, in pixels of the images.
         scale: Pixels of the images per pixel of the video.
         crop_px: Box of the page, in pixels of the video, without letterbox and browser.
+        duration_s: Duration of the video.
         palette: The colours of the states, largest share first, as #rrggbb.
+        warnings: Problems found in the recording.
     """
 
     path: Path
@@ -93,7 +109,12 @@ class Storyboard:
 
 
 def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
-    """Return the facts as plain values: of images only the sizes, and the text that `read` finds on them."""
+    """Return the facts for a model as plain values; of images only the sizes.
+
+    Args:
+        board: Facts found in a recording.
+        read: Function that reads the text of a page; without it no text is included.
+    """
     return {
         "video": board.path.name,
         "duration_s": round(board.duration_s, 2),
@@ -163,7 +184,11 @@ def _transition_to_json(transition: Transition) -> dict[str, Any]:
 
 
 def storyboard_image(board: Storyboard) -> RgbImage:
-    """Draw all states and transitions on one sheet; each row states kind, time and trigger."""
+    """Draw all states and transitions on one sheet; each row states kind, time and trigger.
+
+    Args:
+        board: Facts found in a recording.
+    """
     font, small = ImageFont.load_default(15), ImageFont.load_default(12)
     rows: list[tuple[str, str, list[RgbImage]]] = []
     for state in board.states:

@@ -83,9 +83,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Part that is repeated for each entry of a list in the data, whose name is a number if the entries do not differ.
+    """Part that is repeated for each entry of a list in the data.
 
-    The values of `slots` differ; an entry that is flat is the value of its only slot. White space may separate them.
+    Attributes:
+        name: Name of the list. It is a number if the entries do not differ.
+        item: Repeated part.
+        slots: Names of the values that differ between entries.
+        is_flat: True if an entry is the value of its only slot.
+        has_space: True if white space separates the entries.
     """
 
     name: str
@@ -123,7 +128,11 @@ class _Scope:
 
 
 def find_repeats(root: Element) -> tuple[Part, Data]:
-    """Convert a page into a template with its repeated parts as loops, and their data."""
+    """Convert a page into a template with its repeated parts as loops, and their data.
+
+    Args:
+        root: Root element, such as the page's body.
+    """
     data: list[Data] = [{}]
     return _merged((root,), _Scope(data)), data[0]
 
@@ -253,7 +262,11 @@ def prop_name(base: str) -> str:
 
 @dataclass(slots=True)
 class VueComponents:
-    """Components of a site, by name; parts with the same template share one component."""
+    """Components of a site, by name; parts with the same template share one component.
+
+    Attributes:
+        files: Source texts by name.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)

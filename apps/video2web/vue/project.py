@@ -62,7 +62,13 @@ class _Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Built Vue project of a site: the pages are in the `dist` of its folder, scored against the order."""
+    """Built Vue project of a site.
+
+    Attributes:
+        folder: Folder of the project; the pages are in its `dist`.
+        score: Score of the built pages against the order.
+        num_components: Number of components for repeated parts.
+    """
 
     folder: Path
     score: float
@@ -70,7 +76,13 @@ class Exported:
 
 
 async def export_site(site: Files, folder: Path, request: BuildRequest, evaluator: SiteEvaluator) -> Exported:
-    """Convert a site to a Vue project in a folder, which is replaced, build it, and score the result.
+    """Convert a site to a Vue project, build it, and score the result.
+
+    Args:
+        site: Files of the site.
+        folder: Folder of the project, replaced if it exists.
+        request: Order that the built pages are scored against.
+        evaluator: Scores the pages.
 
     Raises:
         ConfigError: If npm or Node.js is missing or too old.
@@ -88,6 +100,10 @@ async def make_project(site: Files, renderer: Renderer) -> dict[str, bytes]:
 
     Pages become components, and repeated parts become components with data. All other files (styles, images,
     scripts) are copied to `public/` unchanged.
+
+    Args:
+        site: Files of the site, including `index.html`.
+        renderer: Parses the pages.
 
     Raises:
         CuaError: If a page cannot be parsed.
@@ -124,7 +140,11 @@ def check_npm() -> None:
 
 
 async def build_project(project: Files, folder: Path) -> dict[str, bytes]:
-    """Write a project into a folder, which is replaced, install its packages with npm, and build it.
+    """Write a project, install its packages with npm, and build it.
+
+    Args:
+        project: Files of the project.
+        folder: Folder of the project, replaced if it exists.
 
     Returns:
         Files of the built site, which are in `folder/dist`.
