@@ -1,6 +1,6 @@
 """Differences between a page and its reference: as text for a model, and as images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.pages import TextBlock
 from visual_tools.pages.text_blocks import color_distance
 
 MAX_LISTED = 12
@@ -98,7 +97,8 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
     height, width = reference.image.shape[:2]
     our_height, our_width = ours.image.shape[:2]
     moved, recolored, resized, misread = [], [], [], []
-    distances = _color_distances(score.blocks.pairs)
+    colors_of = [[block.rgb for block in blocks] for blocks in zip(*score.blocks.pairs, strict=True)]
+    distances = color_distance(*colors_of) if colors_of else ()
     for (theirs, page), distance in zip(score.blocks.pairs, distances, strict=True):
         left, top = theirs.left * width, theirs.top * height
         right, down = page.left * our_width - left, page.top * our_height - top
@@ -129,15 +129,6 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
         problems=ours.problems,
         overflow_px=ours.overflow_px,
     )
-
-
-def _color_distances(pairs: Sequence[tuple[TextBlock, TextBlock]]) -> list[float]:
-    if not pairs:
-        return []
-    distances: list[float] = color_distance(
-        [theirs.rgb for theirs, _ in pairs], [ours.rgb for _, ours in pairs]
-    ).tolist()
-    return distances
 
 
 def _missing(reference: Reference, score: PageScore) -> Iterator[tuple[str, int, int]]:

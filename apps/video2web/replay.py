@@ -18,7 +18,7 @@ from PIL import Image
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
 from apps.video2web.pixels import RgbImage
-from apps.video2web.recording.easing import ease, fit_easing, measure_progress
+from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
 from cua.errors import CuaError
 from visual_tools.box import Box
@@ -267,20 +267,9 @@ def compare_recording(interaction: Interaction, recording: Recording) -> Replay:
     times = [-0.02, *recording.times_s, max(recording.times_s[-1], 0.0) + 0.04]
     if any(crop.shape != ends[0].shape for crop in crops):
         return result
-    fit = fit_easing(*_held(times, measure_progress(crops, *ends)))
+    # the screencast sends frames only on changes
+    fit = fit_easing(*hold_frames(times, measure_progress(crops, *ends), gap_s=0.06, before_s=0.02))
     return replace(result, duration_s=round(fit.duration_s, 3), easing=fit.easing)
-
-
-def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """Repeat the shown frame before each new one, since the screencast sends frames only on changes."""
-    held_times, held = times[:1], progress[:1]
-    for at, last, part in zip(times[1:], progress, progress[1:], strict=False):
-        if at - held_times[-1] > 0.06:
-            held_times.append(at - 0.02)
-            held.append(last)
-        held_times.append(at)
-        held.append(part)
-    return held_times, held
 
 
 def _compare_by_itself(interaction: Interaction, recording: Recording, box: Box) -> Replay:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ from visual_tools.images import load_image, save_image
 
 GOAL = 0.98
 MAX_ROUNDS = 8
+
+_INTERACTION_FACTS = ("kind", "page", "duration_s", "easing", "wait_s", "leads_to", "end_state", "end_row_px")
 
 Verdict = Literal["kept", "rolled back", "failed"]
 
@@ -182,35 +184,20 @@ class BuildFolder:
         for name, image in images.items():
             if image is not None:
                 save_image(image, self._interaction_image(number, name))
-        facts = {"kind": interaction.kind, "page": interaction.page, "acts": [asdict(act) for act in interaction.acts]}
-        box = interaction.box_px
-        facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": interaction.duration_s}
-        facts |= {
-            "easing": interaction.easing,
-            "wait_s": interaction.wait_s,
-            "end_state": interaction.end_state,
-            "end_row_px": interaction.end_row_px,
-        }
-        return {**facts, "leads_to": interaction.leads_to, "has_end_page": interaction.end_page is not None}
+        facts = {name: getattr(interaction, name) for name in _INTERACTION_FACTS}
+        facts |= {"acts": [asdict(act) for act in interaction.acts], "box_px": list(astuple(interaction.box_px))}
+        return {**facts, "has_end_page": interaction.end_page is not None}
 
     def _interaction_image(self, number: int, name: str) -> Path:
         return self.path / "reference" / f"interaction-{number}-{name.replace('_', '-')}.png"
 
     def _read_interaction(self, number: int, facts: Mapping[str, Any]) -> Interaction:
-        left, top, right, bottom = (int(edge) for edge in facts["box_px"])
         return Interaction(
-            kind=str(facts["kind"]),
-            page=int(facts["page"]),
+            **{name: facts[name] for name in _INTERACTION_FACTS if name in facts},
             acts=tuple(PageAction(**act) for act in facts["acts"]),
-            box_px=Box(left, top, right, bottom),
+            box_px=Box(*map(int, facts["box_px"])),
             before=load_image(self._interaction_image(number, "before")),
             after=load_image(self._interaction_image(number, "after")),
-            duration_s=float(facts["duration_s"]),
-            easing=str(facts.get("easing", "")),
-            wait_s=float(facts.get("wait_s", 0)),
-            end_state=facts.get("end_state"),
-            end_row_px=int(facts.get("end_row_px", 0)),
-            leads_to=None if facts["leads_to"] is None else int(facts["leads_to"]),
             end_page=load_image(self._interaction_image(number, "end_page")) if facts["has_end_page"] else None,
         )
 

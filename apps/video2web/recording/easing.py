@@ -78,6 +78,20 @@ def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> EasingFit
     return best
 
 
+def hold_frames(
+    times_s: Sequence[float], progress: Sequence[float], *, gap_s: float, before_s: float
+) -> tuple[list[float], list[float]]:
+    """Repeat the frame shown in each gap longer than `gap_s` shortly before the next frame."""
+    times, held = [times_s[0]], [progress[0]]
+    for number in range(1, len(times_s)):
+        if times_s[number] - times_s[number - 1] > gap_s:
+            times.append(times_s[number] - before_s)
+            held.append(progress[number - 1])
+        times.append(times_s[number])
+        held.append(progress[number])
+    return times, held
+
+
 def _fit_curve(
     name: str, times: NDArray[np.float64], values: NDArray[np.float64], first_s: float, rough_s: float
 ) -> EasingFit:

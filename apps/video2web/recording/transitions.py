@@ -11,7 +11,7 @@ import numpy as np
 
 from apps.video2web.pixels import Levels, Mask, RgbImage
 from apps.video2web.recording.changes import ChangedRegion, FrameFacts, RecordingScan
-from apps.video2web.recording.easing import EasingFit, fit_easing, measure_progress
+from apps.video2web.recording.easing import EasingFit, fit_easing, hold_frames, measure_progress
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.motion import track_push
 from apps.video2web.recording.scrolling import max_difference
@@ -214,7 +214,8 @@ def _make(clip: _Clip, first: int, last: int, mask: Mask, scan: RecordingScan) -
     times = [scan.moments[index].time_s for index in indices]
     inner = mask[top:bottom, left:right]
     progress = track_push(crops, crops[0], crops[-1], inner) or measure_progress(crops, crops[0], crops[-1])
-    fit = fit_easing(*_hold(times, progress))
+    usual_s = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    fit = fit_easing(*hold_frames(times, progress, gap_s=2.5 * usual_s or float("inf"), before_s=usual_s))
     start = scan.index_at(max(fit.start_s, 0.0) + 0.02)
     end = scan.index_at(fit.start_s + fit.duration_s)
     page_box = Box(clip.box.left + left, clip.box.top + top, clip.box.left + right, clip.box.top + bottom)
@@ -250,19 +251,6 @@ def _find_steps(times: list[float], progress: list[float]) -> tuple[float, float
     first = next((time for time, part in zip(times, progress, strict=True) if part > _BEGUN), times[-1])
     last = next((time for time, part in zip(times, progress, strict=True) if part > 1 - _BEGUN), times[-1])
     return first, last
-
-
-def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """Repeat the shown frame just before the next one where the recording has gaps."""
-    usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    held_times, held = [times[0]], [progress[0]]
-    for number in range(1, len(times)):
-        if times[number] - times[number - 1] > 2.5 * usual > 0:
-            held_times.append(times[number] - usual)
-            held.append(progress[number - 1])
-        held_times.append(times[number])
-        held.append(progress[number])
-    return held_times, held
 
 
 def _is_scrolling(scan: RecordingScan, *indices: int) -> bool:
