@@ -10,7 +10,6 @@ the lines that are read, each at its place, in black on the page's colour; the l
 
 import argparse
 import asyncio
-import io
 import statistics
 import subprocess
 import tarfile
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from apps.evals.statistics import mean_interval
 from apps.video2web.layout.markup import write_markup
@@ -44,7 +42,7 @@ PARTS = ("block match", "text", "position", "colour", "visual", "layout", "score
 def literal(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
     """The layout by rules."""
     markup = write_markup(build_tree(find_pieces(image, lines)), image)
-    return {**markup.files(), **{name: _png(pixels) for name, pixels in markup.images.items()}}
+    return {**markup.files()}
 
 
 def _baseline(kind: str) -> Callable[[NDArray[np.uint8], list[TextLine]], Files]:
@@ -57,12 +55,6 @@ MAKERS: Mapping[str, Callable[[NDArray[np.uint8], list[TextLine]], Files]] = {
     "text only": _baseline("text"),
     "literal": literal,
 }
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
-    written = io.BytesIO()
-    Image.fromarray(pixels).save(written, "PNG")
-    return written.getvalue()
 
 
 def _parts(score: PageScore) -> tuple[float, ...]:

@@ -325,10 +325,9 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/runs/{run_id}/export/{kind}", summary=f"A run as one file: {', '.join(EXPORTS)}")
     async def export(run_id: str, kind: str) -> Response:
         data = await asyncio.to_thread(assistant.history.export, run_id, kind)
-        ending, media_type = EXPORTS[kind]
-        name = f"{run_id}-{kind}.{ending}"
+        name = f"{run_id}-{kind}.{EXPORTS[kind].suffix}"
         headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": "sandbox"}
-        return Response(data, media_type=media_type, headers=headers)
+        return Response(data, media_type=EXPORTS[kind].media_type, headers=headers)
 
     @router.post("/runs/{run_id}/resume", summary="Resume a run", status_code=201)
     async def resume(run_id: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.assistant.errors import NotFoundError
 from cua.errors import TrajectoryError
@@ -25,15 +25,6 @@ _THUMB_PX = (320, 200)
 _MAX_MOVIE_PX = (960, 960)  # with the limit below: bounds the size of an exported film
 _MAX_GIF_FRAMES = 120
 _FRAME_S = 1.0
-EXPORTS = {
-    "report": ("html", "text/html"),
-    "osworld": ("zip", "application/zip"),
-    "atif": ("zip", "application/zip"),
-    "gif": ("gif", "image/gif"),
-    "mp4": ("mp4", "video/mp4"),
-    "record": ("zip", "application/zip"),
-}
-"""Kinds of export, with the suffix of the file's name and its media type."""
 
 
 class History:
@@ -118,17 +109,9 @@ class History:
             CuaError: If the kind is unknown, or not available for this run.
         """
         run_dir = self.find(run_id)
-        makers: dict[str, Callable[[Path], bytes]] = {
-            "report": _report,
-            "osworld": _osworld,
-            "atif": _atif,
-            "gif": _gif,
-            "mp4": _mp4,
-            "record": _record,
-        }
-        if kind not in makers:
-            raise NotFoundError(f"there is no export {kind[:40]!r}; expected one of {', '.join(makers)}")
-        return makers[kind](run_dir)
+        if kind not in EXPORTS:
+            raise NotFoundError(f"there is no export {kind[:40]!r}; expected one of {', '.join(EXPORTS)}")
+        return EXPORTS[kind].make(run_dir)
 
 
 def _row(run: RunSummary) -> dict[str, Any]:
@@ -275,3 +258,23 @@ def _mp4(run_dir: Path) -> bytes:
             raise NotFoundError("this run has no images to make a film of")
         film.mux(stream.encode())
     return buffer.getvalue()
+
+
+class ExportKind(NamedTuple):
+    """Kind of export: its title, the suffix of its file's name, its media type, and the function that makes it."""
+
+    title: str
+    suffix: str
+    media_type: str
+    make: Callable[[Path], bytes]
+    needs_screen: bool = False
+
+
+EXPORTS = {
+    "report": ExportKind("Report", "html", "text/html", _report),
+    "osworld": ExportKind("OSWorld", "zip", "application/zip", _osworld, needs_screen=True),
+    "atif": ExportKind("ATIF", "zip", "application/zip", _atif),
+    "gif": ExportKind("Film (gif)", "gif", "image/gif", _gif, needs_screen=True),
+    "mp4": ExportKind("Film (mp4)", "mp4", "video/mp4", _mp4, needs_screen=True),
+    "record": ExportKind("Record", "zip", "application/zip", _record),
+}

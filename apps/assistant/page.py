@@ -494,23 +494,12 @@ def _meta(row: dict[str, Any]) -> str:
 def _links(run_id: str, *, has_screen: bool) -> str:
     """Return the download links of a run as HTML; film and OSWorld layout only for runs with a screen."""
     base = f"/api/runs/{quote(run_id, safe='')}/export"
-    shown = {
-        "report": "Report",
-        "mp4": "Film (mp4)",
-        "gif": "Film (gif)",
-        "osworld": "OSWorld",
-        "atif": "ATIF",
-        "record": "Record",
-    }
-    return (
-        '<p class="links">'
-        + "".join(
-            f'<a href="{base}/{kind}" download>{shown[kind]}</a>'
-            for kind in EXPORTS
-            if has_screen or kind not in ("mp4", "gif", "osworld")
-        )
-        + "</p>"
+    links = (
+        f'<a href="{base}/{name}" download>{kind.title}</a>'
+        for name, kind in EXPORTS.items()
+        if has_screen or not kind.needs_screen
     )
+    return f'<p class="links">{"".join(links)}</p>'
 
 
 def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:

@@ -82,19 +82,15 @@ class SessionScreen:
 
     def point_of(self, actions: Sequence[Action]) -> Point | None:
         """Return the first point of the actions."""
-        for action in actions:
-            x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
-            if x_px is not None and y_px is not None and self.geometry is not None:
-                return self.geometry.to_model(x_px, y_px)
-        return None
+        point_px = _first_point_px(actions)
+        return self.geometry.to_model(*point_px) if point_px is not None and self.geometry is not None else None
 
     async def describe_target(self, actions: Sequence[Action]) -> str:
         """Return a description of the element at the first action's point; "" if unknown."""
-        for action in actions:
-            x_px, y_px = getattr(action, "x_px", None), getattr(action, "y_px", None)
-            if self.env is not None and x_px is not None and y_px is not None:
-                with contextlib.suppress(EnvError):
-                    return await self.env.describe_point(x_px, y_px) or ""
+        point_px = _first_point_px(actions)
+        if self.env is not None and point_px is not None:
+            with contextlib.suppress(EnvError):
+                return await self.env.describe_point(*point_px) or ""
         return ""
 
     def stop_streaming(self) -> None:
@@ -124,3 +120,8 @@ class SessionScreen:
         self.frame = frame
         self.frame_number += 1
         self._notify()
+
+
+def _first_point_px(actions: Sequence[Action]) -> tuple[int, int] | None:
+    points = ((getattr(action, "x_px", None), getattr(action, "y_px", None)) for action in actions)
+    return next(((x_px, y_px) for x_px, y_px in points if x_px is not None and y_px is not None), None)

@@ -115,32 +115,25 @@ def redact_texts(actions: Sequence[Action]) -> tuple[Action, ...]:
 
 
 def _actions(item: UserInput, geometry: ScreenGeometry) -> list[Action]:
+    if isinstance(item, TextInput):
+        return [TypeText(text=item.text)]
+    if isinstance(item, KeyInput):
+        return _key(item)
+    x_px, y_px = geometry.from_model(item.x, item.y)
     match item:
         case ClickInput():
-            x_px, y_px = geometry.from_model(item.x, item.y)
             return [Click(x_px=x_px, y_px=y_px, button=item.button, clicks=item.clicks)]
         case MoveInput():
-            x_px, y_px = geometry.from_model(item.x, item.y)
             return [Move(x_px=x_px, y_px=y_px)]
         case ScrollInput():
-            x_px, y_px = geometry.from_model(item.x, item.y)
             return [Scroll(x_px=x_px, y_px=y_px, dx=item.dx, dy=item.dy)]
         case DragInput():
-            return _drag(item, geometry)
-        case TextInput(text=text):
-            return [TypeText(text=text)]
-        case KeyInput():
-            return _key(item)
-
-
-def _drag(item: DragInput, geometry: ScreenGeometry) -> list[Action]:
-    x_px, y_px = geometry.from_model(item.x, item.y)
-    way = [geometry.from_model(x, y) for x, y in item.way]
-    return [
-        MouseDown(x_px=x_px, y_px=y_px, button=item.button),
-        *(Move(x_px=point[0], y_px=point[1]) for point in way),
-        MouseUp(x_px=way[-1][0], y_px=way[-1][1], button=item.button),
-    ]
+            way = [geometry.from_model(x, y) for x, y in item.way]
+            return [
+                MouseDown(x_px=x_px, y_px=y_px, button=item.button),
+                *(Move(x_px=point[0], y_px=point[1]) for point in way),
+                MouseUp(x_px=way[-1][0], y_px=way[-1][1], button=item.button),
+            ]
 
 
 def _key(item: KeyInput) -> list[Action]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from apps.video2web.compare import PageDifferences, find_differences
 from apps.video2web.render import Renderer, Rendering, SitePages, open_page
-from apps.video2web.replay import Replay, replay
+from apps.video2web.replay import replay
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict, best_number, viewport_of
 from apps.video2web.score import PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files
@@ -101,7 +101,7 @@ class SiteEvaluator:
     def renderer(self) -> Renderer:
         """Current browser."""
         if self._renderer is None:
-            raise RuntimeError("use a Judge with `async with`")
+            raise RuntimeError("use a SiteEvaluator with `async with`")
         return self._renderer
 
     async def score_site(
@@ -124,13 +124,11 @@ class SiteEvaluator:
             scores.append(await asyncio.to_thread(score_page, reference, ours))
             findings.append(await asyncio.to_thread(find_differences, reference, ours, scores[-1]))
             renderings.append(ours)
-        replays = await self._replayed(request, files)
+        acts = request.interactions
+        replays = (
+            await replay(self.renderer, SitePages(files), acts, request.names, request.viewport_px) if acts else ()
+        )
         return SiteScore(pages=tuple(scores), replays=replays), tuple(findings), tuple(renderings)
-
-    async def _replayed(self, request: BuildRequest, files: Files) -> tuple[Replay, ...]:
-        if not request.interactions or self._renderer is None:
-            return ()
-        return await replay(self._renderer, SitePages(files), request.interactions, request.names, request.viewport_px)
 
     async def find_violations(self, files: Files, name: str, viewport_px: tuple[int, int]) -> list[str] | None:
         """Return the accessibility violations that axe-core finds; None where axe-core is not installed.
@@ -138,13 +136,13 @@ class SiteEvaluator:
         Raises:
             CuaError: If the page cannot be shown.
         """
-        if importlib.util.find_spec("axe_playwright_python") is None or self._renderer is None:
+        if importlib.util.find_spec("axe_playwright_python") is None:
             return None
         axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
         from playwright.async_api import Error
 
         try:
-            async with asyncio.timeout(_AXE_S), self._renderer.context(SitePages(files), viewport_px) as context:
+            async with asyncio.timeout(_AXE_S), self.renderer.context(SitePages(files), viewport_px) as context:
                 page = await open_page(context, f"/{name}")
                 await page.look(f"() => {{ {axe}; window.axe = axe; }}")
                 violations = await page.look(_AXE_JS)

@@ -1,16 +1,16 @@
 """Differences between a page and its reference: as text for a model, and as images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.pages.text_blocks import TextBlock, color_distance
+from visual_tools.pages.text_blocks import color_distance
 
 MAX_LISTED = 12
 """Maximum number of findings listed per kind; the largest ones first."""
@@ -97,7 +97,8 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
     height, width = reference.image.shape[:2]
     our_height, our_width = ours.image.shape[:2]
     moved, recolored, resized, misread = [], [], [], []
-    distances = _color_distances(score.blocks.pairs)
+    colors_of = [[block.rgb for block in blocks] for blocks in zip(*score.blocks.pairs, strict=True)]
+    distances = color_distance(*colors_of) if colors_of else ()
     for (theirs, page), distance in zip(score.blocks.pairs, distances, strict=True):
         left, top = theirs.left * width, theirs.top * height
         right, down = page.left * our_width - left, page.top * our_height - top
@@ -128,15 +129,6 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
         problems=ours.problems,
         overflow_px=ours.overflow_px,
     )
-
-
-def _color_distances(pairs: Sequence[tuple[TextBlock, TextBlock]]) -> list[float]:
-    if not pairs:
-        return []
-    distances: list[float] = color_distance(
-        [theirs.rgb for theirs, _ in pairs], [ours.rgb for _, ours in pairs]
-    ).tolist()
-    return distances
 
 
 def _missing(reference: Reference, score: PageScore) -> Iterator[tuple[str, int, int]]:
@@ -200,7 +192,7 @@ def _hex(color: tuple[int, int, int]) -> str:
 # ------------------------------------------------------------------ images
 
 
-def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def difference_map(reference: RgbImage, ours: RgbImage) -> Levels:
     """Return the difference of each pixel, (H, W) uint8; pixels that only one of the images has count 255."""
     height, width = (
         max(size, other_size) for size, other_size in zip(reference.shape[:2], ours.shape[:2], strict=True)
@@ -214,7 +206,7 @@ def difference_map(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDA
     return off
 
 
-def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> tuple[Box, ...]:
+def worst_regions(reference: RgbImage, ours: RgbImage) -> tuple[Box, ...]:
     """Return the boxes with the most differing pixels; none is much larger than a fraction of a screen."""
     cv2 = require("cv2", "visual")
     off = (difference_map(reference, ours) > _DIFFERENT).astype(np.float32)
@@ -239,20 +231,20 @@ def worst_regions(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> tupl
     return tuple(regions)
 
 
-def side_by_side(reference: NDArray[np.uint8], ours: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+def side_by_side(reference: RgbImage, ours: RgbImage, box: Box) -> RgbImage:
     """Return a part of both images side by side: reference, grey gap, ours; (H, W, 3) uint8."""
     parts = [_cut(image, box) for image in (reference, ours)]
     gap = np.full((box.height, _GAP_PX, 3), 128, np.uint8)
     return np.concatenate([parts[0], gap, parts[1]], axis=1)
 
 
-def _cut(image: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+def _cut(image: RgbImage, box: Box) -> RgbImage:
     part = image[box.slices]
     missing = box.height - part.shape[0], box.width - part.shape[1]
     return np.pad(part, ((0, missing[0]), (0, missing[1]), (0, 0)), constant_values=200)
 
 
-def difference_image(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def difference_image(reference: RgbImage, ours: RgbImage) -> RgbImage:
     """Return the reference in pale grey, with differing pixels in red; (H, W, 3) uint8."""
     off = difference_map(reference, ours).astype(np.float32)[:, :, None] / 255
     height, width = off.shape[:2]
@@ -261,5 +253,5 @@ def difference_image(reference: NDArray[np.uint8], ours: NDArray[np.uint8]) -> N
     pale = np.repeat((190 + grey * 0.25)[:, :, None], 3, axis=2)
     strength = np.clip(off * 3, 0, 1)
     red = np.array([214, 32, 48], np.float32)
-    mixed: NDArray[np.uint8] = np.clip(pale * (1 - strength) + red * strength, 0, 255).astype(np.uint8)
+    mixed: RgbImage = np.clip(pale * (1 - strength) + red * strength, 0, 255).astype(np.uint8)
     return mixed

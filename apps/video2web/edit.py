@@ -10,7 +10,7 @@ from apps.video2web.build import Build, Say, SiteEvaluator
 from apps.video2web.inputs import MAX_PAGES, VIEWPORT_PX
 from apps.video2web.model_author import SITE, ModelAuthor
 from apps.video2web.render import Rendering
-from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict
+from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round
 from apps.video2web.score import rendered_reference
 from apps.video2web.site_files import Files, read_site, write_site
 
@@ -44,16 +44,13 @@ async def edit_site(
     files = read_site(site)
     request, before = await request_for_site(files, evaluator, viewport_px, instruction)
     folder.begin(request, {"author": author.name})
-    kept = [
-        folder.keep(
-            await _score_round(request, evaluator, Proposal(files=files, summary="the site before"), 0, "kept"), request
-        )
-    ]
+    start = await _score_round(request, evaluator, Proposal(files=files, summary="the site before"), 0)
+    kept = [folder.keep(start, request)]
     images, question, reason = _shown(folder), _question(request), "the change was taken back"
     for number in range(1, MAX_TRIES + 1):
         started = time.monotonic()
         proposal = await author.propose(request, files, question, images)
-        tried = await _score_round(request, evaluator, proposal, number, "kept", started)
+        tried = await _score_round(request, evaluator, proposal, number, started)
         why = _why_refused(files, proposal.files, before, tried.renderings)
         tried = replace(tried, verdict="rolled back") if why else tried
         kept.append(folder.keep(tried, request))
@@ -76,7 +73,8 @@ async def request_for_site(
     Raises:
         CuaError: If a page cannot be shown.
     """
-    names = sorted((name for name in files if name.endswith(".html") and "/" not in name), key=_index_first)[:MAX_PAGES]
+    names = [name for name in files if name.endswith(".html") and "/" not in name]
+    names = sorted(names, key=lambda name: (name != "index.html", name))[:MAX_PAGES]
     shown = tuple([await evaluator.render(files, name, viewport_px) for name in names])
     pages = tuple(rendered_reference(page, name) for page, name in zip(shown, names, strict=True))
     request = BuildRequest(
@@ -89,23 +87,14 @@ def _make_build(kept: Sequence[dict[str, Any]], best: int, reason: str, folder: 
     return Build(rounds=tuple(kept), best=best, reason=reason, is_goal_met=best > 0, folder=folder.path)
 
 
-def _index_first(name: str) -> tuple[bool, str]:
-    return name != "index.html", name
-
-
 async def _score_round(
-    request: BuildRequest,
-    evaluator: SiteEvaluator,
-    proposal: Proposal,
-    number: int,
-    verdict: Verdict,
-    started: float | None = None,
+    request: BuildRequest, evaluator: SiteEvaluator, proposal: Proposal, number: int, started: float | None = None
 ) -> Round:
     score, findings, renderings = await evaluator.score_site(request, proposal.files)
     return Round(
         number=number,
         base=0,
-        verdict=verdict,
+        verdict="kept",
         score=score,
         proposal=proposal,
         findings=findings,

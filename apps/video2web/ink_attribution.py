@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from visual_tools.pages.text_blocks import TextBlock
 
 SHIFT = 50
@@ -17,22 +17,20 @@ MIN_SEEN_LEVELS, _MIN_SEEN = 16, 0.5
 """Minimum change in levels for a pixel of text to be visible, and minimum visible share of a block's ink."""
 
 
-def find_text_ink(
-    image: NDArray[np.uint8], bare: NDArray[np.uint8], min_levels: int = MIN_SEEN_LEVELS
-) -> NDArray[np.bool_]:
+def find_text_ink(image: RgbImage, bare: RgbImage, min_levels: int = MIN_SEEN_LEVELS) -> Mask:
     """Return the pixels, (H, W), where a page (H, W, 3) without its text differs by at least `min_levels`."""
-    changed: NDArray[np.bool_] = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
+    changed: Mask = np.abs(image.astype(np.int16) - bare).max(axis=2) >= min_levels
     return changed
 
 
 def blocks_of_ink(
     texts: list[list[Any]],
-    first: NDArray[np.uint8],
-    second: NDArray[np.uint8],
-    image: NDArray[np.uint8],
+    first: RgbImage,
+    second: RgbImage,
+    image: RgbImage,
     height: int,
-    is_seen: NDArray[np.bool_] | None = None,
-    is_letter: NDArray[np.bool_] | None = None,
+    is_seen: Mask,
+    is_letter: Mask,
 ) -> tuple[TextBlock, ...]:
     """Return text blocks from two screenshots on which every element's text has a unique colour.
 
@@ -66,8 +64,8 @@ def blocks_of_ink(
         if code not in pixels:
             continue
         ys, xs = rows[pixels[code]], columns[pixels[code]]
-        letters = is_letter[ys, xs] if is_letter is not None else np.ones(len(ys), bool)
-        if is_seen is not None and not (letters.any() and is_seen[ys, xs][letters].mean() >= _MIN_SEEN):
+        letters = is_letter[ys, xs]
+        if not (letters.any() and is_seen[ys, xs][letters].mean() >= _MIN_SEEN):
             continue
         red, green, blue = image[ys, xs].mean(axis=0).astype(int).tolist()
         blocks.append(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
 from apps.video2web.layout.primitives import read_page
+from apps.video2web.pixels import RgbImage
 from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.render import MAX_PAGE_PX, OpenPage, Renderer, SiteFiles
 from apps.video2web.rounds import RecordedFacts
@@ -73,7 +73,7 @@ def check_url(text: str) -> str:
 
 async def photograph_pages(
     urls: Sequence[str], viewport_px: tuple[int, int], rules: DomainRules
-) -> dict[str, NDArray[np.uint8]]:
+) -> dict[str, RgbImage]:
     """Take full-page screenshots of web pages, (H, W, 3) uint8 RGB by URL; cut at the height that is compared.
 
     Args:
@@ -101,7 +101,7 @@ async def photograph_pages(
         await launched.close()
 
 
-async def _photograph_page(context: "BrowserContext", address: str, rules: DomainRules) -> NDArray[np.uint8]:
+async def _photograph_page(context: "BrowserContext", address: str, rules: DomainRules) -> RgbImage:
     why = rules.why_blocked(address)
     if why is not None:
         raise ConfigError(f"{address} is not opened: {why}")
@@ -228,7 +228,7 @@ async def take_inputs(
 def read_inputs(
     inputs: Sequence[str | Path],
     viewport_px: tuple[int, int] | None,
-    shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
+    shown: Mapping[str, RgbImage] = MappingProxyType({}),
 ) -> SiteInputs:
     """Return references from images of pages, or from one screen recording.
 
@@ -283,7 +283,7 @@ def _read_recording(path: Path) -> SiteInputs:
 def read_images(
     paths: Sequence[str | Path],
     viewport_px: tuple[int, int] | None,
-    shown: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
+    shown: Mapping[str, RgbImage] = MappingProxyType({}),
 ) -> tuple[list[Reference], tuple[int, int]]:
     """Return references from images of pages, and the viewport that they are rendered in.
 
@@ -309,7 +309,7 @@ def read_images(
     return pages, (width, height)
 
 
-def _load(path: Path) -> NDArray[np.uint8]:
+def _load(path: Path) -> RgbImage:
     try:
         if not path.is_file():
             raise ConfigError(f"{path} is not a file; name images of pages, such as page.png, or https://... of a page")
@@ -330,7 +330,7 @@ def _load(path: Path) -> NDArray[np.uint8]:
     return image
 
 
-def _fitted(image: NDArray[np.uint8], width: int, path: str | Path) -> NDArray[np.uint8]:
+def _fitted(image: RgbImage, width: int, path: str | Path) -> RgbImage:
     if image.shape[1] == width:
         return image
     scale = image.shape[1] / width

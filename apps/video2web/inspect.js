@@ -49,9 +49,7 @@
   const root = document.documentElement;
   return {
     boxes,
-    title: document.title.slice(0, 300),
     overflow_px: Math.max(0, root.scrollWidth - root.clientWidth),
     num_elements: document.querySelectorAll('*').length,
-    images_without_alt: [...document.images].filter((image) => !image.hasAttribute('alt')).length,
   };
 };

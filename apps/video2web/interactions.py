@@ -1,12 +1,12 @@
 """Interactions of a recorded page as replayable acts: hovers, clicks, typing, scrolling, waiting."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.types import PageState, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -63,13 +63,13 @@ class Interaction:
     page: int
     acts: tuple[PageAction, ...]
     box_px: Box
-    before: NDArray[np.uint8] = field(repr=False)
-    after: NDArray[np.uint8] = field(repr=False)
+    before: RgbImage = field(repr=False)
+    after: RgbImage = field(repr=False)
     duration_s: float = 0.0
     easing: str = ""
     wait_s: float = 0.0
     leads_to: int | None = None
-    end_page: NDArray[np.uint8] | None = field(default=None, repr=False)
+    end_page: RgbImage | None = field(default=None, repr=False)
     end_state: int | None = None
     end_row_px: int = 0
 
@@ -136,10 +136,10 @@ def _thinned(interactions: Sequence[Interaction]) -> list[Interaction]:
     return kept
 
 
-def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> list[Interaction]:
+def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> Iterator[Interaction]:
     crops = _crops_of(transition, board)
     if crops is None or (transition.pointer_px is None and transition.trigger == "hover"):
-        return []
+        return
     before, after, scroll = crops
     page, acts = ways[transition.before]
     x, y = transition.pointer_px or (round(transition.box_px.center[0]), round(transition.box_px.center[1]))
@@ -153,33 +153,32 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         if is_kept and transition.kind == "navigation" and transition.after in pages
         else None
     )
-    return [
-        Interaction(
-            kind=transition.kind,
-            page=page,
-            acts=(*acts, act),
-            box_px=transition.box_px,
-            before=before,
-            after=after,
-            duration_s=transition.duration_s,
-            easing=transition.easing,
-            leads_to=leads_to,
-            end_page=board.states[transition.after].full_page if is_kept else None,
-            end_state=transition.after if is_kept else None,
-            end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
-        )
-    ]
+    yield Interaction(
+        kind=transition.kind,
+        page=page,
+        acts=(*acts, act),
+        box_px=transition.box_px,
+        before=before,
+        after=after,
+        duration_s=transition.duration_s,
+        easing=transition.easing,
+        leads_to=leads_to,
+        end_page=board.states[transition.after].full_page if is_kept else None,
+        end_state=transition.after if is_kept else None,
+        end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
+    )
 
 
-def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
-    """Return an interaction that types the recorded text at the recorded position."""
+def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
+    """Yield an interaction that types the recorded text at the recorded position."""
     crops = _crops_of(transition, board)
     if crops is None:
-        return []
+        return
     before, after, scroll = crops
-    text = " ".join(line.text for line in read_text(_framed(after)))[:_MAX_TYPED]
+    framed = np.pad(after, ((10, 10), (10, 10), (0, 0)), mode="edge")  # space around a line improves recognition
+    text = " ".join(line.text for line in read_text(framed))[:_MAX_TYPED]
     if not text:
-        return []
+        return
     page, acts = ways[transition.before]
     box = transition.box_px
     place = transition.pointer_px
@@ -188,80 +187,69 @@ def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> list[Int
     act = PageAction(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
     if transition.after != transition.before:
         ways.setdefault(transition.after, (page, (*acts, act)))
-    return [
-        Interaction(
-            kind="typing",
-            page=page,
-            acts=(*acts, act),
-            box_px=box,
-            before=before,
-            after=after,
-            end_state=transition.after,
-        )
-    ]
+    yield Interaction(
+        kind="typing",
+        page=page,
+        acts=(*acts, act),
+        box_px=box,
+        before=before,
+        after=after,
+        end_state=transition.after,
+    )
 
 
-def _framed(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a line of text padded with space, which improves recognition."""
-    return np.pad(image, ((10, 10), (10, 10), (0, 0)), mode="edge")
-
-
-def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
-    """Return a scroll, or what it reveals, with the window before and after; empty if its rows are unknown."""
+def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
+    """Yield a scroll, or what it reveals, with the window before and after; nothing if its rows are unknown."""
     if transition.before_image is None or transition.after_image is None:
-        return []
+        return
     page, acts = ways[transition.before]
     state, box = board.states[transition.before], transition.box_px
     end = _find_scroll(transition.after_image, box, state)
     if transition.kind != "reveal":
         start = _find_scroll(transition.before_image, box, state)
         if abs(end - start) < _MIN_SCROLL_PX:
-            return []
+            return
         acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
-    return [
-        Interaction(
-            kind=transition.kind,
-            page=page,
-            acts=(*acts, _scrolled(end, box)),
-            box_px=box,
-            before=transition.before_image,
-            after=transition.after_image,
-            duration_s=transition.duration_s,
-            easing=transition.easing,
-        )
-    ]
+    yield Interaction(
+        kind=transition.kind,
+        page=page,
+        acts=(*acts, _scrolled(end, box)),
+        box_px=box,
+        before=transition.before_image,
+        after=transition.after_image,
+        duration_s=transition.duration_s,
+        easing=transition.easing,
+    )
 
 
 def _scrolled(row: int, box: Box) -> PageAction:
     return PageAction(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
 
 
-def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> list[Interaction]:
-    """Return a change that happens without an act, some time after the page is shown."""
+def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
+    """Yield a change that happens without an act, some time after the page is shown."""
     crops, state = _crops_of(transition, board), board.states[transition.before]
     wait_s = transition.start_s - state.first_s
     page, acts = ways[transition.before]
     if crops is None or acts or not 0 <= wait_s <= _MAX_WAIT_S:
-        return []
+        return
     before, after, scroll = crops
     box = transition.box_px
     act = PageAction(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
-    return [
-        Interaction(
-            kind=transition.kind,
-            page=page,
-            acts=(act,),
-            box_px=box,
-            before=before,
-            after=after,
-            duration_s=transition.duration_s,
-            easing=transition.easing,
-            wait_s=round(wait_s, 2),
-        )
-    ]
+    yield Interaction(
+        kind=transition.kind,
+        page=page,
+        acts=(act,),
+        box_px=box,
+        before=before,
+        after=after,
+        duration_s=transition.duration_s,
+        easing=transition.easing,
+        wait_s=round(wait_s, 2),
+    )
 
 
-def _crops_of(transition: Transition, board: Storyboard) -> tuple[NDArray[np.uint8], NDArray[np.uint8], int] | None:
+def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbImage, int] | None:
     """Return the box of a transition before and after, and the scroll offset; None if the offset is unknown."""
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
@@ -274,7 +262,7 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[NDArray[np.uin
     return before, after, states[0].top_px
 
 
-def _find_scroll(before: NDArray[np.uint8], box: Box, state: PageState) -> int:
+def _find_scroll(before: RgbImage, box: Box, state: PageState) -> int:
     """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
     page, stays = state.full_page, state.fixed.get("top", 0)

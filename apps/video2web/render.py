@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import SHIFT, blocks_of_ink, find_text_ink
+from apps.video2web.pixels import RgbImage
 from cua.errors import CuaError
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
@@ -88,17 +88,15 @@ class Rendering:
         problems: Console errors and failed requests.
         overflow_px: Pixels by which the page is wider than its viewport.
         num_elements: Number of elements of the document.
-        images_without_alt: Number of images without a text alternative.
     """
 
-    image: NDArray[np.uint8]
+    image: RgbImage
     blocks: tuple[TextBlock, ...] = ()
-    bare: NDArray[np.uint8] | None = None
+    bare: RgbImage
     boxes: tuple[PageBox, ...] = ()
     problems: tuple[str, ...] = ()
     overflow_px: int = 0
     num_elements: int = 0
-    images_without_alt: int = 0
 
 
 @dataclass(slots=True)
@@ -140,7 +138,7 @@ class OpenPage:
             raise CuaError(f"the page cannot be looked at: {message.splitlines()[0]}")
         return answer["result"].get("value")
 
-    async def photograph(self) -> NDArray[np.uint8]:
+    async def photograph(self) -> RgbImage:
         """Take a screenshot of the page, (H, W, 3) uint8 RGB, as wide as its viewport, at most `MAX_PAGE_PX` high."""
         size = (await self.session.send("Page.getLayoutMetrics"))["cssContentSize"]
         window = self.page.viewport_size or {"width": 1280, "height": 720}
@@ -234,16 +232,13 @@ class Renderer:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(context.close(), 5)
 
-    async def render(
-        self, site: Site, viewport_px: tuple[int, int] = (1280, 720), *, path: str = "/", with_blocks: bool = True
-    ) -> Rendering:
+    async def render(self, site: Site, viewport_px: tuple[int, int] = (1280, 720), *, path: str = "/") -> Rendering:
         """Render a full page of a site, at rest.
 
         Args:
             site: Files of the site.
             viewport_px: Width and height of the viewport, CSS pixels.
             path: Path of the page.
-            with_blocks: True to find its text blocks too (two more screenshots).
 
         Raises:
             CuaError: If the page does not come to rest within 30 s.
@@ -260,8 +255,8 @@ class Renderer:
                 await opened.stop_scripts()
                 image = await opened.photograph()
                 seen = await opened.look(_script("inspect.js"))
-                bare = await _photograph_bare(opened, image) if with_blocks else None
-                blocks = await _find_blocks(opened, image, bare) if bare is not None else ()
+                bare = await _photograph_bare(opened, image)
+                blocks = await _find_blocks(opened, image, bare)
         except TimeoutError as error:
             raise CuaError(f"the page {path} does not come to rest within {_RENDER_TIMEOUT_S:g} s") from error
         return Rendering(
@@ -272,7 +267,6 @@ class Renderer:
             problems=tuple(opened.problems),
             overflow_px=int(seen["overflow_px"]),
             num_elements=int(seen["num_elements"]),
-            images_without_alt=int(seen["images_without_alt"]),
         )
 
 
@@ -315,7 +309,7 @@ async def _serve(site: Site, route: "Route") -> None:
         await route.fulfill(status=200, body=content[0], content_type=content[1])
 
 
-async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+async def _photograph_bare(opened: OpenPage, image: RgbImage) -> RgbImage:
     """Take a screenshot of the page without its text, in the size of its image."""
     await opened.look(_ADD_SHEET_JS, _BARE_CSS)
     bare = await opened.photograph()
@@ -326,7 +320,7 @@ async def _photograph_bare(opened: OpenPage, image: NDArray[np.uint8]) -> NDArra
     return np.concatenate([bare[:height], image[height:]])
 
 
-async def _find_blocks(opened: OpenPage, image: NDArray[np.uint8], bare: NDArray[np.uint8]) -> tuple[TextBlock, ...]:
+async def _find_blocks(opened: OpenPage, image: RgbImage, bare: RgbImage) -> tuple[TextBlock, ...]:
     """Find text blocks as in Design2Code: the ink of each element, by two paintings in unique colours."""
     script = _script("blocks.js")
     texts = await opened.look(script, 0)

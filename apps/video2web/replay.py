@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
-from apps.video2web.recording.easing import ease, fit_easing, measure_progress
+from apps.video2web.pixels import RgbImage
+from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
 from cua.errors import CuaError
 from visual_tools.box import Box
@@ -53,7 +53,6 @@ class Replay:
     Attributes:
         interaction: Replayed interaction.
         is_present: True if the page does the same.
-        closeness: 1 if the region equals the recorded end, 0 if it equals the start, lower if it is neither.
         why: Reason why it does not count; "" if it does.
         duration_s: Duration on our page; None if not compared.
         easing: Easing on our page; "" if unknown.
@@ -61,7 +60,6 @@ class Replay:
 
     interaction: Interaction
     is_present: bool
-    closeness: float
     why: str = ""
     duration_s: float | None = None
     easing: str = ""
@@ -123,7 +121,7 @@ async def replay(
             async with places, asyncio.timeout(_LIMIT_S + interaction.wait_s):
                 recording = await _play(renderer, site, interaction, names[interaction.page], viewport_px)
         except (CuaError, TimeoutError) as error:
-            return Replay(interaction=interaction, is_present=False, closeness=0, why=str(error) or "the page hangs")
+            return _absent(interaction, str(error) or "the page hangs")
         return await asyncio.to_thread(compare_recording, interaction, recording)
 
     return tuple(await asyncio.gather(*(try_twice(interaction) for interaction in interactions[:MAX_INTERACTIONS])))
@@ -141,13 +139,13 @@ class Recording:
         scrolls_px: Scroll offset of each frame.
     """
 
-    before: NDArray[np.uint8]
-    after: NDArray[np.uint8]
+    before: RgbImage
+    after: RgbImage
     times_s: list[float] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
     scrolls_px: list[float] = field(default_factory=list)
 
-    def crops(self, box: Box) -> list[NDArray[np.uint8]]:
+    def crops(self, box: Box) -> list[RgbImage]:
         """Return a region of all frames, (h, w, 3) uint8 RGB each."""
         area = (box.left, box.top, box.right, box.bottom)
         return [np.asarray(Image.open(io.BytesIO(frame)).convert("RGB").crop(area)) for frame in self.frames]
@@ -269,39 +267,26 @@ def compare_recording(interaction: Interaction, recording: Recording) -> Replay:
     times = [-0.02, *recording.times_s, max(recording.times_s[-1], 0.0) + 0.04]
     if any(crop.shape != ends[0].shape for crop in crops):
         return result
-    fit = fit_easing(*_held(times, measure_progress(crops, *ends)))
+    # the screencast sends frames only on changes
+    fit = fit_easing(*hold_frames(times, measure_progress(crops, *ends), gap_s=0.06, before_s=0.02))
     return replace(result, duration_s=round(fit.duration_s, 3), easing=fit.easing)
-
-
-def _held(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """Repeat the shown frame before each new one, since the screencast sends frames only on changes."""
-    held_times, held = times[:1], progress[:1]
-    for at, last, part in zip(times[1:], progress, progress[1:], strict=False):
-        if at - held_times[-1] > 0.06:
-            held_times.append(at - 0.02)
-            held.append(last)
-        held_times.append(at)
-        held.append(part)
-    return held_times, held
 
 
 def _compare_by_itself(interaction: Interaction, recording: Recording, box: Box) -> Replay:
     """Judge a change without an act: it must be absent first and appear later."""
     crops = recording.at_rest().crops(box)
     if not crops:
-        return Replay(interaction=interaction, is_present=False, closeness=0, why=_NOTHING)
+        return _absent(interaction, _NOTHING)
     closeness = [_closeness(interaction, crop) for crop in [*crops, recording.after[box.slices]]]
     first = next((number for number, value in enumerate(closeness) if value < _MIN_CLOSENESS), None)
     if first is None:
-        return Replay(
-            interaction=interaction, is_present=False, closeness=closeness[0], why="it is there from the start"
-        )
-    best = max(closeness[first:])
-    why = "" if best >= _MIN_CLOSENESS else "it does not come"
-    return Replay(interaction=interaction, is_present=not why, closeness=best, why=why)
+        return _absent(interaction, "it is there from the start")
+    if max(closeness[first:]) < _MIN_CLOSENESS:
+        return _absent(interaction, "it does not come")
+    return Replay(interaction=interaction, is_present=True)
 
 
-def compare_change(interaction: Interaction, before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Replay:
+def compare_change(interaction: Interaction, before: RgbImage, after: RgbImage) -> Replay:
     """Judge whether the window changed as recorded.
 
     Args:
@@ -311,25 +296,25 @@ def compare_change(interaction: Interaction, before: NDArray[np.uint8], after: N
     """
     box = interaction.box_px.clipped(before.shape[1], before.shape[0])
     if min(box.width, box.height, *interaction.after.shape[:2]) < 1:
-        return Replay(interaction=interaction, is_present=False, closeness=0, why="it lies outside of the window")
-    closeness = _closeness(interaction, after[box.slices])
-    changed, recorded = (
-        _distance(before[box.slices], after[box.slices]),
-        _distance(interaction.before, interaction.after),
-    )
-    if changed < min(_MIN_CHANGE, recorded / 4):
-        return Replay(interaction=interaction, is_present=False, closeness=closeness, why=_NOTHING)
-    if closeness < _MIN_CLOSENESS:
-        return Replay(interaction=interaction, is_present=False, closeness=closeness, why="it ends differently")
-    return Replay(interaction=interaction, is_present=True, closeness=closeness)
+        return _absent(interaction, "it lies outside of the window")
+    recorded = _distance(interaction.before, interaction.after)
+    if _distance(before[box.slices], after[box.slices]) < min(_MIN_CHANGE, recorded / 4):
+        return _absent(interaction, _NOTHING)
+    if _closeness(interaction, after[box.slices]) < _MIN_CLOSENESS:
+        return _absent(interaction, "it ends differently")
+    return Replay(interaction=interaction, is_present=True)
 
 
-def _closeness(interaction: Interaction, ours: NDArray[np.uint8]) -> float:
+def _absent(interaction: Interaction, why: str) -> Replay:
+    return Replay(interaction=interaction, is_present=False, why=why)
+
+
+def _closeness(interaction: Interaction, ours: RgbImage) -> float:
     """Return 1 if a region equals the recorded end, 0 if it is as far from it as the recorded start."""
     return 1 - _distance(ours, interaction.after) / max(_distance(interaction.before, interaction.after), 1e-6)
 
 
-def _distance(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+def _distance(first: RgbImage, second: RgbImage) -> float:
     """Return the mean difference of the common part of two crops, reduced to tolerate shifts of a pixel."""
     cv2 = require("cv2", "visual")
     height, width = min(len(first), len(second)), min(first.shape[1], second.shape[1])

@@ -85,10 +85,11 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
     Raises:
         CuaError: If the build cannot be read or the report cannot be written.
     """
-    rounds, facts = folder.rounds(), folder.facts()
+    rounds, facts, recorded = folder.rounds(), folder.facts(), folder.recorded_facts()
     best = best_number(rounds)
     if best is None:
         raise CuaError(f"{folder.path} has no finished round: there is nothing to report")
+    recorded_lines = tell_facts(recorded) if recorded is not None else ()
     views = list(_views(folder, rounds, facts, best))
     return _PAGE.write(
         folder.path / REPORT,
@@ -102,7 +103,7 @@ def write_build_report(folder: BuildFolder, reason: str = "") -> Path:
         window="{} x {}".format(*facts["viewport_px"]),
         seconds=f"{sum(float(each['seconds']) for each in rounds):.0f}",
         storyboard=_image(folder.storyboard) if folder.storyboard.is_file() else "",
-        happenings=tuple(_happenings(folder)),
+        happenings=[_clipped(line) for line in recorded_lines if not line.startswith(" ")],
         rounds=views,
         shown=views[best],
         points=_points(rounds, best),
@@ -145,13 +146,6 @@ def _views(
             lines=tuple(_diff(folder, number, base)) if number else (),
             is_best=number == best,
         )
-
-
-def _happenings(folder: BuildFolder) -> Iterator[str]:
-    """Yield the facts found in the recording as text, without the page texts."""
-    facts = folder.recorded_facts()
-    lines = tell_facts(facts) if facts is not None else ()
-    return (_clipped(line) for line in lines if not line.startswith(" "))
 
 
 def _pages(

@@ -7,15 +7,13 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.compare import PageDifferences, difference_image, side_by_side
 from apps.video2web.interactions import Interaction, PageAction
+from apps.video2web.pixels import RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import Reference, SiteScore, read_reference
 from apps.video2web.site_files import Files, code_bytes, read_site, write_site
@@ -27,6 +25,8 @@ from visual_tools.images.files import load_image, save_image
 
 GOAL = 0.98
 MAX_ROUNDS = 8
+
+_INTERACTION_FACTS = ("kind", "page", "duration_s", "easing", "wait_s", "leads_to", "end_state", "end_row_px")
 
 Verdict = Literal["kept", "rolled back", "failed"]
 
@@ -41,7 +41,7 @@ class RecordedFacts:
     """
 
     facts: Mapping[str, Any]
-    sheet: NDArray[np.uint8] = field(repr=False)
+    sheet: RgbImage = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,7 @@ class BuildRequest:
     @property
     def names(self) -> tuple[str, ...]:
         """File names of the pages."""
-        return self.files or tuple(page_file(number) for number in range(len(self.pages)))
-
-
-def page_file(number: int) -> str:
-    """Return the default file name of a page, counted from 0."""
-    return f"page-{number + 1}.html" if number else "index.html"
+        return self.files or ("index.html", *(f"page-{number}.html" for number in range(2, len(self.pages) + 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,35 +184,20 @@ class BuildFolder:
         for name, image in images.items():
             if image is not None:
                 save_image(image, self._interaction_image(number, name))
-        facts = {"kind": interaction.kind, "page": interaction.page, "acts": [asdict(act) for act in interaction.acts]}
-        box = interaction.box_px
-        facts |= {"box_px": [box.left, box.top, box.right, box.bottom], "duration_s": interaction.duration_s}
-        facts |= {
-            "easing": interaction.easing,
-            "wait_s": interaction.wait_s,
-            "end_state": interaction.end_state,
-            "end_row_px": interaction.end_row_px,
-        }
-        return {**facts, "leads_to": interaction.leads_to, "has_end_page": interaction.end_page is not None}
+        facts = {name: getattr(interaction, name) for name in _INTERACTION_FACTS}
+        facts |= {"acts": [asdict(act) for act in interaction.acts], "box_px": list(astuple(interaction.box_px))}
+        return {**facts, "has_end_page": interaction.end_page is not None}
 
     def _interaction_image(self, number: int, name: str) -> Path:
         return self.path / "reference" / f"interaction-{number}-{name.replace('_', '-')}.png"
 
     def _read_interaction(self, number: int, facts: Mapping[str, Any]) -> Interaction:
-        left, top, right, bottom = (int(edge) for edge in facts["box_px"])
         return Interaction(
-            kind=str(facts["kind"]),
-            page=int(facts["page"]),
+            **{name: facts[name] for name in _INTERACTION_FACTS if name in facts},
             acts=tuple(PageAction(**act) for act in facts["acts"]),
-            box_px=Box(left, top, right, bottom),
+            box_px=Box(*map(int, facts["box_px"])),
             before=load_image(self._interaction_image(number, "before")),
             after=load_image(self._interaction_image(number, "after")),
-            duration_s=float(facts["duration_s"]),
-            easing=str(facts.get("easing", "")),
-            wait_s=float(facts.get("wait_s", 0)),
-            end_state=facts.get("end_state"),
-            end_row_px=int(facts.get("end_row_px", 0)),
-            leads_to=None if facts["leads_to"] is None else int(facts["leads_to"]),
             end_page=load_image(self._interaction_image(number, "end_page")) if facts["has_end_page"] else None,
         )
 
@@ -281,7 +261,7 @@ class BuildFolder:
         """Write a round; it counts once its folder has its final name."""
         folder = self.round_dir(done.number)
         fresh = folder.with_name(f"{folder.name}.new")
-        _clear(fresh)
+        shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         if done.proposal.files:
             write_site(done.proposal.files, fresh / "site")
@@ -323,11 +303,6 @@ class BuildFolder:
             regions.append(f"{name}-worst-{number}.png")
             save_image(side_by_side(reference, rendering.image, box), fresh / regions[-1])
         return {"ours": f"{name}.png", "difference": f"{name}-difference.png", "worst": regions}
-
-
-def _clear(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -1,18 +1,15 @@
 """Author without a model: a page from its image by rules, then corrections of its texts by comparison."""
 
 import asyncio
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from apps.video2web.layout.markup import Markup, write_markup
+from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import PagePieces, Primitive, find_pieces
 from apps.video2web.layout.tree import build_tree
+from apps.video2web.pixels import RgbImage
 from apps.video2web.rounds import BuildRequest, Proposal, Round
 from apps.video2web.rules_interactions import attach, write_interactions
 from visual_tools.box import Box
@@ -77,7 +74,7 @@ class LiteralAuthor:
             if is_full:
                 height = _HEIGHT_CSS.format(height=reference.image.shape[0])
                 markup = replace(markup, css=markup.css + height)
-            files |= dict(_page_files(markup, f"page-{page + 1}" if page else ""))
+            files |= markup.files(f"page-{page + 1}" if page else "")
         if self._further is None:
             self._further = write_interactions(request.interactions, request.names, _write_page)
         further, sections = self._further
@@ -108,28 +105,8 @@ class LiteralAuthor:
         return corrections
 
 
-def _write_page(image: NDArray[np.uint8], name: str) -> dict[str, bytes]:
-    return dict(_page_files(write_markup(build_tree(find_pieces(image)), image), name))
-
-
-def _page_files(markup: Markup, below: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a page, named for a site with several pages; `below` is "" for the first page."""
-    html = markup.html
-    if below:
-        html = html.replace('href="style.css"', f'href="{below}.css"').replace('src="images/', f'src="images/{below}-')
-    yield f"{below or 'index'}.html", html.encode()
-    yield f"{below or 'style'}.css", markup.css.encode()
-    for name, pixels in markup.images.items():
-        shown = name.replace("images/", f"images/{below}-") if below else name
-        yield shown, _png(pixels)
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return buffer.getvalue()
+def _write_page(image: RgbImage, name: str) -> dict[str, bytes]:
+    return write_markup(build_tree(find_pieces(image)), image).files(name)
 
 
 def _correct_primitives(pieces: PagePieces, corrections: Mapping[str, Any]) -> PagePieces:
@@ -152,7 +129,7 @@ def _correct_primitive(piece: Primitive, correction: _TextCorrection) -> Primiti
     return replace(piece, box_px=moved, font=fitted, rgb=(red, green, blue))
 
 
-def _size(image: NDArray[np.uint8]) -> tuple[int, int]:
+def _size(image: RgbImage) -> tuple[int, int]:
     return image.shape[1], image.shape[0]
 
 

@@ -10,9 +10,9 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.video2web.interactions import Interaction
+from apps.video2web.pixels import RgbImage
 from visual_tools.errors import require
 from visual_tools.ink import find_background
 from visual_tools.pages.text_blocks import ink_color
@@ -24,7 +24,6 @@ _MIN_GAIN = 0.6  # maximum share of the change that may remain after a move
 _SCALES = tuple(round(1 + step / 100, 2) for step in (2, 3, 4, 5, 6, 8, 10, 12, -2, -3, -4, -5))
 _MIN_SHADOW_LEVELS, _MIN_SHADOW_SHARE = 6.0, 0.25
 
-Pixels = NDArray[np.uint8]
 SCRIPT, STYLE = "interactions.js", "interactions.css"
 _STATE_CSS = ".state { display: none; position: absolute; pointer-events: auto; overflow: hidden }\n"
 _REVEAL_CSS = """@media (prefers-reduced-motion: no-preference) {{
@@ -45,7 +44,7 @@ _RISE_PX = 24
 _MIN_HEADER_PX, _SAME_LEVELS, _STAYS_SHARE, _MIN_SPREAD = 24, 24, 0.98, 6.0
 _PATCHED = ("menu", "tooltip", "toast")
 _NOTICE_S = 2.5
-WritePage = Callable[[NDArray[np.uint8], str], Mapping[str, bytes]]
+WritePage = Callable[[RgbImage, str], Mapping[str, bytes]]
 
 
 def find_hover_style(interaction: Interaction) -> tuple[dict[str, str], dict[str, str]]:
@@ -75,14 +74,14 @@ def find_hover_style(interaction: Interaction) -> tuple[dict[str, str], dict[str
     return style, inner
 
 
-def _inner(image: Pixels) -> Pixels:
+def _inner(image: RgbImage) -> RgbImage:
     """Crop the edges of an image if it is large enough."""
     height, width = image.shape[:2]
     down, across = (3 if height > _MIN_SIDE_PX else 0), (3 if width > _MIN_SIDE_PX else 0)
     return np.ascontiguousarray(image[down : height - down, across : width - across])
 
 
-def _ground(image: Pixels) -> list[int]:
+def _ground(image: RgbImage) -> list[int]:
     return [int(level) for level in find_background(_inner(image))]
 
 
@@ -90,7 +89,7 @@ def _is_other(first: Sequence[int], second: Sequence[int]) -> bool:
     return max(abs(before - after) for before, after in zip(first, second, strict=True)) >= _MIN_STEP
 
 
-def find_move(before: Pixels, after: Pixels) -> str:
+def find_move(before: RgbImage, after: RgbImage) -> str:
     """Return the CSS shift or scale that turns one image into the other; "" if neither explains the change."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
@@ -118,7 +117,7 @@ def find_move(before: Pixels, after: Pixels) -> str:
     return f"scale({best:g})" if best != 1 else ""
 
 
-def find_shadow(before: Pixels, after: Pixels) -> float:
+def find_shadow(before: RgbImage, after: RgbImage) -> float:
     """Return the opacity of a shadow that appears at the edges of a box, 0 to 0.5; 0 for none."""
     height, width = before.shape[:2]
     edge = np.ones((height, width), np.bool_)
@@ -217,7 +216,7 @@ class _Writer:
         place = (box.left, box.top + interaction.act.scroll_px, interaction.after.shape[1], interaction.after.shape[0])
         return self._add_section(interaction, interaction.after, place)
 
-    def _add_section(self, interaction: Interaction, image: NDArray[np.uint8], place: tuple[int, int, int, int]) -> str:
+    def _add_section(self, interaction: Interaction, image: RgbImage, place: tuple[int, int, int, int]) -> str:
         name = f"state-{1 + sum(file.endswith('.css') for file in self._files)}"
         files = dict(self._write_page(image, name))
         html = files.pop(f"{name}.html").decode()
@@ -281,7 +280,7 @@ class _Writer:
         return self._files, self._sections
 
 
-def find_header(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> int:
+def find_header(before: RgbImage, after: RgbImage) -> int:
     """Return the number of rows at the top of a window that stay while it scrolls; 0 if they are empty.
 
     Args:

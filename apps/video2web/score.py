@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import find_text_ink
 from apps.video2web.layout.primitives import read_page
+from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replay import Replay, score_replays
 from visual_tools.errors import require
@@ -58,7 +59,7 @@ class Reference:
     """
 
     name: str
-    image: NDArray[np.uint8]
+    image: RgbImage
     blocks: tuple[TextBlock, ...]
     boxes: tuple[PageBox, ...] | None = None
     lines: tuple[TextLine, ...] | None = field(default=None, repr=False)
@@ -69,7 +70,7 @@ class Reference:
         return self.boxes is not None
 
 
-def read_reference(image: NDArray[np.uint8], name: str = "reference") -> Reference:
+def read_reference(image: RgbImage, name: str = "reference") -> Reference:
     """Make a reference from an image (H, W, 3), whose text is read."""
     lines = tuple(read_page(image))
     return Reference(name=name, image=image, blocks=read_blocks(image, lines), lines=lines)
@@ -202,8 +203,6 @@ def no_page(reference: Reference, problem: str) -> PageScore:
 
 def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     """Return the blocks of a page except those over a picture of the same words."""
-    if page.bare is None:
-        return page.blocks
     cv2 = require("cv2", "visual")
     edges = cv2.Canny(cv2.cvtColor(page.bare, cv2.COLOR_RGB2GRAY), 60, 150)
     for shape in ((1, _MIN_LINE_PX), (_MIN_LINE_PX, 1)):  # borders
@@ -223,7 +222,7 @@ def own_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     return tuple(block for block in page.blocks if id(block) not in doubled)
 
 
-def _has_texture(edges: NDArray[np.bool_], block: TextBlock) -> bool:
+def _has_texture(edges: Mask, block: TextBlock) -> bool:
     height, width = edges.shape
     left, top, right, bottom = _around(block, edges.shape)
     part = edges[round(top * height) : round(bottom * height), round(left * width) : round(right * width)]
@@ -264,14 +263,14 @@ def _share_said(text: str, other: str) -> float:
 
 def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
     """Return the lines read from the image of a page that its elements contain; text in pictures is omitted."""
-    changed = None if page.bare is None else find_text_ink(page.image, page.bare)
+    changed = find_text_ink(page.image, page.bare)
     lines = read_blocks(page.image, read_page(page.image))
     own = own_blocks(page)
     return tuple(line for line in lines if _is_written(line, page, own, changed))
 
 
-def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], changed: NDArray[np.bool_] | None) -> bool:
-    if changed is not None and not _is_inked(line, changed):
+def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], changed: Mask) -> bool:
+    if not _is_inked(line, changed):
         return False
     height, width = page.image.shape[:2]
     for box in page.boxes:
@@ -283,7 +282,7 @@ def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], chan
     return _share_said(line.text, "".join(block.text for block in near)) >= _MIN_WRITTEN
 
 
-def _is_inked(line: TextBlock, changed: NDArray[np.bool_]) -> bool:
+def _is_inked(line: TextBlock, changed: Mask) -> bool:
     """Return whether hiding the text changes the page over most of a line's width and enough of its height."""
     height, width = changed.shape
     rows = slice(round(line.top * height), round((line.top + line.height) * height) + 1)

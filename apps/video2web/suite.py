@@ -18,13 +18,11 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from apps.video2web.build import Author, Build, SiteEvaluator, build
 from apps.video2web.inputs import find_demo, read_inputs
 from apps.video2web.layout.primitives import read_page
 from apps.video2web.model_author import make_author
+from apps.video2web.pixels import RgbImage
 from apps.video2web.render import Renderer, Rendering, SiteFiles
 from apps.video2web.report import write_build_report
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, viewport_of
@@ -59,7 +57,6 @@ _BASELINES = {
     "null": Baseline(score=0.080, num_episodes=68, command=f"{_PAGES} null"),
     "image": Baseline(score=0.200, num_episodes=68, command=f"{_PAGES} image"),
 }
-Pixels = NDArray[np.uint8]
 _DONE = "it changes nothing"
 _BASELINE = "baseline:"
 
@@ -244,12 +241,12 @@ def _find_pages(folder: Path | None) -> Iterator[tuple[str, tuple[Path, str]]]:
             yield page.name, (root, page.page)
 
 
-def write_blank(image: Pixels) -> str:
+def write_blank(image: RgbImage) -> str:
     """Return an empty page."""
     return "<!doctype html><title>blank</title>"
 
 
-def write_background(image: Pixels) -> str:
+def write_background(image: RgbImage) -> str:
     """Return a page with the image itself, without text."""
     from PIL import Image
 
@@ -261,7 +258,7 @@ def write_background(image: Pixels) -> str:
     return f'<!doctype html><title>image</title><body style="{style}">'
 
 
-def write_text(image: Pixels) -> str:
+def write_text(image: RgbImage) -> str:
     """Return a page with the text read from the image, in black, each line at its position, on the page's colour."""
     red, green, blue = find_background(image).tolist()
     spans = "".join(
@@ -272,7 +269,7 @@ def write_text(image: Pixels) -> str:
     return f'<!doctype html><body style="margin:0;background:rgb({red},{green},{blue})">{spans}'
 
 
-WRITERS: Mapping[str, Callable[[Pixels], str]] = {"null": write_blank, "image": write_background, "text": write_text}
+WRITERS: Mapping[str, Callable[[RgbImage], str]] = {"null": write_blank, "image": write_background, "text": write_text}
 """Writers by name of the baseline."""
 
 

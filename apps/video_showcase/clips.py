@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.video_showcase.detectors.sound import iter_waves
 from apps.video_showcase.events import VideoEvent
@@ -85,7 +84,8 @@ def _write(source: VideoSource, span: ClipSpan, out: Any) -> int:
     first = next(frames, None)
     if first is None:
         return 0
-    size = _even(first.image)
+    height, width = first.image.shape[:2]
+    size = max(width // 2 * 2, 2), max(height // 2 * 2, 2)  # encoders require even numbers
     video = _add_video(out, fps, size)
     sound = _add_sound(out) if source.has_audio else None
     if sound is not None:
@@ -104,11 +104,6 @@ def _write(source: VideoSource, span: ClipSpan, out: Any) -> int:
         out.mux(video.encode(encoded))
     out.mux(video.encode(None))
     return count
-
-
-def _even(image: NDArray[np.uint8]) -> tuple[int, int]:
-    """Return columns and rows of an image rounded down to even numbers, as encoders require."""
-    return max(image.shape[1] // 2 * 2, 2), max(image.shape[0] // 2 * 2, 2)
 
 
 def _add_video(out: Any, fps: float, size: tuple[int, int]) -> Any:

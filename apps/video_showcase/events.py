@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -166,7 +167,5 @@ def text_similarity(text: str, other: str) -> float:
 
 def count_kinds(events: Iterable[VideoEvent]) -> dict[str, int]:
     """Count the events of each kind, most frequent first."""
-    counts: dict[str, int] = {}
-    for event in events:
-        counts[event.kind] = counts.get(event.kind, 0) + 1
+    counts = Counter(event.kind for event in events)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

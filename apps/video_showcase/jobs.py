@@ -8,7 +8,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ class Watchers:
             VideoInputError: If the file is missing or was changed.
         """
         timeline = await self._timeline(span)
-        job = {"span": span.to_json(), "detectors": list(detectors), "template": template, "timeline": timeline}
+        job = {"span": asdict(span), "detectors": list(detectors), "template": template, "timeline": timeline}
         stem = f"{span.name}-{'-'.join(detectors)}"
         job_file, result_file = folder / f"{stem}.order.json", folder / f"{stem}.json"
         if _is_done(job_file, result_file, job):

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from cua.errors import ConfigError, name_choices
 
@@ -67,20 +67,6 @@ class VideoRequest:
     is_showcase: bool = False
     template: str = ""
 
-    @property
-    def wants_sound(self) -> bool:
-        """True if the sound detector is used."""
-        return "sound" in self.detectors
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the request as JSON values."""
-        return asdict(self)
-
-
-def request_from_json(data: dict[str, Any]) -> VideoRequest:
-    """Return a request from its JSON values."""
-    return VideoRequest(**{**data, "detectors": tuple(data["detectors"]), "kinds": tuple(data["kinds"])})
-
 
 def parse_request(question: str, *, detectors: Iterable[str] = (), template: str = "") -> VideoRequest:
     """Parse a question; if it names nothing that detectors can find, all detectors are used.
@@ -110,7 +96,7 @@ def parse_request(question: str, *, detectors: Iterable[str] = (), template: str
         if chosen:
             raise ConfigError("the detector template needs an image: --template IMAGE")
         named.remove("template")
-    wanted = chosen or tuple(dict.fromkeys(_detector_of(kind) for kind in named))
+    wanted = chosen or [name for name, kinds in KINDS.items() if set(kinds) & set(named)]
     everything = tuple(name for name in DETECTORS if name != "template" or template)
     return VideoRequest(
         question=question.strip(),
@@ -122,10 +108,6 @@ def parse_request(question: str, *, detectors: Iterable[str] = (), template: str
         is_showcase=re.search(_SHOWCASE, bare, re.IGNORECASE) is not None,
         template=template,
     )
-
-
-def _detector_of(kind: str) -> str:
-    return next(name for name, kinds in KINDS.items() if kind in kinds)
 
 
 def _without_general(named: list[str]) -> list[str]:

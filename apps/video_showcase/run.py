@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from apps.video_showcase.answer import answer
 from apps.video_showcase.events import VideoEvent, event_from_json, format_clock
 from apps.video_showcase.frame_store import FrameStore
 from apps.video_showcase.jobs import Watchers, WatchProgress, count_cores
-from apps.video_showcase.request import VideoRequest, request_from_json
+from apps.video_showcase.request import VideoRequest
 from apps.video_showcase.sources import Inventory, take_inventory
-from apps.video_showcase.spans import MAX_SPANS, VideoSpan, span_from_json, split
+from apps.video_showcase.spans import VideoSpan, span_from_json, split
 from apps.video_showcase.tools import DETECT, MERGE, MERGED, NOTE, VideoContext, make_tools, noted_name, task_name
 from cua import Watch
 from cua.config import load_settings
@@ -76,9 +76,9 @@ class VideoPlan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "wish": self.request.to_json(),
+            "wish": asdict(self.request),
             "left_out": list(self.inventory.left_out),
-            "spans": [span.to_json() for span in self.spans],
+            "spans": [asdict(span) for span in self.spans],
         }
 
 
@@ -93,7 +93,9 @@ def load_plan(run_dir: Path) -> VideoPlan:
         spans = tuple(span_from_json(each) for each in data["spans"])
         sources = tuple(dict.fromkeys(span.source for span in spans))
         inventory = Inventory(sources=sources, left_out=tuple(data["left_out"]))
-        return VideoPlan(request=request_from_json(data["wish"]), inventory=inventory, spans=spans)
+        wish = data["wish"]
+        request = VideoRequest(**{**wish, "detectors": tuple(wish["detectors"]), "kinds": tuple(wish["kinds"])})
+        return VideoPlan(request=request, inventory=inventory, spans=spans)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{run_dir} is not a run of `cua video`, or its plan is damaged ({error})") from error
 
@@ -106,9 +108,8 @@ def make_plan(
     Raises:
         VideoInputError: If none of the files can be watched.
     """
-    inventory = take_inventory(files, with_sound=request.wants_sound)
-    workers = num_parallel or count_cores()
-    spans = split(inventory.sources, num_workers=workers, max_spans=MAX_SPANS, span_s=span_s)
+    inventory = take_inventory(files, with_sound="sound" in request.detectors)
+    spans = split(inventory.sources, num_workers=num_parallel or count_cores(), span_s=span_s)
     return VideoPlan(request=request, inventory=inventory, spans=spans)
 
 
@@ -317,7 +318,7 @@ class _VideoRun:
             )
         for span in self._plan.spans:
             if not (files / task_name(span)).is_file():
-                write_atomically(files / task_name(span), json.dumps({"span": span.to_json()}).encode())
+                write_atomically(files / task_name(span), json.dumps({"span": asdict(span)}).encode())
             child = self._child_of(span)
             if child is not None and child.state == "finished":
                 self._progress.done_s[span.number] = span.end_s - span.start_s

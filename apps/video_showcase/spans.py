@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from apps.video_showcase.events import format_clock
-from apps.video_showcase.sources import VideoSource
+from apps.video_showcase.sources import VideoSource, source_from_json
 
 BEFORE_S, AFTER_S = 10.0, 15.0
 """Margins before and after a span that are also watched, to see earlier contents and the end of its events."""
@@ -61,35 +61,26 @@ class VideoSpan:
         """Return a description of the span for the user and for a model."""
         return f"{self.source.name}, {format_clock(self.start_s)} to {format_clock(self.end_s)}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the span as JSON values."""
-        return asdict(self)
-
 
 def span_from_json(data: dict[str, Any]) -> VideoSpan:
     """Return a span from its JSON values."""
-    from apps.video_showcase.sources import source_from_json
-
     return VideoSpan(**{**data, "source": source_from_json(data["source"])})
 
 
-def split(
-    sources: Sequence[VideoSource], *, num_workers: int, max_spans: int = MAX_SPANS, span_s: float | None = None
-) -> tuple[VideoSpan, ...]:
+def split(sources: Sequence[VideoSource], *, num_workers: int, span_s: float | None = None) -> tuple[VideoSpan, ...]:
     """Split all files into spans, in order.
 
     Files are cut into equal pieces. Without `span_s` the pieces are short enough to keep all workers busy and a loss
-    small, and long enough that there are at most `max_spans` of them, and at least one per file.
+    small, and long enough that there are at most `MAX_SPANS` of them, and at least one per file.
 
     Args:
         sources: The files.
         num_workers: Number of spans watched at the same time.
-        max_spans: Maximum number of spans.
         span_s: Maximum length if the user sets it; the limit is then `MAX_REQUESTED_SPANS` spans.
     """
     whole_s = sum(source.duration_s for source in sources)
     target_s = span_s or min(max(whole_s / (6 * num_workers), MIN_SPAN_S), MAX_SPAN_S)
-    most = max(MAX_REQUESTED_SPANS if span_s else max_spans, len(sources))
+    most = max(MAX_REQUESTED_SPANS if span_s else MAX_SPANS, len(sources))
     while sum(_num_pieces(source, target_s) for source in sources) > most:
         target_s *= 1.05
     spans: list[VideoSpan] = []

@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from apps.video_showcase.sources import VideoInputError, VideoSource
 from apps.video_showcase.spans import VideoSpan
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
-from cua.model import Tool
 from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolContext, ToolMaker
 from cua.tools.toolset import Arguments, failed, schema_of
@@ -449,15 +449,8 @@ def merge_noted(folder: Path, spans: Sequence[VideoSpan]) -> tuple[list[VideoEve
 
 def make_tools(context: VideoContext) -> tuple[ToolMaker, ...]:
     """Return the factories of the tools for each agent of a run."""
-
-    def maker(kind: type[_VideoTool]) -> ToolMaker:
-        def make(place: ToolContext) -> Tool:
-            return kind(context, place)
-
-        return make
-
     kinds = (ShowSheetTool, ShowFramesTool, SoundLevelTool, DetectEventsTool, NoteEventsTool, MergeEventsTool)
-    return tuple(maker(kind) for kind in kinds)
+    return tuple(partial(kind, context) for kind in kinds)
 
 
 def _own_event(noted: NotedEvent, span: VideoSpan) -> VideoEvent:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.ink import find_background
 
@@ -104,7 +105,7 @@ class FontMetrics:
     cover: float
     ascent: float
     descent: float
-    shape: NDArray[np.uint8]
+    shape: Levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class Ink:
         box_px: Tight box around the ink.
         cover: Sum of the ink, in pixels of full ink.
         rgb: Colour, 0 to 255.
-        shade: Pixels, (H, W) float32, 1 is full ink.
+        gradient: Pixels, (H, W) float32, 1 is full ink.
     """
 
     box_px: Box
@@ -190,7 +191,7 @@ def measure(face: FontFace, text: str) -> FontMetrics:
     )
 
 
-def measure_ink(image: NDArray[np.uint8], box: Box, room: Box | None = None) -> Ink | None:
+def measure_ink(image: RgbImage, box: Box, room: Box | None = None) -> Ink | None:
     """Measure the ink of a line on a page; None if there is none.
 
     Args:
@@ -249,7 +250,7 @@ def fit_face(face: FontFace, text: str, ink: Ink) -> FontFit:
     return FontFit(face=face, size_px=size, error=error)
 
 
-def _likeness(shape: NDArray[np.uint8], gradient: NDArray[np.float32]) -> float:
+def _likeness(shape: Levels, gradient: NDArray[np.float32]) -> float:
     """Return the correlation of a line drawn in a face, (24, W) uint8, with the image scaled to that size: -1 to 1."""
     height, width = shape.shape
     seen = Image.fromarray((gradient * 255).astype(np.uint8)).resize((width, height), Image.Resampling.BOX)

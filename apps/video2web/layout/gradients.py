@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.widgets import Rectangle
@@ -45,7 +46,7 @@ class Gradient:
         return red, green, blue
 
 
-def find_gradients(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
+def find_gradients(image: RgbImage, rectangles: Sequence[Rectangle]) -> dict[Box, Gradient]:
     """Find boxes with a gradient: the page, and rectangles on it.
 
     Args:
@@ -63,8 +64,8 @@ def find_gradients(image: NDArray[np.uint8], rectangles: Sequence[Rectangle]) ->
 
 
 def paint_ground(
-    image: NDArray[np.uint8], background: Rgb, rectangles: Sequence[Rectangle], gradients: Mapping[Box, Gradient]
-) -> NDArray[np.uint8]:
+    image: RgbImage, background: Rgb, rectangles: Sequence[Rectangle], gradients: Mapping[Box, Gradient]
+) -> RgbImage:
     """Paint the flat areas and gradients of a page, with the shadows on them: (H, W, 3)."""
     height, width = image.shape[:2]
     ground = np.empty_like(image)
@@ -84,16 +85,14 @@ def paint_ground(
     return ground
 
 
-def _find_shadows(image: NDArray[np.uint8], ground: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _find_shadows(image: RgbImage, ground: RgbImage) -> Mask:
     """Find pixels that are slightly darker than the ground by the same share in all channels: (H, W)."""
     lost = 1 - image.astype(np.float32) / np.maximum(ground, 1)
-    shadows: NDArray[np.bool_] = (
-        (lost.min(axis=2) >= 0) & (lost.max(axis=2) < _MAX_SHADOW) & (np.ptp(lost, axis=2) < 0.04)
-    )
+    shadows: Mask = (lost.min(axis=2) >= 0) & (lost.max(axis=2) < _MAX_SHADOW) & (np.ptp(lost, axis=2) < 0.04)
     return shadows
 
 
-def find_gradient(image: NDArray[np.uint8], box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
+def find_gradient(image: RgbImage, box: Box, covers: Sequence[Box] = ()) -> Gradient | None:
     """Return the gradient of a part of an image; None where it is flat or something else.
 
     Args:
@@ -171,7 +170,7 @@ def _round_color(values: NDArray[np.floating[Any]]) -> Rgb:
     return red, green, blue
 
 
-def _paint_gradient(gradient: Gradient, width: int, height: int) -> NDArray[np.uint8]:
+def _paint_gradient(gradient: Gradient, width: int, height: int) -> RgbImage:
     """Paint a gradient on a box of the given size as a browser does: (height, width, 3)."""
     angle = math.radians(gradient.angle_deg)
     right, down = math.sin(angle), -math.cos(angle)
@@ -179,14 +178,14 @@ def _paint_gradient(gradient: Gradient, width: int, height: int) -> NDArray[np.u
     x, y = np.meshgrid(np.arange(width) + 0.5 - width / 2, np.arange(height) + 0.5 - height / 2)
     share = np.clip((x * right + y * down) / length + 0.5, 0, 1)[..., None]
     mixed = (1 - share) * np.array(gradient.start) + share * np.array(gradient.end)
-    painted: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
+    painted: RgbImage = np.rint(mixed).astype(np.uint8)
     return painted
 
 
-def _find_smooth(image: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _find_smooth(image: RgbImage) -> Mask:
     """Find pixels where colours change slowly, as in the shadow of a card: (H, W)."""
     cv2 = require("cv2", "visual")
     around = np.ones((3, 3), np.uint8)
     steps = (cv2.dilate(image, around) - cv2.erode(image, around)).max(axis=2)
-    smooth: NDArray[np.bool_] = steps <= _SMOOTH_STEP
+    smooth: Mask = steps <= _SMOOTH_STEP
     return smooth

@@ -1,13 +1,12 @@
 """HTML and CSS from a tree of rows and columns: flow, flex and grid, with semantic elements."""
 
+import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from PIL import Image
 
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
@@ -37,7 +36,7 @@ from apps.video2web.layout.styles import (
     indent,
 )
 from apps.video2web.layout.tree import flow_width
-from visual_tools.images.files import save_image
+from apps.video2web.pixels import RgbImage
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _EVEN_PX = 2
@@ -162,23 +161,24 @@ class Markup:
 
     html: str
     css: str
-    images: Mapping[str, NDArray[np.uint8]]
+    images: Mapping[str, RgbImage]
 
-    def files(self) -> dict[str, str]:
-        """Return the texts by file name."""
-        return {"index.html": self.html, "style.css": self.css}
-
-    def save(self, folder: Path) -> None:
-        """Write all files into a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in self.files().items():
-            (folder / name).write_text(text, "utf-8")
+    def files(self, page: str = "") -> dict[str, bytes]:
+        """Return the files by name; those of a further page of a site are named after it."""
+        html = self.html
+        if page:
+            html = html.replace('href="style.css"', f'href="{page}.css"').replace(
+                'src="images/', f'src="images/{page}-'
+            )
+        files = {f"{page or 'index'}.html": html.encode(), f"{page or 'style'}.css": self.css.encode()}
         for name, pixels in self.images.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            save_image(pixels, folder / name)
+            buffer = io.BytesIO()
+            Image.fromarray(pixels).save(buffer, "PNG")
+            files[name.replace("images/", f"images/{page}-") if page else name] = buffer.getvalue()
+        return files
 
 
-def write_markup(tree: Node, image: NDArray[np.uint8]) -> Markup:
+def write_markup(tree: Node, image: RgbImage) -> Markup:
     """Write a tree as a page.
 
     Args:
@@ -199,10 +199,10 @@ class _Place:
 
 
 class _Writer:
-    def __init__(self, tree: Node, image: NDArray[np.uint8]) -> None:
+    def __init__(self, tree: Node, image: RgbImage) -> None:
         self._tree, self._image = tree, image
         self._sheet = StyleSheet()
-        self._images: dict[str, NDArray[np.uint8]] = {}
+        self._images: dict[str, RgbImage] = {}
         texts = [line for node in walk(tree) for line in node.lines]
         self._body = usual_text(texts)
         self._headings = heading_sizes(texts, self._body)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
+from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background
@@ -102,7 +102,7 @@ class PagePieces:
     leaves: tuple[Primitive, ...]
 
 
-def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = None) -> PagePieces:
+def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> PagePieces:
     """Find the pieces on the image of a page.
 
     Args:
@@ -150,7 +150,7 @@ def find_pieces(image: NDArray[np.uint8], lines: Sequence[TextLine] | None = Non
     )
 
 
-def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
+def read_page(image: RgbImage) -> list[TextLine]:
     """Read the lines of a page of any height, (H, W, 3), in strips that are cut between lines."""
     height = len(image)
     page_lines: list[TextLine] = []
@@ -166,7 +166,7 @@ def read_page(image: NDArray[np.uint8]) -> list[TextLine]:
     return page_lines
 
 
-def _color(values: NDArray[np.uint8] | Sequence[float]) -> Rgb:
+def _color(values: RgbImage | Sequence[float]) -> Rgb:
     red, green, blue = (int(level) for level in values)
     return red, green, blue
 
@@ -191,7 +191,7 @@ def _is_rule(box: Box) -> bool:
 
 
 def _find_images(
-    image: NDArray[np.uint8], ground: NDArray[np.uint8], rectangles: Sequence[Rectangle], lines: Sequence[TextLine]
+    image: RgbImage, ground: RgbImage, rectangles: Sequence[Rectangle], lines: Sequence[TextLine]
 ) -> list[Box]:
     """Find areas that hold more than flat colour and text."""
     cv2 = require("cv2", "visual")
@@ -215,18 +215,18 @@ def _find_images(
     return _join_overlapping(boxes)
 
 
-def _without_lines(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _without_lines(mask: Levels) -> Levels:
     """Return a mask without long thin lines, such as the rules of a table."""
     cv2 = require("cv2", "visual")
     thick = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MAX_LINE_PX + 2, _MAX_LINE_PX + 2), np.uint8))
     thick = cv2.dilate(thick, np.ones((3, 3), np.uint8))
     lines = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((1, _MIN_RULE_PX), np.uint8))
     lines |= cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((_MIN_RULE_PX, 1), np.uint8))
-    kept: NDArray[np.uint8] = np.where((lines > 0) & (thick == 0), 0, mask).astype(np.uint8)
+    kept: Levels = np.where((lines > 0) & (thick == 0), 0, mask).astype(np.uint8)
     return kept
 
 
-def _clear_edges(mask: NDArray[np.uint8], box: Box, thick_px: int) -> None:
+def _clear_edges(mask: Levels, box: Box, thick_px: int) -> None:
     """Clear the four edges of a box in a mask."""
     left, top, right, bottom = (max(side, 0) for side in (box.left, box.top, box.right, box.bottom))
     mask[top : top + thick_px, left:right] = 0
@@ -252,7 +252,7 @@ def _join_overlapping(boxes: list[Box]) -> list[Box]:
 
 
 def _make_frames(
-    image: NDArray[np.uint8],
+    image: RgbImage,
     background: Rgb,
     rectangles: Sequence[Rectangle],
     marks: Sequence[Box],
@@ -286,7 +286,7 @@ def _make_frames(
     return frames
 
 
-def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> tuple[Rgb | None, int]:
+def _find_border(image: RgbImage, box: Box, fill: Rgb, under: Rgb) -> tuple[Rgb | None, int]:
     """Find colour and thickness of a border around a box: equal on all sides, unlike inside and outside."""
     height, width = image.shape[:2]
     middle_x, middle_y = (box.left + box.right) // 2, (box.top + box.bottom) // 2
@@ -311,7 +311,7 @@ def _find_border(image: NDArray[np.uint8], box: Box, fill: Rgb, under: Rgb) -> t
     return (colors[0], thick) if 1 <= thick <= 5 else (None, 0)
 
 
-def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
+def _find_radius(image: RgbImage, box: Box, under: Rgb) -> int:
     """Return the corner radius: how far along the upper edge the colour below is visible."""
     reach = min(box.width // 2, box.height // 2, _MAX_RADIUS_PX)
     counts = []
@@ -325,11 +325,7 @@ def _find_radius(image: NDArray[np.uint8], box: Box, under: Rgb) -> int:
 
 
 def _find_thin_rules(
-    image: NDArray[np.uint8],
-    ground: NDArray[np.uint8],
-    frames: Sequence[Primitive],
-    lines: Sequence[TextLine],
-    images: Sequence[Box],
+    image: RgbImage, ground: RgbImage, frames: Sequence[Primitive], lines: Sequence[TextLine], images: Sequence[Box]
 ) -> list[Primitive]:
     """Find horizontal and vertical lines of a few pixels that are not part of a frame's border."""
     cv2 = require("cv2", "visual")
@@ -350,7 +346,7 @@ def _find_thin_rules(
     return rules
 
 
-def _make_texts(image: NDArray[np.uint8], lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
+def _make_texts(image: RgbImage, lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
     """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
     texts: list[str] = []
     inks: list[Ink] = []

@@ -111,8 +111,9 @@ def group_stripes(nodes: Sequence[Node]) -> list[Node]:
     frames = [node for node in nodes if _is_stripe(node)]
     groups: dict[tuple[int, int], list[Node]] = {}
     for frame in frames:
-        near = next((key for key in groups if _is_same_span(key, frame.box_px)), None)
-        groups.setdefault(near or (frame.box_px.left, frame.box_px.right), []).append(frame)
+        left, right = frame.box_px.left, frame.box_px.right
+        spans = (span for span in groups if max(abs(span[0] - left), abs(span[1] - right)) <= SAME_EDGE_PX)
+        groups.setdefault(next(spans, (left, right)), []).append(frame)
     kept = list(nodes)
     for group in groups.values():
         table_and_members = _stripe_table(sorted(group, key=lambda node: node.box_px.top), kept)
@@ -124,10 +125,6 @@ def group_stripes(nodes: Sequence[Node]) -> list[Node]:
 
 def _is_stripe(node: Node) -> bool:
     return node.look.fill is not None and node.look.border is None and not node.look.radius_px and _is_text_row(node)
-
-
-def _is_same_span(span: tuple[int, int], box: Box) -> bool:
-    return abs(span[0] - box.left) <= SAME_EDGE_PX and abs(span[1] - box.right) <= SAME_EDGE_PX
 
 
 def _stripe_table(frames: Sequence[Node], nodes: Sequence[Node]) -> tuple[Node, set[int]] | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from apps.video2web.recording.frames import FramePlan, RecordingError
 from apps.video2web.recording.pointer import PointerTracker
 from apps.video2web.recording.scrolling import FixedParts, compare_shifted, find_shift, max_difference
@@ -146,9 +146,9 @@ class _Scanner:
         self._cv2: Any = require("cv2", "visual")
         self._plan = plan
         self._pointer = PointerTracker(plan.scale)
-        self._recent: deque[tuple[NDArray[np.uint8], FrameFacts]] = deque(maxlen=_LAG)
-        self._sharp: deque[NDArray[np.uint8]] = deque(maxlen=_LAG)
-        self._grey: NDArray[np.uint8] | None = None
+        self._recent: deque[tuple[RgbImage, FrameFacts]] = deque(maxlen=_LAG)
+        self._sharp: deque[Levels] = deque(maxlen=_LAG)
+        self._grey: Levels | None = None
         self._open: list[ChangedRegion] = []
         self._restless = 0
         self.closed: list[ChangedRegion] = []
@@ -181,7 +181,7 @@ class _Scanner:
         if not (is_idle and all(moment.is_idle for _, moment in previous)):
             self._track(self._find_blocks(image, levels, previous, shift))
 
-    def _keep(self, frame: Frame, grey: NDArray[np.uint8], shift: int, *, is_idle: bool) -> None:
+    def _keep(self, frame: Frame, grey: Levels, shift: int, *, is_idle: bool) -> None:
         scroll = (self.moments[-1].scroll_px if self.moments else 0) + shift
         moment = FrameFacts(
             time_s=frame.timestamp_s,
@@ -196,12 +196,8 @@ class _Scanner:
         self._grey = grey
 
     def _find_blocks(
-        self,
-        image: NDArray[np.uint8],
-        levels: NDArray[np.uint8],
-        previous: list[tuple[NDArray[np.uint8], FrameFacts]],
-        shift: int,
-    ) -> NDArray[np.bool_]:
+        self, image: RgbImage, levels: Levels, previous: list[tuple[RgbImage, FrameFacts]], shift: int
+    ) -> Mask:
         """Return the changed blocks of the screen, (H / 8, W / 8) bool; a moving pointer is ignored."""
         now = self.moments[-1]
         _erase_pointers(levels, [previous[-1][1], now])
@@ -215,7 +211,7 @@ class _Scanner:
             self._restless += 1
         return blocks
 
-    def _to_blocks(self, levels: NDArray[np.uint8], mean_levels: float, *, with_strong: bool) -> NDArray[np.bool_]:
+    def _to_blocks(self, levels: Levels, mean_levels: float, *, with_strong: bool) -> Mask:
         """Return the blocks that differ on average, or strongly in some pixels; encoder redraws raise the threshold."""
         height, width = levels.shape
         size = (-(-width // BLOCK_PX), -(-height // BLOCK_PX))
@@ -223,13 +219,13 @@ class _Scanner:
         padded[:height, :width] = levels
         factor = _find_noise_factor(padded)
         area = self._cv2.INTER_AREA
-        changed_blocks: NDArray[np.bool_] = self._cv2.resize(padded, size, interpolation=area) > factor * mean_levels
+        changed_blocks: Mask = self._cv2.resize(padded, size, interpolation=area) > factor * mean_levels
         if with_strong:
             strong = self._cv2.compare(padded, factor * _STRONG_LEVELS, self._cv2.CMP_GT)
             changed_blocks |= self._cv2.resize(strong, size, interpolation=area) > 255 * _STRONG_SHARE
         return changed_blocks
 
-    def _track(self, blocks: NDArray[np.bool_]) -> None:
+    def _track(self, blocks: Mask) -> None:
         """Join the current changes to the open ones."""
         number, now = len(self.moments) - 1, self.moments[-1]
         for cells in self._pieces(blocks, now.scroll_px):
@@ -251,7 +247,7 @@ class _Scanner:
             self._open.remove(change)
             self.closed.append(change)
 
-    def _pieces(self, blocks: NDArray[np.bool_], scroll_px: int) -> Iterator[set[tuple[int, int]]]:
+    def _pieces(self, blocks: Mask, scroll_px: int) -> Iterator[set[tuple[int, int]]]:
         if not blocks.any():
             return
         size = 2 * _JOIN_BLOCKS + 1
@@ -281,7 +277,7 @@ class _Scanner:
             )
 
 
-def _find_noise_factor(levels: NDArray[np.uint8]) -> float:
+def _find_noise_factor(levels: Levels) -> float:
     """Return the noise factor for block differences, 1 to 2: an encoder that restarts redraws all texts slightly.
 
     Args:
@@ -300,7 +296,7 @@ def _grown(cells: set[tuple[int, int]]) -> set[tuple[int, int]]:
     return {(row + down, column + right) for row, column in cells for down in reach for right in reach}
 
 
-def _erase_pointers(levels: NDArray[np.uint8], moments: list[FrameFacts]) -> None:
+def _erase_pointers(levels: Levels, moments: list[FrameFacts]) -> None:
     """Clear the area of the pointer unless the pointer does not move."""
     if len({moment.pointer_px for moment in moments}) < 2:
         return

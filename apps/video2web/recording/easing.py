@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import RgbImage
+
 CURVES: dict[str, tuple[float, float, float, float]] = {
     "linear": (0.0, 0.0, 1.0, 1.0),
     "ease": (0.25, 0.1, 0.25, 1.0),
@@ -77,6 +79,20 @@ def fit_easing(times_s: Sequence[float], progress: Sequence[float]) -> EasingFit
     return best
 
 
+def hold_frames(
+    times_s: Sequence[float], progress: Sequence[float], *, gap_s: float, before_s: float
+) -> tuple[list[float], list[float]]:
+    """Repeat the frame shown in each gap longer than `gap_s` shortly before the next frame."""
+    times, held = [times_s[0]], [progress[0]]
+    for number in range(1, len(times_s)):
+        if times_s[number] - times_s[number - 1] > gap_s:
+            times.append(times_s[number] - before_s)
+            held.append(progress[number - 1])
+        times.append(times_s[number])
+        held.append(progress[number])
+    return times, held
+
+
 def _fit_curve(
     name: str, times: NDArray[np.float64], values: NDArray[np.float64], first_s: float, rough_s: float
 ) -> EasingFit:
@@ -94,9 +110,7 @@ def _fit_curve(
     return EasingFit(start_s=float(s[best]), duration_s=float(d[best]), easing=name, error=float(errors[best]))
 
 
-def measure_progress(
-    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8]
-) -> list[float]:
+def measure_progress(frames: Sequence[RgbImage], before: RgbImage, after: RgbImage) -> list[float]:
     """Measure the progress of each frame from `before` (0) to `after` (1).
 
     Blending colours are measured by levels; moving edges by the share of pixels that have switched.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import VideoError
@@ -147,7 +147,7 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
     return fps, ()
 
 
-def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
+def find_letterbox(images: Sequence[RgbImage]) -> Box:
     """Return the part of the frames between black bars, which lie on two opposite sides and are about equally wide.
 
     Args:
@@ -161,7 +161,7 @@ def find_letterbox(images: Sequence[NDArray[np.uint8]]) -> Box:
     return Box(left, top, width - right, height - bottom)
 
 
-def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
+def _pair(is_dark: Mask) -> tuple[int, int]:
     """Return the lengths of the dark runs at both ends if both exist and are similar; else zeros."""
     if is_dark.all():
         return 0, 0
@@ -173,7 +173,7 @@ def _pair(is_dark: NDArray[np.bool_]) -> tuple[int, int]:
     return first, last
 
 
-def find_browser_bar(images: Sequence[NDArray[np.uint8]]) -> int:
+def find_browser_bar(images: Sequence[RgbImage]) -> int:
     """Return the height of a browser's tab and address bars at the top of all frames; 0 without an address bar.
 
     Args:

@@ -28,7 +28,7 @@ def join_typing(changes: list[MeasuredChange]) -> list[MeasuredChange]:
     for change in drop_doubles(changes):
         last = joined[-1] if joined else None
         if last is not None and last.trigger in ("", "typing") and _goes_on(last, change):
-            joined[-1] = _with_letter(last, change)
+            joined[-1] = _as_typed(_united(last, change, last.fit))
         else:
             joined.append(change)
     return [_as_typed(change) if change.trigger == "" and _looks_typed(change) else change for change in joined]
@@ -138,10 +138,6 @@ def _goes_on(last: MeasuredChange, change: MeasuredChange) -> bool:
     follows = -14 <= change.page_box.left - last.page_box.right <= 24
     precedes = -14 <= last.page_box.left - change.page_box.right <= 24
     return gap_s < _MAX_TYPING_GAP_S and same_row and is_small and (follows or precedes)
-
-
-def _with_letter(last: MeasuredChange, change: MeasuredChange) -> MeasuredChange:
-    return _as_typed(_united(last, change, last.fit))
 
 
 def _united(last: MeasuredChange, change: MeasuredChange, fit: EasingFit) -> MeasuredChange:

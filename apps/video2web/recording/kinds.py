@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.recording.motion import find_fold, find_push, find_slide
 from apps.video2web.recording.transitions import MeasuredChange
 from visual_tools.box import Box
@@ -212,7 +213,7 @@ def find_main_box(change: MeasuredChange) -> Box:
     return main_box.moved(change.box.left, change.box.top)
 
 
-def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | None:
+def find_dialog(before: RgbImage, after: RgbImage) -> Box | None:
     """Return the box that appears over a page that is dimmed around it; None if there is none.
 
     Args:
@@ -234,7 +235,7 @@ def find_dialog(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> Box | No
     return None
 
 
-def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: Box) -> float:
+def _compare_outside(before: RgbImage, after: RgbImage, box: Box) -> float:
     """Return how well the edges outside of a box coincide, 0 to 1."""
     images = [before.copy(), after.copy()]
     for image in images:
@@ -242,7 +243,7 @@ def _compare_outside(before: NDArray[np.uint8], after: NDArray[np.uint8], box: B
     return compare_edges(*images)
 
 
-def _largest_part(odd: NDArray[np.bool_]) -> Box | None:
+def _largest_part(odd: Mask) -> Box | None:
     """Return the largest solid region that a backdrop does not explain, if it has the size of a dialog."""
     cv2 = require("cv2", "visual")
     solid = cv2.morphologyEx(odd.astype(np.uint8), cv2.MORPH_OPEN, np.ones((7, 7), np.uint8))  # removes blurred texts
@@ -257,7 +258,7 @@ def _largest_part(odd: NDArray[np.bool_]) -> Box | None:
     return Box(left, top, left + box_width, top + box_height)
 
 
-def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray[np.bool_]]]:
+def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, Mask]]:
     """Yield regions where a page is visible around a dialog: on all sides, or on one around a drawer."""
     whole = np.ones((height, width), np.bool_)
     whole[margin : height - margin, margin : width - margin] = False
@@ -274,7 +275,7 @@ def _rings(height: int, width: int, margin: int) -> Iterator[tuple[bool, NDArray
         yield False, side
 
 
-def _find_odd(before: NDArray[np.uint8], after: NDArray[np.uint8], ring: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+def _find_odd(before: RgbImage, after: RgbImage, ring: Mask) -> Mask | None:
     """Return the pixels not explained by a backdrop over the ring, in any channel; None without a backdrop there."""
     first, second = before.mean(axis=2), after.mean(axis=2)
     gain, _ = _fit_line(first[ring], second[ring])
@@ -314,7 +315,7 @@ def _fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | N
     return best
 
 
-def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
+def compare_edges(before: RgbImage, after: RgbImage) -> float:
     """Return how well the edges of two images coincide, 0 to 1, independent of colours."""
     cv2 = require("cv2", "visual")
     maps = []
@@ -328,7 +329,7 @@ def compare_edges(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float:
     return float((maps[0] * maps[1]).sum() / np.sqrt(energies[0] * energies[1]))
 
 
-def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float | None:
+def compare_words(before: RgbImage, after: RgbImage) -> float | None:
     """Return the share of words that both images have in about the same position; None with too few words."""
     first, second = (_find_words(image) for image in (before, after))
     if min(len(first), len(second)) < _MIN_WORDS:
@@ -340,7 +341,7 @@ def compare_words(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> float 
     return kept / max(min(len(first), len(second)), 1)
 
 
-def _find_words(image: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
+def _find_words(image: RgbImage) -> list[tuple[str, float, float]]:
     """Return the words of three letters and more with approximate column and row, interpolated within their line."""
     words = []
     for line in read_text(image):

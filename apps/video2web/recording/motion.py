@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from visual_tools.errors import require
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
@@ -17,7 +17,7 @@ _MIN_VOTE_SHARE = 0.2
 _ENOUGH_PX = 240
 
 
-def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -> int:
+def find_slide(before: RgbImage, middle: Sequence[RgbImage]) -> int:
     """Return the columns by which contents slid sideways; 0 if they did not; negative to the left.
 
     Args:
@@ -46,7 +46,7 @@ def find_slide(before: NDArray[np.uint8], middle: Sequence[NDArray[np.uint8]]) -
     return 0
 
 
-def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
+def find_push(before: RgbImage, after: RgbImage, mask: Mask) -> int:
     """Return the rows by which the lower part of a box moved down (an accordion opens) or up; 0 if it did not.
 
     Args:
@@ -58,7 +58,7 @@ def find_push(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray
     return rows if tops else 0
 
 
-def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]) -> tuple[int, int] | None:
+def find_fold(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, int] | None:
     """Return the first and end row of the contents inserted or removed where a lower part moved; None if none did.
 
     Args:
@@ -73,9 +73,7 @@ def find_fold(before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray
     return max(first, 0), min(end, len(before))
 
 
-def track_push(
-    frames: Sequence[NDArray[np.uint8]], before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
-) -> list[float] | None:
+def track_push(frames: Sequence[RgbImage], before: RgbImage, after: RgbImage, mask: Mask) -> list[float] | None:
     """Return the progress of the lower part in each frame, 0 to 1; None if it does not move.
 
     Args:
@@ -102,9 +100,7 @@ def track_push(
     return parts
 
 
-def _find_moved_strips(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], mask: NDArray[np.bool_]
-) -> tuple[int, list[int]]:
+def _find_moved_strips(before: RgbImage, after: RgbImage, mask: Mask) -> tuple[int, list[int]]:
     """Return the rows by which most strips of the box moved, and their earlier rows; empty with too few strips."""
     cv2 = require("cv2", "visual")
     height, width = before.shape[:2]
@@ -126,10 +122,10 @@ def _find_moved_strips(
     return (rows, tops) if len(tops) >= max(_MIN_VOTES, _MIN_VOTE_SHARE * asked) else (0, [])
 
 
-def _narrow_grey(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _narrow_grey(image: RgbImage) -> Levels:
     """Convert to grey and reduce wide images: fewer columns suffice to distinguish rows."""
     cv2 = require("cv2", "visual")
-    grey: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+    grey: Levels = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     if width <= _ENOUGH_PX:
         return grey

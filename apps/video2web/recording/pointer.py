@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from apps.video2web.pixels import Levels
 from visual_tools.box import Box
 from visual_tools.errors import require
 
@@ -51,14 +52,12 @@ class Arrow:
         pixels: (h, w) float32 grey.
         mask: (h, w) float32, 1 on the arrow and its edge.
         tip_px: Column and row of its tip.
-        is_dark: True if black with a white edge.
         is_learned: True if learned from the recording instead of drawn.
     """
 
     pixels: NDArray[np.float32] = field(repr=False)
     mask: NDArray[np.float32] = field(repr=False)
     tip_px: tuple[int, int]
-    is_dark: bool
     is_learned: bool = False
 
 
@@ -83,14 +82,11 @@ def _draw_arrow(scale: float, is_dark: bool) -> Arrow:
     )
     pixels = 255 * (1 - fill if is_dark else fill)
     return Arrow(
-        pixels=pixels.astype(np.float32),
-        mask=(mask > 0.5).astype(np.float32),
-        tip_px=(round(margin), round(margin)),
-        is_dark=is_dark,
+        pixels=pixels.astype(np.float32), mask=(mask > 0.5).astype(np.float32), tip_px=(round(margin), round(margin))
     )
 
 
-def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tuple[float, tuple[int, int]]]:
+def match_arrow(grey: Levels, area: Box, arrow: Arrow) -> Iterator[tuple[float, tuple[int, int]]]:
     """Yield the best match of an arrow in an area with its score, if there is a match."""
     cv2 = require("cv2", "visual")
     height, width = arrow.pixels.shape
@@ -113,13 +109,13 @@ def match_arrow(grey: NDArray[np.uint8], area: Box, arrow: Arrow) -> Iterator[tu
     yield float(scores[y, x]), (left + arrow.tip_px[0], top + arrow.tip_px[1])
 
 
-def _leaves(grey: NDArray[np.uint8], area: Box) -> bool:
+def _leaves(grey: Levels, area: Box) -> bool:
     """Return whether an area extends beyond the frame."""
     return area.left < 0 or area.top < 0 or area.right > grey.shape[1] or area.bottom > grey.shape[0]
 
 
 def learn_pointer(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], scale: float, was: Box | None = None
+    before: Levels, after: Levels, scale: float, was: Box | None = None
 ) -> tuple[Arrow, tuple[int, int]] | None:
     """Learn the shape that moved between two frames and its tip in the later one; None if ambiguous.
 
@@ -152,7 +148,7 @@ def learn_pointer(
     return arrow, (box.left + arrow.tip_px[0], box.top + arrow.tip_px[1])
 
 
-def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[Box, Box] | None:
+def _find_pair(changed: Levels, limit: float, like: float) -> tuple[Box, Box] | None:
     """Return the only two regions that changed, if both are small and of one size."""
     cv2 = require("cv2", "visual")
     joined = cv2.dilate(changed, np.ones((_JOIN_PX, _JOIN_PX), np.uint8))
@@ -179,24 +175,24 @@ def _find_pair(changed: NDArray[np.uint8], limit: float, like: float) -> tuple[B
     return (first, second) if is_alike else None
 
 
-def _shape_of(changed: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
+def _shape_of(changed: Levels, box: Box) -> Levels:
     """Return a mask of the changed pixels and the area that they enclose, (h, w) uint8."""
     cv2 = require("cv2", "visual")
     piece = np.ascontiguousarray(changed[box.slices])
     closed = cv2.morphologyEx(piece, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     outlines, _ = cv2.findContours(closed, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    filled: NDArray[np.uint8] = cv2.drawContours(np.zeros_like(closed), outlines, -1, 1, thickness=-1)
+    filled: Levels = cv2.drawContours(np.zeros_like(closed), outlines, -1, 1, thickness=-1)
     return filled
 
 
-def _is_one_shape(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
+def _is_one_shape(first: Levels, second: Levels) -> bool:
     height, width = max(first.shape[0], second.shape[0]), max(first.shape[1], second.shape[1])
     laid = [np.pad(mask, ((0, height - mask.shape[0]), (0, width - mask.shape[1]))) > 0 for mask in (first, second)]
     common, either = np.count_nonzero(laid[0] & laid[1]), np.count_nonzero(laid[0] | laid[1])
     return bool(common > _SAME_SHAPE * either)
 
 
-def _contrast(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> float:
+def _contrast(grey: Levels, box: Box, mask: Levels) -> float:
     """Return the difference in levels between a shape and the pixels around its box."""
     wide = box.padded(3).clipped(grey.shape[1], grey.shape[0])
     around = grey[wide.slices].astype(np.float32)
@@ -206,19 +202,12 @@ def _contrast(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> flo
     return float(np.abs(inside - np.median(around[ring])).mean()) if inside.size and ring.any() else 0.0
 
 
-def _make_arrow(grey: NDArray[np.uint8], box: Box, mask: NDArray[np.uint8]) -> Arrow:
+def _make_arrow(grey: Levels, box: Box, mask: Levels) -> Arrow:
     pixels = grey[box.slices].astype(np.float32)
-    inside = pixels[mask > 0]
-    return Arrow(
-        pixels=pixels,
-        mask=mask.astype(np.float32),
-        tip_px=_find_tip(mask),
-        is_dark=bool(np.median(inside) < 128),
-        is_learned=True,
-    )
+    return Arrow(pixels=pixels, mask=mask.astype(np.float32), tip_px=_find_tip(mask), is_learned=True)
 
 
-def _find_tip(mask: NDArray[np.uint8]) -> tuple[int, int]:
+def _find_tip(mask: Levels) -> tuple[int, int]:
     """Return the centre of a round shape or beam, else the middle of the top rows."""
     height, width = mask.shape
     is_round = abs(height - width) <= 0.2 * max(height, width) and mask.mean() > _ROUND_FILL
@@ -261,9 +250,7 @@ class PointerTracker:
         left, top = self.place[0] - self._arrow.tip_px[0], self.place[1] - self._arrow.tip_px[1]
         return Box(left, top, left + width, top + height)
 
-    def follow(
-        self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None, earlier: NDArray[np.uint8] | None = None
-    ) -> tuple[int, int] | None:
+    def follow(self, grey: Levels, changed: Levels | None, earlier: Levels | None = None) -> tuple[int, int] | None:
         """Return the pointer's tip in the next frame; None if it was never seen.
 
         Args:
@@ -275,9 +262,7 @@ class PointerTracker:
         self._boxes.append(self.box)
         return self.place
 
-    def _follow(
-        self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None, earlier: NDArray[np.uint8] | None
-    ) -> None:
+    def _follow(self, grey: Levels, changed: Levels | None, earlier: Levels | None) -> None:
         is_there = changed is not None and self._is_still_there(grey, changed)
         is_sure = self._moves >= _SURE_MOVES and self._arrow is not None and not self._arrow.is_learned
         if is_there and is_sure:
@@ -298,7 +283,7 @@ class PointerTracker:
         if score >= _SURE_SCORE or self._arrow is None:
             self._arrow = arrow
 
-    def _is_still_there(self, grey: NDArray[np.uint8], changed: NDArray[np.uint8]) -> bool:
+    def _is_still_there(self, grey: Levels, changed: Levels) -> bool:
         if self.place is None or self._arrow is None:
             return False
         box = self.box
@@ -309,7 +294,7 @@ class PointerTracker:
         around = Box(box.left - 1, box.top - 1, box.right + 1, box.bottom + 1)
         return any(score >= _MIN_SCORE for score, _ in match_arrow(grey, around, self._arrow))
 
-    def _learn(self, earlier: NDArray[np.uint8], grey: NDArray[np.uint8]) -> bool:
+    def _learn(self, earlier: Levels, grey: Levels) -> bool:
         """Use a shape that moved as the pointer once it was seen twice; return whether it is used now."""
         is_known = self._moves >= _SURE_MOVES and len(self._boxes) == _LAG
         learned = learn_pointer(earlier, grey, self._scale, self._boxes[0] if is_known else None)
@@ -327,7 +312,7 @@ class PointerTracker:
         self._moves += 1
         return True
 
-    def _drift(self, changed: NDArray[np.uint8]) -> None:
+    def _drift(self, changed: Levels) -> None:
         """Move a learned shape by a step shorter than the shape, following the edges of the changed region."""
         box = self.box
         if box is None or self._arrow is None or not self._arrow.is_learned:
@@ -345,9 +330,7 @@ class PointerTracker:
         across = _step(left - box.left, right - box.right)
         self.place = self.place[0] + across, self.place[1] + _step(top - box.top, bottom - box.bottom)
 
-    def _search(
-        self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None
-    ) -> Iterator[tuple[float, tuple[int, int], Arrow]]:
+    def _search(self, grey: Levels, changed: Levels | None) -> Iterator[tuple[float, tuple[int, int], Arrow]]:
         known = [] if self._arrow is None else [self._arrow]
         arrows = [*known, *self._learned] if known else self._arrows
         for area in self._areas(grey, changed):
@@ -356,7 +339,7 @@ class PointerTracker:
                     if score >= _MIN_SCORE:
                         yield score, tip, arrow
 
-    def _areas(self, grey: NDArray[np.uint8], changed: NDArray[np.uint8] | None) -> Iterator[Box]:
+    def _areas(self, grey: Levels, changed: Levels | None) -> Iterator[Box]:
         """Yield the areas to search: around motion; now and then a large area or the whole frame."""
         height, width = grey.shape
         whole = Box(0, 0, width, height)

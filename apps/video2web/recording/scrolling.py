@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
 
@@ -31,13 +32,12 @@ _MAX_FILLED = 0.02  # a larger area is not a pointer
 _MIN_SPAN_ACROSS, _MIN_SPAN_DOWN = 0.6, 0.2
 
 
-def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArray[np.bool_] | None = None) -> int:
+def find_shift(before: Levels, after: Levels) -> int:
     """Return the rows by which the page moved up between two frames; 0 if it did not scroll.
 
     Args:
         before: (H, W) uint8 grey.
         after: The next one.
-        fixed: (H, W) bool, pixels known to be fixed.
     """
     changed = np.abs(after.astype(np.int16) - before) > _SAME_LEVELS
     if changed.mean() < _MIN_CHANGED:
@@ -52,7 +52,7 @@ def find_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], fixed: NDArr
     return best
 
 
-def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> bool:
+def _is_pushed(before: Levels, after: Levels, changed: Mask, shift: int) -> bool:
     """Return whether only a part of the window moved, as when an accordion opens or a dialog rises.
 
     A header cannot be deep enough to explain the fixed pixels below its maximum height, and on a page that scrolls more
@@ -78,13 +78,13 @@ def _is_pushed(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDA
     return bool(share > _MAX_STILL or above or (below and share > _FEW_STILL))
 
 
-def _shifted(image: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
+def _shifted(image: Levels, shift: int) -> Levels:
     """Move an image up; rows without new contents repeat the edge."""
     rows = np.clip(np.arange(len(image)) + shift, 0, len(image) - 1)
     return image[rows]
 
 
-def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_]) -> list[int]:
+def _guess_shifts(before: Levels, after: Levels, changed: Mask) -> list[int]:
     """Return candidate shifts at which strips of the previous frame are found, small ones first."""
     cv2 = require("cv2", "visual")
     height, width = before.shape
@@ -108,7 +108,7 @@ def _guess_shifts(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: 
     return sorted(shifts, key=abs)[:_NUM_STRIPS]
 
 
-def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDArray[np.bool_], shift: int) -> float:
+def _explained(before: Levels, after: Levels, changed: Mask, shift: int) -> float:
     """Return the share of the changed pixels that the shift explains, of those visible in both frames."""
     height = before.shape[0]
     if abs(shift) >= height - 16:
@@ -122,7 +122,7 @@ def _explained(before: NDArray[np.uint8], after: NDArray[np.uint8], changed: NDA
     return float(same[asked].mean())
 
 
-def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int) -> NDArray[np.uint8]:
+def compare_shifted(before: RgbImage, after: RgbImage, shift: int) -> Levels:
     """Return changes other than scrolling, as difference in levels from the shifted and from the unshifted frame.
 
     Args:
@@ -141,16 +141,16 @@ def compare_shifted(before: NDArray[np.uint8], after: NDArray[np.uint8], shift: 
         moved[: height - shift] = max_difference(before[shift:], after[: height - shift])
     else:
         moved[-shift:] = max_difference(before[: height + shift], after[-shift:])
-    least: NDArray[np.uint8] = np.minimum(stayed, moved)
+    least: Levels = np.minimum(stayed, moved)
     cv2.erode(least, np.ones((3, 3), np.uint8), dst=least)  # edges between two pixels
     return least
 
 
-def max_difference(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def max_difference(first: RgbImage, second: RgbImage) -> Levels:
     """Return the maximum difference over the channels of two images in levels, (H, W) uint8."""
     cv2 = require("cv2", "visual")
     red, green, blue = cv2.split(cv2.absdiff(first, second))
-    most: NDArray[np.uint8] = cv2.max(cv2.max(red, green), blue)
+    most: Levels = cv2.max(cv2.max(red, green), blue)
     return most
 
 
@@ -162,7 +162,7 @@ class FixedParts:
     stays: NDArray[np.int32] | None = field(default=None, repr=False)
     moves: NDArray[np.int32] | None = field(default=None, repr=False)
 
-    def vote(self, before: NDArray[np.uint8], after: NDArray[np.uint8], shift: int, pointer: Box | None = None) -> None:
+    def vote(self, before: Levels, after: Levels, shift: int, pointer: Box | None = None) -> None:
         """Add the votes of one scroll step.
 
         Args:
@@ -235,7 +235,7 @@ class PageCanvas:
         pointer: Box of the pointer.
     """
 
-    def __init__(self, frame: NDArray[np.uint8], pointer: Box | None = None) -> None:
+    def __init__(self, frame: RgbImage, pointer: Box | None = None) -> None:
         self._page = frame.copy()
         self._shape = frame.shape
         self._hidden = _cover(frame, pointer)  # (H, W) bool: seen only under the pointer, or never
@@ -243,7 +243,7 @@ class PageCanvas:
         self._sides: dict[str, int] = {}
 
     @property
-    def image(self) -> NDArray[np.uint8]:
+    def image(self) -> RgbImage:
         """Page, (H, W, 3) uint8 RGB; pixels never seen without the pointer are inpainted."""
         hidden = self._hidden
         if not hidden.any() or hidden.mean() > _MAX_FILLED:
@@ -260,7 +260,7 @@ class PageCanvas:
         """Set the fixed sides: their contents come from the first frame, at the bottom from the last."""
         self._sides = sides
 
-    def fill(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None) -> None:
+    def fill(self, frame: RgbImage, offset: int, pointer: Box | None) -> None:
         """Fill only pixels that the pointer has hidden so far.
 
         Args:
@@ -275,7 +275,7 @@ class PageCanvas:
         self._page[start : start + height][wanted] = frame[wanted]
         self._hidden[start : start + height][wanted] = False
 
-    def paste(self, frame: NDArray[np.uint8], offset: int, pointer: Box | None = None) -> None:
+    def paste(self, frame: RgbImage, offset: int, pointer: Box | None = None) -> None:
         """Paste a frame on the page.
 
         Args:
@@ -310,7 +310,7 @@ class PageCanvas:
             self._hidden[start : start + height, side] = False
 
 
-def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
+def _cover(frame: RgbImage, pointer: Box | None) -> Mask:
     """Return the pixels hidden by a pointer, with the smear that an encoder leaves around it, (H, W) bool."""
     cover = np.zeros(frame.shape[:2], np.bool_)
     if pointer is not None:
@@ -319,6 +319,6 @@ def _cover(frame: NDArray[np.uint8], pointer: Box | None) -> NDArray[np.bool_]:
     return cover
 
 
-def _last_row(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _last_row(part: RgbImage) -> RgbImage:
     """Return the last row of a fixed side, which continues it below its first screen."""
     return np.broadcast_to(part[-1:], part.shape).copy()

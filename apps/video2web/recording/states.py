@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.changes import FrameFacts, RecordingScan
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.scrolling import PageCanvas, max_difference
@@ -27,12 +28,8 @@ _MAX_STITCHED = 40
 _STEP_SHARE = 0.4
 
 
-def clean_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Remove the faint noise of an encoder from an image.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-    """
+def clean_frame(image: RgbImage) -> RgbImage:
+    """Remove the faint noise of an encoder from an image."""
     cv2 = require("cv2", "visual")
     smooth = np.asarray(cv2.bilateralFilter(image, 5, _SMOOTHED_LEVELS, 2), np.uint8)
     cleaned = smooth.copy()
@@ -45,12 +42,8 @@ def clean_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return cleaned
 
 
-def find_grounds(image: NDArray[np.uint8]) -> list[NDArray[np.float64]]:
-    """Return the colours of flat grounds, the largest first.
-
-    Args:
-        image: (H, W, 3) uint8 RGB.
-    """
+def find_grounds(image: RgbImage) -> list[NDArray[np.float64]]:
+    """Return the colours of flat grounds, the largest first."""
     pixels = image[::2, ::2].reshape(-1, 3)
     bins = (pixels // _BIN).astype(np.int32)
     codes, inverse, counts = np.unique(bins @ np.array([4096, 64, 1]), return_inverse=True, return_counts=True)
@@ -118,7 +111,7 @@ def _stitch(plan: FramePlan, scan: RecordingScan, stretches: Sequence[tuple[int,
     picks = [_pick_frames(scan, first, last) for first, last in stretches]
     canvases: list[PageCanvas | None] = [None] * len(stretches)
     origins = [moments[pasted[0]].scroll_px for pasted, _ in picks]
-    early: list[list[tuple[NDArray[np.uint8], FrameFacts]]] = [[] for _ in stretches]
+    early: list[list[tuple[RgbImage, FrameFacts]]] = [[] for _ in stretches]
     wanted = sorted({index for pasted, filled in picks for index in (*pasted, *filled)})
     for frame in plan.frames_at([moments[index].time_s for index in wanted]):
         index = scan.index_at(frame.timestamp_s)
@@ -185,5 +178,5 @@ def _find_clear(scan: RecordingScan, index: int, first: int, last: int) -> int |
     return None
 
 
-def _is_same(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
+def _is_same(first: RgbImage, second: RgbImage) -> bool:
     return bool((max_difference(first, second) > _SAME_LEVELS).mean() < _SAME_STATE)

@@ -1,6 +1,5 @@
 """Storyboard of a recording: states with their full pages, transitions, colours, path of the pointer."""
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from apps.video2web.recording.changes import FrameFacts, RecordingScan, scan_frames
+from apps.video2web.pixels import RgbImage
+from apps.video2web.recording.changes import RecordingScan, scan_frames
 from apps.video2web.recording.frames import FramePlan, plan_frames
 from apps.video2web.recording.join_changes import drop_crumbs, join_parts, join_typing, join_wide
 from apps.video2web.recording.kinds import ChangeKind, find_kind
@@ -21,7 +21,7 @@ from apps.video2web.recording.transitions import (
     measure_changes,
     narrow_to_pointer,
 )
-from apps.video2web.recording.types import PointerRest, Storyboard, Transition
+from apps.video2web.recording.types import Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.video.types import Progress
 
@@ -120,7 +120,7 @@ def _count_looks(changes: Sequence[MeasuredChange]) -> int:
     return len(looks)
 
 
-def _reduced(image: NDArray[np.uint8]) -> NDArray[np.float64]:
+def _reduced(image: RgbImage) -> NDArray[np.float64]:
     """Reduce an image to 24 x 16 colours."""
     shown = Image.fromarray(image).resize((24, 16), Image.Resampling.BOX)
     return np.asarray(shown, np.float64)
@@ -247,7 +247,6 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
         crop_px=_scaled(plan.crop_px, 1 / plan.scale),
         duration_s=plan.info.duration_s,
         palette=_find_palette([state.image for state in states]),
-        pointer=tuple(_find_rests(scan.moments)),
         warnings=plan.warnings,
     )
 
@@ -331,19 +330,7 @@ def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float,
     return scrolls
 
 
-def _find_rests(moments: Sequence[FrameFacts]) -> list[PointerRest]:
-    """Return the places where the pointer rests."""
-    places: list[PointerRest] = []
-    last: tuple[int, int] | None = None
-    for before, now in itertools.pairwise(moments):
-        is_still = now.pointer_px is not None and now.pointer_px == before.pointer_px
-        if is_still and now.pointer_px != last and now.pointer_px is not None:
-            last = now.pointer_px
-            places.append(PointerRest(time_s=round(before.time_s, 3), x_px=last[0], y_px=last[1]))
-    return places
-
-
-def _find_palette(images: Sequence[NDArray[np.uint8]]) -> tuple[str, ...]:
+def _find_palette(images: Sequence[RgbImage]) -> tuple[str, ...]:
     """Return the colours that cover the largest area, similar ones merged."""
     if not images:
         return ()

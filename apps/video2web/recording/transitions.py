@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from apps.video2web.pixels import Levels, Mask, RgbImage
 from apps.video2web.recording.changes import ChangedRegion, FrameFacts, RecordingScan
-from apps.video2web.recording.easing import EasingFit, fit_easing, measure_progress
+from apps.video2web.recording.easing import EasingFit, fit_easing, hold_frames, measure_progress
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.motion import track_push
 from apps.video2web.recording.scrolling import max_difference
@@ -65,10 +65,10 @@ class MeasuredChange:
     end: int
     box: Box
     page_box: Box
-    before: NDArray[np.uint8] = field(repr=False)
-    after: NDArray[np.uint8] = field(repr=False)
-    middle: list[NDArray[np.uint8]] = field(repr=False)
-    mask: NDArray[np.bool_] = field(repr=False)
+    before: RgbImage = field(repr=False)
+    after: RgbImage = field(repr=False)
+    middle: list[RgbImage] = field(repr=False)
+    mask: Mask = field(repr=False)
     fit: EasingFit
     seen_s: tuple[float, float]
     is_scrolling: bool
@@ -86,7 +86,7 @@ class _Clip:
     box: Box  # of the page
     wanted: list[int]
     indices: list[int] = field(default_factory=list)
-    crops: list[NDArray[np.uint8]] = field(default_factory=list)
+    crops: list[RgbImage] = field(default_factory=list)
 
 
 def measure_changes(plan: FramePlan, scan: RecordingScan) -> list[MeasuredChange]:
@@ -145,7 +145,7 @@ def _visible_rows(box: Box, moments: Sequence[FrameFacts], height: int) -> tuple
     return top, bottom, max(bottom - top, 0) / max(box.height, 1)
 
 
-def _cut(image: NDArray[np.uint8], box: Box, moment: FrameFacts) -> NDArray[np.uint8]:
+def _cut(image: RgbImage, box: Box, moment: FrameFacts) -> RgbImage:
     return image[box.top - moment.scroll_px : box.bottom - moment.scroll_px, box.left : box.right].copy()
 
 
@@ -176,7 +176,7 @@ def _split_at_rests(clip: _Clip, scan: RecordingScan) -> list[tuple[int, int]]:
     return [(first, last) for first, last in itertools.pairwise(cuts) if last > first]
 
 
-def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
+def _is_busy(mask: Mask, limit: float) -> bool:
     """Return whether more than a blinking caret changes between two frames."""
     if np.count_nonzero(mask) < limit:
         return False
@@ -184,7 +184,7 @@ def _is_busy(mask: NDArray[np.bool_], limit: float) -> bool:
     return int(columns[-1] - columns[0]) >= _CARET_PX
 
 
-def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> NDArray[np.bool_]:
+def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> Mask:
     """Return the pixels that differ between two frames of a clip, (h, w) bool, without single ones and the pointer."""
     cv2 = require("cv2", "visual")
     levels = max_difference(clip.crops[first], clip.crops[last])
@@ -193,18 +193,18 @@ def _changed_mask(clip: _Clip, first: int, last: int, scan: RecordingScan) -> ND
         for moment in places:
             _clear_pointer(levels, clip.box, moment)
     strong = (levels > _CHANGED_LEVELS).astype(np.uint8)
-    kept: NDArray[np.uint8] = cv2.morphologyEx(strong, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
+    kept: Levels = cv2.morphologyEx(strong, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
     return kept > 0
 
 
-def _clear_pointer(levels: NDArray[np.uint8], box: Box, moment: FrameFacts) -> None:
+def _clear_pointer(levels: Levels, box: Box, moment: FrameFacts) -> None:
     if moment.pointer_box is not None:
         wide = moment.pointer_box.padded(3).moved(-box.left, moment.scroll_px - box.top)
         wide = wide.clipped(levels.shape[1], levels.shape[0])
         levels[wide.slices] = 0
 
 
-def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: RecordingScan) -> MeasuredChange | None:
+def _make(clip: _Clip, first: int, last: int, mask: Mask, scan: RecordingScan) -> MeasuredChange | None:
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
     if min(bottom - top, right - left) < _MIN_SIDE_PX and max(bottom - top, right - left) < 4 * _MIN_SIDE_PX:
@@ -214,7 +214,8 @@ def _make(clip: _Clip, first: int, last: int, mask: NDArray[np.bool_], scan: Rec
     times = [scan.moments[index].time_s for index in indices]
     inner = mask[top:bottom, left:right]
     progress = track_push(crops, crops[0], crops[-1], inner) or measure_progress(crops, crops[0], crops[-1])
-    fit = fit_easing(*_hold(times, progress))
+    usual_s = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    fit = fit_easing(*hold_frames(times, progress, gap_s=2.5 * usual_s or float("inf"), before_s=usual_s))
     start = scan.index_at(max(fit.start_s, 0.0) + 0.02)
     end = scan.index_at(fit.start_s + fit.duration_s)
     page_box = Box(clip.box.left + left, clip.box.top + top, clip.box.left + right, clip.box.top + bottom)
@@ -252,19 +253,6 @@ def _find_steps(times: list[float], progress: list[float]) -> tuple[float, float
     return first, last
 
 
-def _hold(times: list[float], progress: list[float]) -> tuple[list[float], list[float]]:
-    """Repeat the shown frame just before the next one where the recording has gaps."""
-    usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    held_times, held = [times[0]], [progress[0]]
-    for number in range(1, len(times)):
-        if times[number] - times[number - 1] > 2.5 * usual > 0:
-            held_times.append(times[number] - usual)
-            held.append(progress[number - 1])
-        held_times.append(times[number])
-        held.append(progress[number])
-    return held_times, held
-
-
 def _is_scrolling(scan: RecordingScan, *indices: int) -> bool:
     """Return whether the page scrolled just before some frame, or while it was shown."""
     for index in indices:
@@ -287,7 +275,7 @@ def fill_joined(changes: list[MeasuredChange], plan: FramePlan, scan: RecordingS
             begun, over = scan.index_at(change.seen_s[0]), scan.index_at(change.seen_s[1])
             over = max(over, scan.index_at(change.fit.start_s + change.fit.duration_s))
             wanted[number] = max(begun - 1, 0), min(over + 1, last)
-    frames: dict[int, NDArray[np.uint8]] = {}
+    frames: dict[int, RgbImage] = {}
     for frame in plan.frames_at(sorted({moments[index].time_s for pair in wanted.values() for index in pair})):
         frames[scan.index_at(frame.timestamp_s)] = frame.image
     filled = list(changes)
@@ -391,6 +379,6 @@ def _shared(box: Box, other: Box) -> tuple[slice, slice]:
     return slice(top, bottom), slice(left, right)
 
 
-def _count_different(first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_]) -> int:
+def _count_different(first: RgbImage, second: RgbImage, mask: Mask) -> int:
     levels = max_difference(np.ascontiguousarray(first), np.ascontiguousarray(second))
     return int(np.count_nonzero((levels > _CHANGED_LEVELS) & mask))

@@ -7,52 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from apps.video2web.pixels import RgbImage
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
 from visual_tools.video.types import format_time
 
-KINDS = (
-    "hover",
-    "tooltip",
-    "menu",
-    "modal",
-    "accordion",
-    "tabs",
-    "carousel",
-    "toggle",
-    "theme",
-    "toast",
-    "typing",
-    "reveal",
-    "scroll",
-    "navigation",
-    "change",
-)
-TRIGGERS = ("hover", "click", "scroll", "typing", "time")
 # Layout and limits of the storyboard that a model is shown: they bound its tokens.
 _TILE_PX = 300
 _GAP_PX = 10
 _MAX_ROWS = 40
 _MAX_LINES, _MAX_CHARS = 120, 160
-ReadPage = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointerRest:
-    """Position of the pointer.
-
-    Attributes:
-        time_s: Time, in seconds of the video.
-        x_px: Column of its tip, in the cropped frame.
-        y_px: Row of its tip.
-    """
-
-    time_s: float
-    x_px: int
-    y_px: int
+ReadPage = Callable[[RgbImage], Sequence[TextLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +37,8 @@ class PageState:
     """
 
     index: int
-    image: NDArray[np.uint8] = field(repr=False)
-    full_page: NDArray[np.uint8] = field(repr=False)
+    image: RgbImage = field(repr=False)
+    full_page: RgbImage = field(repr=False)
     top_px: int
     first_s: float
     last_s: float
@@ -111,13 +78,8 @@ class Transition:
     confidence: float
     undone_s: float | None = None
     shift_px: tuple[int, int] = (0, 0)
-    before_image: NDArray[np.uint8] | None = field(default=None, repr=False)
-    after_image: NDArray[np.uint8] | None = field(default=None, repr=False)
-
-    @property
-    def end_s(self) -> float:
-        """End time."""
-        return self.start_s + self.duration_s
+    before_image: RgbImage | None = field(default=None, repr=False)
+    after_image: RgbImage | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +95,6 @@ class Storyboard:
         crop_px: Box of the page, in pixels of the video, without letterbox and browser.
         duration_s: Duration of the video.
         palette: The colours of the states, largest share first, as #rrggbb.
-        pointer: Positions where the pointer rests or turns; empty without a pointer.
         warnings: Problems found in the recording.
     """
 
@@ -145,7 +106,6 @@ class Storyboard:
     crop_px: Box
     duration_s: float
     palette: tuple[str, ...] = ()
-    pointer: tuple[PointerRest, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -224,17 +184,14 @@ def _transition_to_json(transition: Transition) -> dict[str, Any]:
     return facts
 
 
-def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
+def storyboard_image(board: Storyboard) -> RgbImage:
     """Draw all states and transitions on one sheet; each row states kind, time and trigger.
 
     Args:
         board: Facts found in a recording.
-
-    Returns:
-        (H, W, 3) uint8 RGB.
     """
     font, small = ImageFont.load_default(15), ImageFont.load_default(12)
-    rows: list[tuple[str, str, list[NDArray[np.uint8]]]] = []
+    rows: list[tuple[str, str, list[RgbImage]]] = []
     for state in board.states:
         caption = f"{format_time(state.first_s)[3:]} to {format_time(state.last_s)[3:]}"
         size = f"page of {state.full_page.shape[1]}x{state.full_page.shape[0]} px"
@@ -262,7 +219,7 @@ def storyboard_image(board: Storyboard) -> NDArray[np.uint8]:
     return np.asarray(sheet)
 
 
-def _make_tile(image: NDArray[np.uint8]) -> Image.Image:
+def _make_tile(image: RgbImage) -> Image.Image:
     tile = Image.fromarray(image)
     tile.thumbnail((_TILE_PX, round(1.4 * _TILE_PX)), Image.Resampling.LANCZOS)
     return tile

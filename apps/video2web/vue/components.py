@@ -206,7 +206,9 @@ def _is_repetition(members: Sequence[Element]) -> bool:
 
 def _groups_of(element: Element) -> list[_Group]:
     groups: list[_Group] = []
-    for _, beside in groupby(_spaced_children(element), key=lambda each: _group_key(each[0], each[2])):
+    for _, beside in groupby(
+        _spaced_children(element), key=lambda each: each[2] if isinstance(each[0], str) else shape_of(each[0])
+    ):
         members = list(beside)
         has_space = any(is_spaced for _, is_spaced, _ in members[1:])
         groups.append(_Group(tuple(child for child, _, _ in members), members[0][1], has_space))
@@ -222,10 +224,6 @@ def _spaced_children(element: Element) -> Iterator[tuple[Element | str, bool, in
             continue
         yield child, is_spaced, number
         is_spaced = False
-
-
-def _group_key(child: Element | str, number: int) -> Any:
-    return number if isinstance(child, str) else shape_of(child)
 
 
 def shape_of(element: Element) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, SiteFiles, SitePages
+from apps.video2web.site_files import write_site
 from visual_tools.box import Box
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
@@ -62,7 +63,7 @@ async def test_cards_and_text_on_a_gradient_are_no_image(renderer: Renderer, tmp
     assert pieces.gradient is not None
     assert [piece.kind for piece in pieces.leaves if piece.kind == "image"] == []
     markup = write_markup(build_tree(pieces), reference.image)
-    markup.save(tmp_path)
+    write_site(markup.files(), tmp_path)
     ours = await renderer.render(SiteFiles(tmp_path))
     scores = match_blocks(reference.blocks, ours.blocks)
     assert min(scores.block_match, scores.text) > 0.95

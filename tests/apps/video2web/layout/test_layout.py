@@ -11,6 +11,7 @@ from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
 from apps.video2web.score import rendered_reference, score_page
+from apps.video2web.site_files import write_site
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
 
@@ -45,7 +46,7 @@ async def copied(renderer: Renderer, tmp_path_factory: pytest.TempPathFactory) -
     reference = await renderer.render(SitePages({"index.html": PAGE}))
     markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
     folder: Path = tmp_path_factory.mktemp("site")
-    markup.save(folder)
+    write_site(markup.files(), folder)
     return reference, markup, await renderer.render(SiteFiles(folder))
 
 
