@@ -192,6 +192,11 @@ class Child:
     control: Control = field(default_factory=Control)
     task: "asyncio.Task[None] | None" = None
 
+    @property
+    def is_at_work(self) -> bool:
+        """True while it runs or waits in this process, so that it can be cancelled and redirected."""
+        return self.task is not None and not self.task.done()
+
     def check_next(self, state: State) -> None:
         """Check that a transition to a state is allowed.
 

@@ -231,7 +231,7 @@ class Swarm:
         child.control.redirect(instruction)
 
     def _at_work(self, name: str) -> Child:
-        known = {child.id: child for child in self.children if child.task is not None and not child.task.done()}
+        known = {child.id: child for child in self.children if child.is_at_work}
         if name in known:
             return known[name]
         child = self._find(name)
@@ -291,7 +291,7 @@ class Swarm:
         """Note who waits for whom if nothing moves while no child has anything to do but wait."""
         while True:
             await asyncio.sleep(WATCHDOG_S / 4)
-            live = [child for child in self.children if child.task is not None and not child.task.done()]
+            live = [child for child in self.children if child.is_at_work]
             is_idle = bool(live) and all(child.num_awaited or child.state in ("queued", "waiting") for child in live)
             silent_s = time.monotonic() - self._moved_at
             if is_idle and silent_s >= WATCHDOG_S:
