@@ -40,7 +40,8 @@ class Ordered:
         order = self.orders.pop((messages[1].text, len(messages)), None)
         if order is not None:
             await order(self.swarms[0])
-        return await self.inner.generate(messages, tools, sampling)
+        reply: Reply = await self.inner.generate(messages, tools, sampling)
+        return reply
 
     async def close(self) -> None:
         pass
