@@ -253,7 +253,7 @@ class Swarm:
             Their messages, and those of children that have ended since they were shown; None if there are none.
         """
         own = [child for child in self.children if child.parent == MAIN and child.id in returned]
-        continued = [child for child in own if child.is_continued]
+        continued = [child for child in own if child.is_continued or child.state not in FINAL]
         await asyncio.gather(*(asyncio.shield(self._start(child)) for child in continued))
         if self._suspended is not None:
             raise self._suspended

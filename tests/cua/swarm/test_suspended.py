@@ -127,6 +127,22 @@ async def test_news_of_children_are_not_lost_when_the_run_is_killed_before_they_
     assert sum("t001: done a 6" in message.text for message in model.asked_by("all")[-1]) == 1
 
 
+async def test_a_child_that_was_going_on_when_the_run_was_killed_goes_on_again(tmp_path: Path) -> None:
+    done = await play(
+        tmp_path, Cast(["a 6", "c 2"]), replace(OPTIONS, limits=SwarmLimits(child_calls=3), preset=few(3))
+    )
+    options = replace(OPTIONS, limits=SwarmLimits(child_calls=30), preset=few(30))
+    await resume_swarm(run_dir_of(done), model=Cast([]), options=options)
+    path = run_dir_of(done) / "trajectory.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b"t001 running" in line)
+    path.write_bytes(b"".join(lines[: last + 2]))
+    model = Cast([])
+    again = await resume_swarm(run_dir_of(done), model=model, options=options)
+    assert [child.state for child in again.children] == ["finished"] * 2
+    assert sum("t001: done a 6" in message.text for message in model.asked_by("all")[-1]) == 1
+
+
 def few(child_calls: int) -> Any:
     return replace(PRESETS["standard"], child_calls=child_calls)
 
