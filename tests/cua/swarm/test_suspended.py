@@ -170,7 +170,7 @@ async def test_a_suspended_child_of_a_child_that_has_ended_is_cancelled(tmp_path
 async def test_a_capped_child_of_a_child_that_has_ended_leaves_no_run_partial(tmp_path: Path) -> None:
     """Its parent has answered without it, and no call would continue it when the limit is raised."""
     low = [calls(call("note", text=str(number))) for number in range(4)]
-    replies = {**NESTED, "low a": [*low, "a done"]}
+    replies = {**NESTED, "every": [*NESTED["every"], "all done again"], "low a": [*low, "a done"]}
     first = replace(DEEP, limits=replace(DEEP.limits, run=Caps(max_steps=None, max_calls=6)))
     done = await Ordered(conversations(**replies), {}).play(tmp_path, first, "every")
     assert [(child.id, child.state) for child in done.children] == [
