@@ -30,7 +30,7 @@ NEXT: Mapping[State, frozenset[State]] = {
     "queued": frozenset(("running", "suspended", *_ENDS)),
     "running": frozenset(("waiting", "suspended", "queued", *_ENDS)),
     "waiting": frozenset(("running", "suspended", "queued", *_ENDS)),
-    "suspended": frozenset(("suspended", "running", "queued", *_ENDS)),
+    "suspended": frozenset(("suspended", "running", "waiting", "queued", *_ENDS)),
     "finished": frozenset(),
     "capped": frozenset(("queued",)),
     "failed": frozenset(),

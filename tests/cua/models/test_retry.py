@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from cua.errors import ModelError, UnavailableError
@@ -85,6 +87,20 @@ async def test_elapsed_time_is_bounded() -> None:
         await retry(call, policy, clock=time.clock)
     assert str(caught.value) == "down (gave up after 4 tries in 30 s; the limit is 35 s, --set retry_time=SECONDS)"
     assert caught.value.retryable
+
+
+async def test_a_wish_of_the_server_is_limited_by_the_retry_time_alone() -> None:
+    busy = OverloadedError("busy", retry_after_s=250)
+    time = FakeTime()
+    assert await retry(Flaky(busy, busy), RetryPolicy(), clock=time.clock) == "ok"
+    assert 500 <= sum(time.slept) <= 600
+    with pytest.raises(UnavailableError) as caught:
+        await retry(Flaky(busy, busy, busy), RetryPolicy(), clock=FakeTime().clock)
+    assert re.fullmatch(
+        r"busy \(gave up after 3 tries in 5\d\d s, the server asks to wait 250 s; the limit is 600 s, --set retry_time=.*",
+        str(caught.value),
+    )
+    assert await retry(Flaky(busy, busy, busy), RetryPolicy(max_elapsed_s=900), clock=FakeTime().clock) == "ok"
 
 
 AWAY = UnavailableError("no connection")
