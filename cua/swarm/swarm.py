@@ -23,6 +23,7 @@ from cua.swarm.budget import BudgetWarnings, ChildBudget, share_of
 from cua.swarm.child import (
     CANCELLED,
     CONFIG_NOTE,
+    ENV_KINDS,
     FINAL,
     NEXT,
     ORDER_NOTE,
@@ -480,7 +481,8 @@ class Swarm:
             else:
                 final_attempt = attempt
         result = final_attempt.result
-        answer = result.end.answer or final_attempt.last_text
+        last_action = child.last_action if child.assignment.config.kind in ENV_KINDS else ""
+        answer = result.end.answer or final_attempt.last_text or last_action
         child.cap = result.end.cap
         await self._finish(child, state_of(result), result.end.reason, answer, final_attempt)
 

@@ -193,6 +193,29 @@ async def test_agents_of_other_kinds_get_it_too(tmp_path: Path) -> None:
     assert ["click on blue" in text for text in seen] == [False, True]
 
 
+async def test_the_last_text_of_a_child_on_a_screen_is_its_last_action(tmp_path: Path) -> None:
+    clicker = call("create_subagent", name="clicker", system_prompt="You.", kind="browser")
+    script = conversations(
+        every=[calls(clicker), calls(call("assign_task", agent="clicker", prompt="page")), "all done"]
+    )
+    num_decisions = 0
+
+    class Screens:
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            nonlocal num_decisions
+            if "every" in messages[1].text:
+                return await script.generate(messages, tools, sampling)
+            num_decisions += 1
+            if num_decisions == 2:
+                await cancel("t001", wait_s=60)(model.swarms[0])
+            return Reply(content=CLICK)
+
+    model = Ordered(Screens(), {})
+    options = replace(OPTIONS, make_env=lambda spec: FakeEnv(FakeOptions()))
+    done = await model.play(tmp_path, options, "every")
+    assert done.children[0].message == f"[t001 cancelled: {CANCELLED}] What it said last:\nClick"
+
+
 async def test_an_order_to_nobody_names_who_is_at_work(tmp_path: Path) -> None:
     errors: list[str] = []
 
