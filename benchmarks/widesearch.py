@@ -1,10 +1,11 @@
-"""One agent alone against a swarm, on generated tasks of wide search, with the same embedded model and tools.
+"""A single agent against a swarm, on generated tasks of wide search, with the same embedded model and tools.
 
-    python benchmarks/widesearch.py --size small --seeds 2 > benchmarks/widesearch.md
+    python -m benchmarks.widesearch --size full --seeds 1
 
-Both make one call a reply, but for `assign_task`. A step is a reply of a model; critical steps are those of the K2.5
-report, section 3: 1 for each stage of the orchestrator, and the steps of the stage's longest child. The model costs no
-time, so seconds say nothing about a real one and are not told.
+The single agent is measured twice: with one call a reply, and with up to `PARALLEL` calls a reply, as many as the swarm
+has sub-agents. The swarm's agents make one call a reply, except for `assign_task`. A step is a reply of a model;
+critical steps are those of the K2.5 report, section 3: 1 for each stage of the orchestrator, and the steps of the
+stage's longest child. The model takes no time, so times are not measured.
 """
 
 import argparse
@@ -14,9 +15,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from apps.literal import LiteralModel
-from cua.messages import TextPart
+from apps.literal.research import MAX_CHILDREN, research
+from cua.messages import Message, Reply, Sampling, TextPart
+from cua.model import Tool
 from cua.research.fetch import Web, make_world_web
 from cua.run.budget import Caps
 from cua.swarm.session import SwarmOptions, run_swarm
@@ -27,41 +31,78 @@ from cua.tools.research import BrowseTool, SearchTool, make_research_tools
 from envs.registry import load_suite
 from envs.suites.widesearch.tasks import WideSearchTask
 
+PARALLEL = MAX_CHILDREN
+FEW = 3.0
+"""Ratio below which a table is counted as one where the swarm gains little."""
+
+
+class MeasuredModel(LiteralModel):
+    """Embedded model that makes up to `max_calls` calls a reply and measures its requests.
+
+    Attributes:
+        longest: Characters of the longest request.
+    """
+
+    def __init__(self, max_calls: int = 1) -> None:
+        self._max_calls = max_calls
+        self.longest = 0
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Return the next reply."""
+        texts = (len(message.text) + sum(len(call.arguments) for call in message.tool_calls) for message in messages)
+        self.longest = max(self.longest, sum(texts))
+        return await asyncio.to_thread(research, tuple(messages), tuple(tools), self.name, max_calls=self._max_calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Result of one way to fill a table: item-F1, critical steps, all steps, characters of the longest request."""
+
+    f1: float
+    critical: int
+    total: int
+    longest: int
+    children: int = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     task: str
     num_rows: int
-    alone_f1: float
-    alone_steps: int
-    swarm_f1: float
-    critical: int
-    total: int
-    children: int
+    alone: Outcome
+    parallel: Outcome
+    swarm: Outcome
 
-    @property
-    def speedup(self) -> float:
-        return self.alone_steps / self.critical
+    def ratio_to(self, single: Outcome) -> float:
+        return single.critical / self.swarm.critical
 
 
-async def alone(task: WideSearchTask, web: Web) -> tuple[float, int]:
-    """Item-F1 and steps of one agent."""
+async def run_alone(task: WideSearchTask, web: Web, max_calls: int) -> Outcome:
+    """Fill the table with a single agent."""
+    model = MeasuredModel(max_calls)
     profile = Profile(system_prompt="Collect what is asked for.", caps=Caps(max_steps=5000))
-    agent = ToolAgent(model=LiteralModel(), toolset=Toolset(make_research_tools(web, None)), profile=profile)
+    agent = ToolAgent(model=model, toolset=Toolset(make_research_tools(web, None)), profile=profile)
     result = await agent.run([TextPart(text=task.instruction)])
-    return task.score(result.end.answer).item_f1, result.num_steps
+    score = task.score(result.end.answer).item_f1
+    return Outcome(f1=score, critical=result.num_steps, total=result.num_steps, longest=model.longest)
 
 
-async def swarm(task: WideSearchTask, web: Web) -> tuple[float, int, int, int]:
-    """Item-F1, critical and total steps, children."""
+async def run_as_swarm(task: WideSearchTask, web: Web) -> Outcome:
+    """Fill the table with a swarm."""
+    model = MeasuredModel()
     makers: tuple[ToolMaker, ...] = (lambda place: SearchTool(web), lambda place: BrowseTool(web, place.kernel.folder))
     with tempfile.TemporaryDirectory() as runs:
-        result = await run_swarm(
-            task.instruction, options=SwarmOptions(tools=makers), model=LiteralModel(), runs_dir=Path(runs)
-        )
+        result = await run_swarm(task.instruction, options=SwarmOptions(tools=makers), model=model, runs_dir=Path(runs))
     measures = result.metrics
-    score = task.score(result.run.end.answer).item_f1
-    return score, measures.critical_steps, measures.total_steps, len(result.children)
+    return Outcome(
+        f1=task.score(result.run.end.answer).item_f1,
+        critical=measures.critical_steps,
+        total=measures.total_steps,
+        longest=model.longest,
+        children=len(result.children),
+    )
 
 
 async def measure(size: str, num_seeds: int, part: str) -> list[Row]:
@@ -71,38 +112,56 @@ async def measure(size: str, num_seeds: int, part: str) -> list[Row]:
         for task_id in (task_id for task_id in suite.task_ids if part in task_id):
             task = suite.make_task(task_id, seed)
             assert isinstance(task, WideSearchTask)
-            f1, steps = await alone(task, make_world_web(seed or 0, size=size))
-            swarm_f1, critical, total, children = await swarm(task, make_world_web(seed or 0, size=size))
+            alone, parallel = [
+                await run_alone(task, make_world_web(seed or 0, size=size), max_calls) for max_calls in (1, PARALLEL)
+            ]
+            swarm = await run_as_swarm(task, make_world_web(seed or 0, size=size))
             name = f"{task_id.removeprefix('widesearch/')} #{seed}"
-            counts = {"critical": critical, "total": total, "children": children}
-            rows.append(
-                Row(
-                    task=name,
-                    num_rows=len(task.table.rows),
-                    alone_f1=f1,
-                    alone_steps=steps,
-                    swarm_f1=swarm_f1,
-                    **counts,
-                )
-            )
+            rows.append(Row(task=name, num_rows=len(task.table.rows), alone=alone, parallel=parallel, swarm=swarm))
     return rows
 
 
 def table(rows: Sequence[Row], command: str) -> str:
-    head = "| task | rows | F1 alone | F1 swarm | steps alone | critical steps | total steps | children | ratio |"
-    lines = [
-        f"| {row.task} | {row.num_rows} | {row.alone_f1:.3f} | {row.swarm_f1:.3f} | {row.alone_steps} | {row.critical} "
-        f"| {row.total} | {row.children} | {row.speedup:.1f}x |"
-        for row in rows
+    names = "task | rows | F1 of each | steps alone | steps parallel | critical steps | total steps | children"
+    head = f"| {names} | ratio to alone | ratio to parallel | longest request alone, parallel, swarm |"
+    lines = []
+    for row in rows:
+        outcomes = (row.alone, row.parallel, row.swarm)
+        cells: tuple[Any, ...] = (
+            row.task,
+            row.num_rows,
+            " ".join(f"{outcome.f1:.3f}" for outcome in outcomes),
+            *(outcome.critical for outcome in outcomes),
+            row.swarm.total,
+            row.swarm.children,
+            *(f"{row.ratio_to(single):.1f}x" for single in (row.alone, row.parallel)),
+            ", ".join(f"{outcome.longest / 1000:.0f}" for outcome in outcomes),
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    names = ("alone", "parallel", "swarm")
+    f1 = [statistics.mean(getattr(row, name).f1 for row in rows) for name in names]
+    longest = [max(getattr(row, name).longest for row in rows) / 1000 for name in names]
+    critical = [row.swarm.critical for row in rows]
+    summary = [
+        f"All {len(rows)} tables: item-F1 {f1[0]:.3f} alone, {f1[1]:.3f} with parallel calls, {f1[2]:.3f} as a swarm.",
+        f"Longest request: {longest[0]:.0f}, {longest[1]:.0f} and {longest[2]:.0f} thousand characters.",
+        "Ratio to the swarm's critical steps:",
+        f"    - of a single agent with one call a reply, {_ratios([row.alone.total for row in rows], critical)}",
+        f"    - of a single agent with up to {PARALLEL} calls a reply, "
+        + _ratios([row.parallel.total for row in rows], critical),
+        f"    - of the swarm's steps one after the other, {_ratios([row.swarm.total for row in rows], critical)}",
     ]
-    f1 = [statistics.mean(getattr(row, name) for row in rows) for name in ("alone_f1", "swarm_f1")]
-    ratio = sum(row.alone_steps for row in rows) / sum(row.critical for row in rows)
-    summary = (
-        f"All {len(rows)} tasks: item-F1 {f1[0]:.3f} alone, {f1[1]:.3f} as a swarm; {ratio:.1f}x fewer critical steps "
-        f"(ratio of sums), {statistics.median(row.speedup for row in rows):.1f}x in the median, "
-        f"{min(row.speedup for row in rows):.1f}x at least."
+    items = [line if line.startswith(" ") else f"- {line}" for line in summary]
+    return "\n".join([f"    {command}", "", *items, "", head, f"|{'---|' * 11}", *lines])
+
+
+def _ratios(steps: Sequence[int], critical: Sequence[int]) -> str:
+    ratios = [single / swarm for single, swarm in zip(steps, critical, strict=True)]
+    few = sum(ratio < FEW for ratio in ratios)
+    return (
+        f"{sum(steps) / sum(critical):.1f} (of the sums), {statistics.median(ratios):.1f} in the median, "
+        f"{min(ratios):.1f} to {max(ratios):.1f}; below {FEW:g} in {few} of {len(ratios)} tables"
     )
-    return "\n".join([f"    {command}", "", summary, "", head, f"|{'---|' * 9}", *lines])
 
 
 def main() -> None:
@@ -115,7 +174,7 @@ def main() -> None:
     print(
         table(
             rows,
-            f"python benchmarks/widesearch.py --size {given.size} --seeds {given.seeds}"
+            f"python -m benchmarks.widesearch --size {given.size} --seeds {given.seeds}"
             + (f" --part {given.part}" if given.part else ""),
         )
     )

@@ -150,6 +150,16 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
         assistant.find(session_id).redirect(words.instruction)
         return assistant.find(session_id).view()
 
+    @router.post("/sessions/{session_id}/children/{child}/cancel", summary="End a sub-agent; its parent gets its text")
+    async def cancel_child(session_id: str, child: str) -> dict[str, Any]:
+        return await _run_command(assistant, session_id, {"do": "cancel_child", "child": child})
+
+    @router.post("/sessions/{session_id}/children/{child}/redirect", summary="Give a sub-agent a new instruction")
+    async def redirect_child(session_id: str, child: str, words: Instruction) -> dict[str, Any]:
+        return await _run_command(
+            assistant, session_id, {"do": "redirect_child", "child": child, "instruction": words.instruction}
+        )
+
     @router.post("/sessions/{session_id}/approvals/{approval_id}", summary="Answer a question of the agent")
     async def approve(session_id: str, approval_id: str, given: ApprovalAnswer) -> dict[str, Any]:
         assistant.find(session_id).answer(approval_id, given.answer)
@@ -175,13 +185,19 @@ async def _run_command(assistant: Assistant, session_id: str, command: dict[str,
         case "answer":
             given = ApprovalAnswer.model_validate({"answer": command.get("answer")})
             session.answer(str(command.get("approval")), given.answer)
+        case "cancel_child":
+            await session.cancel_child(str(command.get("child")))
+        case "redirect_child":
+            words = Instruction.model_validate({"instruction": command.get("instruction")})
+            await session.redirect_child(str(command.get("child")), words.instruction)
         case "input":
             error = await session.act(INPUTS.validate_python(command.get("inputs")))
             if error:
                 raise CuaError(error)
         case other:
             raise CuaError(
-                f"unknown command {str(other)[:40]!r}; expected pause, resume, stop, take_over, answer or input"
+                f"unknown command {str(other)[:40]!r}; expected pause, resume, stop, take_over, answer, cancel_child, "
+                "redirect_child or input"
             )
     return session.view()
 

@@ -1,6 +1,7 @@
 """Requests of the user and the runs that they start: a mode, a start place, files, a run to resume."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,6 @@ from envs import TaskVerdict
 
 if TYPE_CHECKING:
     from cua import ToolSession
-    from cua.swarm.swarm import Swarm
 
 Mode = Literal["instant", "thinking", "agent", "swarm"]
 Place = Literal["practice", "web", "desktop"]
@@ -210,7 +210,7 @@ def swarm_work(session: AssistantSession, request: RunRequest, chosen: Mapping[s
 
         given = DEMO_SETTINGS if load_settings(chosen).settings.has_embedded_model else {}
         done = await run_swarm(
-            request.instruction, files, watch=watch, on_swarm=lambda swarm: _show(session, swarm), **{**chosen, **given}
+            request.instruction, files, watch=watch, on_swarm=partial(setattr, session, "swarm"), **{**chosen, **given}
         )
         return done.run
 
@@ -228,7 +228,7 @@ def resume_work(session: AssistantSession, run_dir: Path, chosen: Mapping[str, A
 
         record = load_run(run_dir, images=0)
         if is_swarm(record):
-            done = await resume_swarm(run_dir, watch=watch, on_swarm=lambda swarm: _show(session, swarm), **chosen)
+            done = await resume_swarm(run_dir, watch=watch, on_swarm=partial(setattr, session, "swarm"), **chosen)
             return done.run
         if record.is_tool_run:
             return await resume_ask(run_dir, watch=watch, **chosen)
@@ -261,20 +261,3 @@ def request_of_header(
         url=url if isinstance(url, str) else None,
         app=app if isinstance(app, str) else None,
     )
-
-
-def _show(session: AssistantSession, swarm: "Swarm") -> None:
-    def children() -> list[dict[str, Any]]:
-        return [
-            {
-                "id": child.id,
-                "name": child.assignment.config.name[:80],
-                "state": child.state,
-                "calls": child.num_calls,
-                "tokens": child.usage.total_tokens,
-                "last": child.last_action[:160],
-            }
-            for child in swarm.children
-        ]
-
-    session.find_children = children

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from apps.assistant.event_log import EventLog, shortened
@@ -40,6 +40,10 @@ from cua.run.events import (
 from cua.step import Turn
 from envs import Action, Env, EnvError, InputDevice, SharedScreen
 from visual_tools.errors import VisualError
+
+if TYPE_CHECKING:
+    from cua.swarm.child import Child
+    from cua.swarm.swarm import Swarm
 
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
 Answer = Literal["once", "site", "deny"]
@@ -180,6 +184,20 @@ def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
     return buffer.getvalue()
 
 
+def _child_object(child: "Child") -> dict[str, Any]:
+    """Return a sub-agent for a page."""
+    return {
+        "id": child.id,
+        "name": child.assignment.config.name[:80],
+        "state": child.state,
+        "is_at_work": child.is_at_work,
+        "calls": child.num_calls,
+        "tokens": child.usage.total_tokens,
+        "cost_usd": child.usage.cost_usd or 0.0,
+        "last": child.last_action[:160],
+    }
+
+
 class AssistantSession:
     """Session with an agent.
 
@@ -198,7 +216,7 @@ class AssistantSession:
         log: Events of the session.
         screen: Screen of the session.
         questions: Open questions of the agent.
-        find_children: Returns the sub-agents of a swarm as JSON values.
+        swarm: Swarm of the run, whose sub-agents are shown; None without sub-agents.
     """
 
     def __init__(self, mode: str, id: str = "") -> None:
@@ -209,7 +227,7 @@ class AssistantSession:
         self.log = EventLog()
         self.screen = SessionScreen(self.log.notify)
         self.questions = Questions(self.screen, self.log)
-        self.find_children: Callable[[], list[dict[str, Any]]] | None = None
+        self.swarm: Swarm | None = None
         self._thought = ""
         self._last_steps = LastSteps()
         self._step = 0
@@ -276,7 +294,7 @@ class AssistantSession:
             "cost_usd": self._cost_usd,
             "approvals": [approval.to_json() for approval in self.questions.open.values()],
             "policy": self.questions.policy,
-            "children": self.find_children() if self.find_children else [],
+            "children": [_child_object(child) for child in self.swarm.children] if self.swarm else [],
             "run_id": self.run_id,
             "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
             "error": self.error,
@@ -304,7 +322,7 @@ class AssistantSession:
         self.instruction = instruction
         self.title = self.title or " ".join(instruction.split())[:120]
         self.result, self.error, self.run_id = None, "", ""
-        self._control = None
+        self._control = self.swarm = None
         self.screen.reset(is_live=has_live_screen)
         self._is_acting = self._is_stopping = self._is_taken_over = False
         self._user_touch = None
@@ -357,6 +375,24 @@ class AssistantSession:
         self.log.add("said", text=instruction)
         self._last_command_s = time.monotonic()
         self.questions.deny_all()
+
+    async def cancel_child(self, child: str) -> None:
+        """End a sub-agent of the active run for good; its parent gets its last text.
+
+        Raises:
+            CuaError: If no sub-agent of this name is at work.
+        """
+        await self._open_swarm().cancel(child)
+        self.log.notify()
+
+    async def redirect_child(self, child: str, instruction: str) -> None:
+        """Give a sub-agent of the active run a new instruction, which it sees in its next step.
+
+        Raises:
+            CuaError: If no sub-agent of this name is at work.
+        """
+        await self._open_swarm().redirect(child, instruction)
+        self.log.add("said", text=f"{child}: {instruction}")
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer a question; `site` allows the same kind of risk on this site for the session.
@@ -447,6 +483,11 @@ class AssistantSession:
         if not self.is_running or self._control is None:
             raise CuaError("nothing is running in this session")
         return self._control
+
+    def _open_swarm(self) -> "Swarm":
+        if not self.is_running or self.swarm is None:
+            raise CuaError("no sub-agents are at work in this session")
+        return self.swarm
 
     async def _run(self, work: Work) -> None:
         watch = Watch(

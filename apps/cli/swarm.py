@@ -1,9 +1,11 @@
 """`cua swarm`: an orchestrator with sub-agents, displayed as a grid on a terminal and as lines in a pipe."""
 
 import collections
+import re
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +17,17 @@ from apps.cli.config import choice, chosen_settings
 from apps.cli.task import own_run
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from rich.live import Live
+
+    from cua.guard import Approver, GuardVerdict
     from cua.run.events import Event
+    from cua.step import Turn
     from cua.swarm import SwarmOptions
     from cua.swarm.session import SwarmResult
     from cua.swarm.swarm import Swarm
+    from envs import Action
     from envs.suites.widesearch.tasks import WideSearchTask
 
 Flag = typer.Option
@@ -34,9 +43,12 @@ _MARKS = {
     "queued": ".",
     "created": "+",
     "stopped": "-",
+    "cancelled": "-",
     "finished": "=",
 }
 """Marks of the states, in the order of the grid."""
+_ORDER = re.compile(r"(cancel|tell)\s+t?(\d+)\b\s*:?\s*(.*)", re.I | re.S)
+_ORDER_FORMS = "cancel ID, or tell ID: TEXT"
 
 
 def swarm(
@@ -95,6 +107,9 @@ def swarm(
 
     The model creates up to 100 sub-agents and assigns tasks to them, which run in parallel; each returns one message.
     All share one budget. --resume continues an interrupted run without running finished sub-agents again.
+
+    While it runs on a terminal, type "cancel t003" and Enter to end a sub-agent; the orchestrator gets its last text.
+    "tell t003: TEXT" gives it a new instruction. Enter alone stops the display to type in peace.
 
         cua swarm "Compare the prices of these ten phones: ..." --model kimi-k2.5
         cua swarm --demo
@@ -163,49 +178,138 @@ def _watched(
 ) -> "SwarmResult":
     import asyncio
 
-    from apps.cli.running import StopSwitch, terminal_approver
+    from apps.cli.running import StopSwitch
     from cua import Watch
     from cua.swarm import resume_swarm, run_swarm
 
     switch, view = StopSwitch(), _View(form)
-    watch = Watch(listener=view.listen, approver=terminal_approver(), on_control=switch.connect)
+    watch = Watch(listener=view.listen, approver=view.approver(), on_control=switch.connect)
 
     async def work() -> "SwarmResult":
         given: dict[str, Any] = {"options": options, "watch": watch, "on_swarm": view.follow, **chosen}
-        if run_dir is not None:
-            return await resume_swarm(run_dir, **given)
-        return await run_swarm(question or "", files, **given)
+        async with view.taking_orders():
+            if run_dir is not None:
+                return await resume_swarm(run_dir, **given)
+            return await run_swarm(question or "", files, **given)
 
     with view:
         return asyncio.run(switch.guarded(work()))
 
 
 class _View:
-    """Display of a running swarm: a grid on a terminal, lines in a pipe, JSON on request."""
+    """Display of a running swarm: a grid on a terminal, lines in a pipe, JSON on request. Takes orders of the user."""
 
     def __init__(self, form: str) -> None:
         from apps.cli.progress import stream_listener
 
         self._swarm: Swarm | None = None
-        self._stack = ExitStack()
+        self._live: Live | None = None
         self._num_rows = 0
+        self._reader = terminal.LineReader(self._on_line)
+        self._has_keyboard = sys.stdin.isatty() and sys.stderr.isatty()
+        self._orders: set[asyncio.Task[None]] = set()
+        self._keyboard: asyncio.Lock | None = None
         self._listener = stream_listener(names_agents=True) if form == "stream-json" else self._tell
         self._is_live = form != "stream-json" and sys.stderr.isatty()
 
     def __enter__(self) -> "_View":
+        self._show_grid()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._hide_grid()
+
+    def _show_grid(self) -> None:
         if self._is_live:
             from rich.console import Console
             from rich.live import Live
 
             # sys.stderr makes control codes visible, and the grid consists of them
             console = Console(file=sys.__stderr__)
-            self._num_rows = max(5, console.size.height - 3)
-            live = Live(console=console, get_renderable=self._grid, refresh_per_second=1 / _REFRESH_S, transient=True)
-            self._stack.enter_context(live)
-        return self
+            self._num_rows = max(5, console.size.height - 4)
+            self._live = Live(
+                console=console, get_renderable=self._grid, refresh_per_second=1 / _REFRESH_S, transient=True
+            )
+            self._live.start()
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def _hide_grid(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    @asynccontextmanager
+    async def taking_orders(self) -> AsyncIterator[None]:
+        """Take orders of the user inside this context, if there is a keyboard."""
+        import asyncio
+
+        if not self._has_keyboard:
+            yield
+            return
+        self._keyboard = asyncio.Lock()
+        self._reader.start()
+        try:
+            yield
+        finally:
+            for order in self._orders:
+                order.cancel()
+            await asyncio.gather(*self._orders, return_exceptions=True)
+            self._reader.stop()
+
+    def approver(self) -> "Approver | None":
+        """Return an approver that asks on the terminal; None if there is no terminal."""
+        from apps.cli.running import terminal_approver
+
+        ask = terminal_approver()
+        if ask is None:
+            return None
+
+        async def ask_alone(verdict: "GuardVerdict", turn: "Turn", actions: "Sequence[Action]") -> bool:
+            async with self._prompting():
+                return await ask(verdict, turn, actions)
+
+        return ask_alone
+
+    @asynccontextmanager
+    async def _prompting(self) -> AsyncIterator[None]:
+        """Remove the grid, and leave the keyboard to one question."""
+        assert self._keyboard is not None
+        async with self._keyboard:
+            self._reader.stop()
+            self._hide_grid()
+            try:
+                yield
+            finally:
+                self._show_grid()
+                self._reader.start()
+
+    def _on_line(self, line: str) -> None:
+        import asyncio
+
+        if self._live is not None:
+            print("\x1b[1A", end="", file=sys.__stderr__, flush=True)  # back to the grid, whose last line was left
+        order = asyncio.create_task(self._take_order(line))
+        self._orders.add(order)
+        order.add_done_callback(self._orders.discard)
+
+    async def _take_order(self, line: str) -> None:
+        async with self._prompting():
+            line = line or await terminal.ask_line(f"  {_ORDER_FORMS} (Enter to go on): ")
+            if line:
+                terminal.echo(f"  {await self._carry_out(line)}", err=True)
+
+    async def _carry_out(self, line: str) -> str:
+        """Carry out an order; return its outcome as a line."""
+        from cua.errors import CuaError
+
+        order = _ORDER.fullmatch(line)
+        if order is None or self._swarm is None or (order[1].lower() == "tell") != bool(order[3]):
+            return f"expected {_ORDER_FORMS}, such as: tell t003: only look at prices in euros"
+        name, text = f"t{int(order[2]):03}", order[3]
+        try:
+            await (self._swarm.redirect(name, text) if text else self._swarm.cancel(name))
+        except CuaError as error:
+            return str(error)
+        return f"{name} sees this in its next step" if text else f"{name} is cancelled"
 
     def follow(self, swarm: "Swarm") -> None:
         """Set the swarm to display."""
@@ -273,12 +377,13 @@ class _View:
                 f"{child.num_calls} calls",
                 cost,
             )
-            doing = child.reason if child.state in ("failed", "capped", "suspended") else child.last_action
+            doing = child.reason if child.state in ("failed", "capped", "suspended", "cancelled") else child.last_action
             table.add_row(*(Text(printable(cell)) for cell in (*cells, doing[:60])))
         rest = collections.Counter(child.state for child in children[self._num_rows :])
         counted = ", ".join(f"{count} {state}" for state, count in rest.items())
         left_out = f"... and {rest.total()} more: {counted}" if rest else ""
-        return Group(table, Text(left_out), Text(self._totals()))
+        hint = [Text(f"Enter: {_ORDER_FORMS}", style="dim")] if self._has_keyboard else []
+        return Group(table, Text(left_out), Text(self._totals()), *hint)
 
 
 def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:

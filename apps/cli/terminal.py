@@ -12,8 +12,12 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    import asyncio
 
 _OURS = re.compile(r"(\x1b\[[0-9;]*m)")
 """Colour codes as written by `typer`."""
@@ -101,6 +105,50 @@ class _Cleaned(io.TextIOWrapper):
         pieces = _OURS.split(text)
         super().write("".join(piece if number % 2 else safe_lines(piece) for number, piece in enumerate(pieces)))
         return len(text)
+
+
+class LineReader:
+    """Reader of lines that the user types while something else is displayed; used on a running event loop.
+
+    Args:
+        on_line: Called with each line, without its end.
+    """
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+
+    def start(self) -> None:
+        """Read lines from now on."""
+        _running_loop().add_reader(sys.stdin.fileno(), self._take)
+
+    def stop(self) -> None:
+        """Leave the keyboard to another reader."""
+        _running_loop().remove_reader(sys.stdin.fileno())
+
+    def _take(self) -> None:
+        descriptor, line = sys.stdin.fileno(), b""
+        if _is_in_background(descriptor):  # reading would suspend the process
+            self.stop()
+            return
+        with contextlib.suppress(OSError):  # the terminal is gone
+            line = os.read(descriptor, _MAX_LINE_BYTES)
+        if line:
+            self._on_line(line.decode(errors="replace").strip())
+        else:
+            self.stop()
+
+
+def _running_loop() -> "asyncio.AbstractEventLoop":
+    import asyncio  # not needed for the help
+
+    return asyncio.get_running_loop()
+
+
+def _is_in_background(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) != os.getpgrp()
+    except OSError:  # not the terminal that controls the process
+        return False
 
 
 async def ask_line(question: str) -> str:

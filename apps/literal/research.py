@@ -2,7 +2,7 @@
 
 Two forms of a task are supported: `Collect A, B and C of all X that are listed on "TITLE"` (or an address), and `For
 each of X; Y; Z: find A, B and C`. With the tools of a swarm it lists the things itself, assigns them to sub-agents, and
-merges their tables. It makes one call per reply, except for `assign_task`, whose calls are made together.
+merges their tables. It makes one call per reply, or up to `max_calls`; calls of `assign_task` are made together.
 
 No state is kept between calls: each reply is computed from the whole conversation.
 """
@@ -126,13 +126,14 @@ def can_research(tools: Sequence[Tool]) -> bool:
     return {"search", "browse"} <= {tool.name for tool in tools}
 
 
-def research(messages: Sequence[Message], tools: Sequence[Tool], name: str) -> Reply:
+def research(messages: Sequence[Message], tools: Sequence[Tool], name: str, *, max_calls: int = 1) -> Reply:
     """Return the next reply.
 
     Args:
         messages: The conversation.
         tools: Tools that may be called.
         name: Name of the model.
+        max_calls: Maximum number of calls in a reply of a single agent.
     """
     task = read_task(next((message.text for message in messages if message.role == "user"), ""))
     if task is None:
@@ -141,7 +142,7 @@ def research(messages: Sequence[Message], tools: Sequence[Tool], name: str) -> R
     done = _read_done(messages)
     try:
         leads = "assign_task" in {tool.name for tool in tools}
-        return Reply(content=_lead(task, done) if leads else _collect(task, done), model=name)
+        return Reply(content=_lead(task, done) if leads else _collect(task, done, max_calls), model=name)
     except _NeedCallsError as need:
         calls = tuple(
             ToolCall(id=f"functions.{tool}:{number}", name=tool, arguments=json.dumps(arguments, ensure_ascii=False))
@@ -227,15 +228,22 @@ def _rows_of(text: str) -> list[str]:
     return [line for line in lines[1:] if not re.fullmatch(r"[|\-: ]*", line)]
 
 
-def _collect(task: _Task, done: _ResearchResults) -> str:
-    """Run a single agent, which handles one thing after another."""
+def _collect(task: _Task, done: _ResearchResults, max_calls: int) -> str:
+    """Run a single agent, which handles the things in their order."""
     things = task.things or _listed(task, done)
     if not things:
         return "No list of these things was found; nothing was collected."
-    rows = []
+    rows: list[str] = []
+    needed: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for thing in things:
-        cells = _look_up(thing, task.columns[1:], done)
-        rows.append(f"| {' | '.join(cells)} |")
+        try:
+            rows.append(f"| {' | '.join(_look_up(thing, task.columns[1:], done))} |")
+        except _NeedCallsError as need:
+            needed |= {_key(*call): call for call in need.calls}
+        if len(needed) >= max_calls:
+            break
+    if needed:
+        raise _NeedCallsError(tuple(needed.values())[:max_calls])
     return _answer(task, rows)
 
 

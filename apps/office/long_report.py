@@ -167,12 +167,12 @@ class RevisionRounds:
         return [newest[chapter.number] for chapter in chapters]
 
     async def go_on(self, spent: RunResult) -> RunResult | None:
-        """Finish an interrupted round; None if there is none. `spent` as for `play`."""
+        """Finish an interrupted round, or one with unfinished writers; None if there is none. `spent` as for `play`."""
         record = self.records[-1] if self.records else None
         if record is None or not (record / _PLAN).is_file():
             return None
         earlier = (await asyncio.to_thread(load_run, record, images=0)).result
-        if earlier is not None and earlier.end.status in (*COMPLETED, "failed"):
+        if earlier is not None and earlier.end.status in (*COMPLETED, "failed") and not earlier.end.num_unfinished:
             return None
         return await self._play(load_tasks(record), spent, resume=record)
 

@@ -168,7 +168,7 @@ def load_result(run_dir: Path) -> VideoResult | None:
         TrajectoryError: If its record cannot be read.
     """
     plan, result = load_plan(run_dir), load_run(run_dir, images=0).result
-    if result is None or result.end.status not in ("succeeded", "failed", "unverified"):
+    if result is None or result.end.num_unfinished or result.end.status not in ("succeeded", "failed", "unverified"):
         return None
     events, missing = load_events(run_dir, plan)
     return VideoResult(

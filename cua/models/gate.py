@@ -42,14 +42,13 @@ class RetryPolicy:
             that has answered before is away or overloaded.
         base_wait_s: Upper bound of the first wait in seconds; it doubles with every retry.
         max_wait_s: Upper bound of the waits that the backoff chooses, in seconds.
-        max_retry_after_s: Longest wait in seconds that a server may request; a longer one ends the call.
-        max_elapsed_s: Seconds after the first call after which no new call starts; the setting `retry_time`.
+        max_elapsed_s: Seconds after the first call after which no new call starts, whether the backoff or the server
+            chooses the wait; the setting `retry_time`.
     """
 
     max_retries: int | None = None
     base_wait_s: float = 1.0
     max_wait_s: float = 30.0
-    max_retry_after_s: float = 120.0
     max_elapsed_s: float = 600.0
 
 
@@ -111,28 +110,43 @@ REPORT_AFTER_S = 0.2
 
 
 @asynccontextmanager
-async def reported_wait(reason: str, *, is_outage: bool = False) -> AsyncIterator[None]:
-    """Report waits inside this context to `ON_WAIT` if they take longer than `REPORT_AFTER_S`."""
+async def reported_wait(reason: str, *, is_outage: bool = False) -> AsyncIterator[Callable[[AgentWait], None]]:
+    """Report waits inside this context to `ON_WAIT` if they take longer than `REPORT_AFTER_S`.
+
+    Yields:
+        Function to call when the agent waits for something else from now on.
+    """
     on_wait = ON_WAIT.get()
     if on_wait is None:
-        yield
+        yield lambda wait: None
         return
-    is_told = False
+    current, changed = AgentWait(reason=reason, is_outage=is_outage), asyncio.Event()
+    is_reported = is_over = False
 
-    async def tell() -> None:
-        nonlocal is_told
+    def update(wait: AgentWait) -> None:
+        nonlocal current
+        current = wait
+        changed.set()
+
+    async def report() -> None:
+        nonlocal is_reported
         await asyncio.sleep(REPORT_AFTER_S)
-        is_told = True
-        await on_wait(AgentWait(reason=reason, is_outage=is_outage))
+        while not is_over:
+            is_reported = True
+            changed.clear()
+            await on_wait(current)
+            await changed.wait()
 
-    telling = asyncio.create_task(tell())
+    reporting = asyncio.create_task(report())
     try:
-        yield
+        yield update
     finally:
-        if not is_told:
-            telling.cancel()
-        await asyncio.wait({telling})
-        if is_told and telling.exception() is None:
+        is_over = True
+        if not is_reported:
+            reporting.cancel()
+        changed.set()
+        await asyncio.wait({reporting})
+        if is_reported and reporting.exception() is None:
             await on_wait(None)
 
 
@@ -204,14 +218,12 @@ def wait_before(number: int, error: ModelError, policy: RetryPolicy, clock: Retr
 def _why_not_again(
     number: int, error: ModelError, wait_s: float, elapsed_s: float, policy: RetryPolicy, *, is_last: bool
 ) -> str:
-    asked = error.retry_after_s if isinstance(error, UnavailableError) else None
-    if asked is not None and asked > policy.max_retry_after_s:
-        return f"the server asks to wait {asked:.0f} s, more than the {policy.max_retry_after_s:.0f} s that we wait"
-    if is_last:
-        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s"
+    given_up = f"gave up after {_tries(number)} in {elapsed_s:.0f} s"
     if elapsed_s + wait_s > policy.max_elapsed_s:
-        return f"gave up after {_tries(number)} in {elapsed_s:.0f} s; {_limit(policy.max_elapsed_s)}"
-    return ""
+        asked = error.retry_after_s if isinstance(error, UnavailableError) else None
+        asks = f", the server asks to wait {asked:.0f} s" if asked else ""
+        return f"{given_up}{asks}; {_limit(policy.max_elapsed_s)}"
+    return given_up if is_last else ""
 
 
 def _tries(number: int) -> str:
@@ -235,8 +247,6 @@ class EndpointGate:
 
     Args:
         max_open: Maximum number of concurrent calls.
-        max_hold_s: Longest time in seconds that a server's `Retry-After` delays other callers; the refused caller
-            itself may wait longer.
         clock: Time and random numbers.
 
     Attributes:
@@ -245,12 +255,11 @@ class EndpointGate:
         has_answered: True if the endpoint has answered a request, even with an error.
     """
 
-    def __init__(self, max_open: int = MAX_OPEN, *, max_hold_s: float = 120.0, clock: RetryClock | None = None) -> None:
+    def __init__(self, max_open: int = MAX_OPEN, *, clock: RetryClock | None = None) -> None:
         self.limit = float(max_open)
         self.num_open = 0
         self.has_answered = False
         self._max_open = max_open
-        self._max_hold_s = max_hold_s
         self._clock = clock or RetryClock()
         self._held_until = 0.0
         self._decreased_at = float("-inf")
@@ -259,23 +268,24 @@ class EndpointGate:
         self._away_reason = ""
         self._num_probes = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._updates: list[Callable[[AgentWait], None]] = []
 
     @asynccontextmanager
     async def admit(self, *, max_away_s: float = float("inf")) -> AsyncIterator[None]:
         """Admit one try of a call. An `UnavailableError` inside changes the gate and is raised again.
 
         Args:
-            max_away_s: Longest outage in seconds for which a call waits.
+            max_away_s: Longest outage and `Retry-After` in seconds for which a call waits. A server that asks for a
+                longer wait is called, so that its answer ends the call.
 
         Raises:
             GivenUpError: If the endpoint has been away for longer than `max_away_s`.
         """
         async with AsyncExitStack() as stack:
-            reason, is_away = self._away_reason or "the model's endpoint is busy", self._away_since is not None
-            async with reported_wait(reason, is_outage=is_away) if self._must_wait() else nullcontext():
+            async with self._reported() if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
                 self._check_away(max_away_s)
-                await self._wait_while_held()
+                await self._wait_while_held(max_away_s)
             started = self._clock.now()
             try:
                 yield
@@ -292,6 +302,26 @@ class EndpointGate:
             self._answered()
             self.limit = min(self._max_open, self.limit + 1 / self.limit)
 
+    @asynccontextmanager
+    async def _reported(self) -> AsyncIterator[None]:
+        """Report the wait inside this context, and what it is for when an outage begins or ends meanwhile."""
+        wait = self._wait
+        async with reported_wait(wait.reason, is_outage=wait.is_outage) as update:
+            self._updates.append(update)
+            try:
+                yield
+            finally:
+                self._updates.remove(update)
+
+    @property
+    def _wait(self) -> AgentWait:
+        is_away = self._away_since is not None
+        return AgentWait(reason=self._away_reason if is_away else "the model's endpoint is busy", is_outage=is_away)
+
+    def _update_waits(self) -> None:
+        for update in self._updates:
+            update(self._wait)
+
     def _check_away(self, max_away_s: float) -> None:
         if self._away_since is None:
             return
@@ -304,6 +334,7 @@ class EndpointGate:
         self.has_answered, self._answered_at = True, self._clock.now()
         if self._away_since is not None:
             self._away_since, self._away_reason, self._num_probes = None, "", 0
+            self._update_waits()
             self._hand_out_places()
 
     def _went_away(self, started: float, reason: str) -> None:
@@ -313,6 +344,7 @@ class EndpointGate:
             return  # the endpoint has answered other calls since, or its outage is known from them
         if self._away_since is None:
             self._away_since, self._away_reason = now, reason
+            self._update_waits()
         wait_s = min(MAX_PROBE_WAIT_S, 2.0**self._num_probes)
         self._num_probes += 1
         self._held_until = max(self._held_until, now + wait_s)
@@ -353,8 +385,8 @@ class EndpointGate:
                 self.num_open += 1
                 place.set_result(None)
 
-    async def _wait_while_held(self) -> None:
-        while (held_s := self._held_until - self._clock.now()) > 0:
+    async def _wait_while_held(self, max_s: float) -> None:
+        while 0 < (held_s := self._held_until - self._clock.now()) <= max_s:
             await self._clock.sleep(held_s + self._clock.uniform(0.0, _JITTER * held_s))
 
     def _refused(self, started: float, retry_after_s: float | None) -> None:
@@ -363,7 +395,7 @@ class EndpointGate:
             self.limit = max(1.0, min(self.limit, self.num_open) * _DECREASE)
             self._decreased_at = now
         if retry_after_s:
-            self._held_until = max(self._held_until, now + min(retry_after_s, self._max_hold_s))
+            self._held_until = max(self._held_until, now + retry_after_s)
 
 
 _gates: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, EndpointGate]]" = weakref.WeakKeyDictionary()

@@ -130,6 +130,7 @@ class Control:
 
     Attributes:
         clock: Clock of the run; the parent's clock runs too.
+        on_redirect: Called after each redirect.
     """
 
     def __init__(self, *, max_time_s: float | None = None, parent: "Control | None" = None) -> None:
@@ -141,6 +142,7 @@ class Control:
         self._go.set()
         self.stop_reason = ""
         self._redirects: list[str] = []
+        self.on_redirect: Callable[[], None] = lambda: None
         self._user_actions: tuple[Action, ...] | None = None
         self.clock: WorkClock = WorkClock(max_time_s=max_time_s, parent=parent.clock if parent else None)
 
@@ -198,6 +200,7 @@ class Control:
     def redirect(self, instruction: str) -> None:
         """Give the agent a text at its next step: a new instruction on a screen, else an additional message."""
         self._redirects.append(instruction)
+        self._change_on_loop(self.on_redirect)
 
     def hand_back(self, actions: Sequence[Action] = ()) -> None:
         """Report that a person has used the screen of a paused run: the agent observes it again before it decides."""

@@ -198,7 +198,7 @@ class LocalAgentPool:
                 result = await agent.run(InstructionTask(instruction=prompt))
             finally:
                 await env.close()
-        return AttemptResult(result=result, last_text=result.end.reason)
+        return AttemptResult(result=result)
 
     @property
     def _is_isolated(self) -> bool:

@@ -1,4 +1,4 @@
-"""Shares of a run's budget: all children together, each child, and the model's API key."""
+"""Shares of a run's budget: all children together, each child, and the model's API key; warnings near its end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +8,13 @@ from cua.errors import ModelAccessError, ModelError, UnavailableError
 from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
+from cua.run.scope import RunScope
 
 CHILDREN_SHARE = 0.9
 """Share of tokens, money and time that all children together may use, so that the orchestrator can still answer."""
+
+WARN_SHARE = 0.8
+"""Share of a limit from which the person and the orchestrator are warned about usage."""
 
 
 def share_of(caps: Caps) -> Caps:
@@ -72,6 +76,42 @@ class ChildBudget(Budget):
         kept = sum(max(0.0, share - use_of(budget)) for budget in budgets if budget is not self)
         if own >= share and left <= kept:
             raise CapReachedError(cap, f"{own:g} {cap} used, a fair share of the {most:g} of the run is {share:.4g}")
+
+
+class BudgetWarnings:
+    """Warnings about limits of a run that are nearly used up, once for each limit.
+
+    Args:
+        scope: Scope of the whole run; the person sees a warning immediately.
+        caps: Limits of the run.
+    """
+
+    def __init__(self, scope: RunScope, caps: Caps) -> None:
+        self._scope, self._caps = scope, caps
+        self._warned: set[str] = set()
+        self._new: list[str] = []
+
+    def check(self) -> None:
+        """Note each limit that has become nearly used up."""
+        caps, used = self._caps, self._scope.budget
+        pairs = (
+            ("tool calls", used.num_calls, caps.max_calls),
+            ("steps", used.num_steps, caps.max_steps),
+            ("tokens", used.usage.total_tokens, caps.max_tokens),
+            ("US dollars", used.usage.cost_usd, caps.max_cost_usd),
+            ("seconds", self._scope.control.time_s, caps.max_time_s),
+        )
+        for name, number, most in pairs:
+            if most is not None and number is not None and number >= WARN_SHARE * most and name not in self._warned:
+                self._warned.add(name)
+                self._new.append(f"{number:.6g} of {most:g} {name} are used")
+                self._scope.note("budget", self._new[-1])
+
+    def take(self) -> str:
+        """Return the warnings that the orchestrator has not been given, as a line to append; "" for none."""
+        self.check()
+        warnings, self._new = self._new, []
+        return f"\n[{'; '.join(warnings)}; answer before they are gone]" if warnings else ""
 
 
 class ChildModel:

@@ -2,44 +2,56 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from cua.errors import TrajectoryError
-from cua.messages import TextPart, ToolResult, Usage
+from cua.messages import Reply, TextPart, ToolResult, Usage
+from cua.run.control import Control
 from cua.run.end import Cap, RunResult
 from cua.step import Step, ToolStep
+from cua.swarm.protocol import ASSIGN_TASK
 from cua.tool_agent.calls import NO_MORE_CALLS, NOT_MADE
-from cua.tool_agent.conversation import RunSnapshot, cut_middle
+from cua.tool_agent.conversation import CHARS_PER_TOKEN, RunSnapshot, cut_middle
 from cua.trajectory.run_record import MAIN, RunRecord
 
-State = Literal["created", "queued", "running", "waiting", "suspended", "finished", "capped", "failed", "stopped"]
+State = Literal[
+    "created", "queued", "running", "waiting", "suspended", "finished", "capped", "failed", "stopped", "cancelled"
+]
 TOOLS = "tools"
 ENV_KINDS = ("browser", "desktop")
 """Kinds of children that are GUI agents, each with an env of that name."""
 
+_ENDS: tuple[State, ...] = ("finished", "capped", "failed", "stopped", "cancelled")
 NEXT: Mapping[State, frozenset[State]] = {
-    "created": frozenset(("queued", "stopped")),
-    "queued": frozenset(("running", "suspended", "finished", "capped", "failed", "stopped")),
-    "running": frozenset(("waiting", "suspended", "queued", "finished", "capped", "failed", "stopped")),
-    "waiting": frozenset(("running", "suspended", "queued", "finished", "capped", "failed", "stopped")),
-    "suspended": frozenset(("suspended", "running", "queued", "finished", "capped", "failed", "stopped")),
+    "created": frozenset(("queued", "stopped", "cancelled")),
+    "queued": frozenset(("running", "suspended", *_ENDS)),
+    "running": frozenset(("waiting", "suspended", "queued", *_ENDS)),
+    "waiting": frozenset(("running", "suspended", "queued", *_ENDS)),
+    "suspended": frozenset(("suspended", "running", "waiting", "queued", *_ENDS)),
     "finished": frozenset(),
     "capped": frozenset(("queued",)),
     "failed": frozenset(),
-    "stopped": frozenset(("queued",)),
+    "stopped": frozenset(("queued", "cancelled")),
+    "cancelled": frozenset(),
 }
 """Allowed transitions of each state. `waiting` is for the rate limit of the model's endpoint, or for a free sandbox
 or env; `suspended` is for an endpoint or env that is away, or a key that is refused, and ends when it is back or when
 the run is resumed. A stopped child is continued when its run is resumed, a capped one if its limit was raised; a
-finished or failed child never runs again."""
+finished, failed or cancelled child never runs again."""
 
-FINAL: frozenset[State] = frozenset(("finished", "capped", "failed"))
-STATE_NOTE, CONFIG_NOTE = "child", "subagent"
+OVER: frozenset[State] = frozenset(("finished", "failed", "cancelled"))
+"""States of children that never run again."""
+FINAL: frozenset[State] = OVER | {"capped"}
+STATE_NOTE, CONFIG_NOTE, ORDER_NOTE = "child", "subagent", "order"
+CANCELLED = "the user cancelled it"
 MESSAGE_CHARS, MIN_MESSAGE_CHARS = 14_000, 400
 """Limit of a child's message in characters, about 4,000 tokens, and the least that is shown of it when the context of
 the orchestrator is nearly full; the whole text stays in the record."""
+MESSAGES_SHARE = 0.75
+"""Share of an agent's free context that the messages of the sub-agents of one reply may take."""
 _MARK = re.compile(r"\[\^(\d+(?:\.\d+)?)\^\]")
 
 
@@ -138,7 +150,10 @@ class Child:
         cap: Limit that ended it, for the state `capped`.
         limits: Values of this limit when it was reached, its own and the run's; None is unlimited.
         is_continued: True if it ended in an earlier process and continues in this one.
+        is_cancelled: True if the user cancelled it; it ends as soon as it can.
+        redirects: New instructions of the user, in order.
         earlier: Record of its last try in an earlier process.
+        control: Stops and redirects it, in all of its tries.
         task: Asyncio task that runs it.
     """
 
@@ -171,8 +186,16 @@ class Child:
     cap: Cap | None = None
     limits: Sequence[float | None] = ()
     is_continued: bool = False
+    is_cancelled: bool = False
+    redirects: tuple[str, ...] = ()
     earlier: RunRecord | None = None
+    control: Control = field(default_factory=Control)
     task: "asyncio.Task[None] | None" = None
+
+    @property
+    def is_at_work(self) -> bool:
+        """True while it runs or waits in this process, so that it can be cancelled and redirected."""
+        return self.task is not None and not self.task.done()
 
     def check_next(self, state: State) -> None:
         """Check that a transition to a state is allowed.
@@ -218,6 +241,38 @@ class Child:
         """Return the one message for the orchestrator."""
         data = {"task": self.id, "state": self.state}
         return ToolResult(parts=(TextPart(text=self.message),), is_error=self.state == "failed", data=data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Reply of an agent that assigned tasks.
+
+    Attributes:
+        num_assigned: Number of assigned tasks.
+        num_tokens: Tokens of the conversation with this reply, as the server counts them; 0 if it does not.
+        at: Unix time in seconds.
+    """
+
+    num_assigned: int = 1
+    num_tokens: int = 0
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, reply: Reply) -> "Round":
+        """Return the round of a reply."""
+        num_assigned = sum(call.name == ASSIGN_TASK["name"] for call in reply.tool_calls)
+        return cls(num_assigned=num_assigned, num_tokens=reply.usage.total_tokens, at=time.time())
+
+    def message_chars(self, text: str, context_tokens: int) -> int:
+        """Return the length of a child's message: an equal share of the context that its parent has left.
+
+        Args:
+            text: The whole message.
+            context_tokens: Context of the parent's model in tokens.
+        """
+        num_bytes = MESSAGES_SHARE * (context_tokens - self.num_tokens) * CHARS_PER_TOKEN
+        num_chars = num_bytes / max(1, self.num_assigned) * len(text) / max(1, len(text.encode("utf-8", "replace")))
+        return int(min(MESSAGE_CHARS, max(MIN_MESSAGE_CHARS, num_chars)))
 
 
 def state_of(result: RunResult) -> State:
@@ -290,12 +345,17 @@ def load_children(record: RunRecord) -> tuple[Configs, list[Child]]:
             if note.kind == CONFIG_NOTE
         }
         children: dict[str, Child] = {}
-        notes = [note for agent in record.agents.values() for note in agent.notes if note.kind == STATE_NOTE]
+        notes = [note for agent in record.agents.values() for note in agent.notes]
         for note in sorted(notes, key=lambda note: note.at):
             data = note.data
-            if data["state"] == "created":
-                children[data["task"]] = _created(data, configs)
-            _apply(children[data["task"]], data)
+            if note.kind == ORDER_NOTE:
+                child = children[data["task"]]
+                child.is_cancelled |= data.get("is_cancelled", False)
+                child.redirects = (*child.redirects, *data.get("redirects", ()))
+            elif note.kind == STATE_NOTE:
+                if data["state"] == "created":
+                    children[data["task"]] = _created(data, configs)
+                _apply(children[data["task"]], data)
         tries: dict[str, list[RunRecord]] = {}
         for name, agent_record in record.agents.items():
             tries.setdefault(name.partition(".")[0], []).append(agent_record)

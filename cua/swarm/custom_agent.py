@@ -28,6 +28,7 @@ from cua.run.events import CallReturned, CallsStarted, ToolStepDone
 from cua.run.scope import RunScope
 from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.calls import CallRunner, with_call_ids
+from cua.tool_agent.conversation import REDIRECT
 from cua.tools import Toolset
 from envs import EnvError
 from visual_tools.errors import SandboxError
@@ -84,12 +85,15 @@ class ChildTask:
         )
         self._lock = asyncio.Lock()
         self._num_steps = self._num_calls = 0
+        self._redirects: tuple[str, ...] = ()
         self._step: _OpenStep | None = None
 
     async def ask(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
         """Return a reply of the child's model, which counts as a step; one at a time.
+
+        New instructions of the user follow the messages, from the first call after them on.
 
         Raises:
             ModelError: If the model call fails, as in `Model.generate`.
@@ -98,8 +102,10 @@ class ChildTask:
             await self._end_step()
             await self.scope.control.checkpoint()
             self.scope.begin_step()
+            self._redirects += self.scope.control.take_redirects()
+            orders = (Message(role="user", parts=(TextPart(text=REDIRECT + text),)) for text in self._redirects)
             started_at, started = time.time(), time.monotonic()
-            reply = await self.scope.generate(self.model, messages, tools, sampling)
+            reply = await self.scope.generate(self.model, (*messages, *orders), tools, sampling)
             reply = with_call_ids(reply, self._num_calls)
             await self._begin_step(reply, started_at, time.monotonic() - started)
             return reply

@@ -1,7 +1,7 @@
 """Execution of children in actors of a Ray cluster; budget and record stay in this process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -107,7 +107,7 @@ class CoordinatorStub:
         self._channel, self._item, self._scope, self._model = channel, item, scope, model
         self._folder, self._tools, self._approver = folder, {tool.name: tool for tool in tools}, approver
         self._progress = _Progress(item.start)
-        self._answers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "generate": self._generate,
             "take_calls": scope.take_calls,
@@ -144,21 +144,32 @@ class CoordinatorStub:
         files = await asyncio.to_thread(FolderChanges(self._folder).take)
         try:
             await self._channel.call("begin", item, self._scope.ids, caps, self._model.name, specs, files)
+            self._scope.control.on_redirect = lambda: self._start(self._forward_redirects())
+            await self._forward_redirects()
             while True:
                 for number, verb, values in await self._channel.call("next", item.id):
                     if verb == "done":
                         return await self._done(*values)
                     if number:
-                        answer = asyncio.create_task(self._answer(number, verb, values))
-                        self._answers.add(answer)
-                        answer.add_done_callback(self._answers.discard)
+                        self._start(self._answer(number, verb, values))
                     else:
                         self._on_message(verb, *values)
         finally:
-            for answer in self._answers:
-                answer.cancel()
+            self._scope.control.on_redirect = lambda: None
+            for task in self._tasks:
+                task.cancel()
             with suppress(EnvDiedError):
                 await self._channel.call("end", item.id)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forward_redirects(self) -> None:
+        for instruction in self._scope.control.take_redirects():
+            with suppress(EnvDiedError):  # the next try gets it
+                await self._channel.call("redirect", self._item.id, instruction)
 
     async def _done(self, attempt: AttemptResult | None, files: Files, packed: Any) -> AttemptResult:
         await asyncio.to_thread(write_files, self._folder, files)

@@ -1,14 +1,15 @@
 """Swarm with fixed assignments: code hands them out, without an orchestrator's tokens."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cua.messages import Reply, ToolCall
+from cua.messages import Reply, ToolCall, ToolResult
 from cua.step import CallOutcome
 from cua.swarm.child import Assignment, SubagentConfig, assignment_data
 from cua.swarm.protocol import ASSIGN_TASK, CREATE_SUBAGENT
+from cua.swarm.swarm import NEWS_PATTERN
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.calls import with_call_ids
 from cua.tool_agent.conversation import numbered_parts, text_of
@@ -61,7 +62,8 @@ def _call(tool: str, **arguments: Any) -> ToolCall:
 class PlannedAgent(ToolAgent):
     """Orchestrator with given first steps; then it answers by code, or continues with its model.
 
-    A resumed run continues at the first planned step that is not recorded.
+    A resumed run continues at the first planned step that is not recorded. If assignments have gone on since the
+    answer, the steps after them are done again with the new results.
 
     Args:
         assignments: Assignments, handed out all at once.
@@ -74,17 +76,33 @@ class PlannedAgent(ToolAgent):
         self._planned, self._then = plan_steps(assignments, then), then
 
     async def _get_reply(self, index: int) -> tuple[Reply, str | None]:
-        if index > len(self._planned) and self._then.answer is None:
+        calls = self._planned_calls(index)
+        if not calls and self._then.answer is None:
             self._tell_results()
             return await super()._get_reply(index)
-        if index > len(self._planned):
+        if not calls:
             reply = Reply(content=self._answer(), finish_reason="stop", model=self.model.name)
         else:
-            calls = self._planned[index - 1]
             reply = Reply(content="", tool_calls=calls, finish_reason="tool_calls", model=self.model.name)
         reply = with_call_ids(reply, self.num_calls)
         await self.scope.record.replied(index, reply)
         return reply, None
+
+    def _planned_calls(self, index: int) -> tuple[ToolCall, ...]:
+        """Return the calls of a step; empty after the plan. News of assignments start its steps after them again."""
+        news = [question.at for question in self.conversation.questions if NEWS_PATTERN.search(text_of(question.parts))]
+        steps, number = (self._planned[2:], index - news[-1]) if news else (self._planned, index)
+        return steps[number - 1] if number <= len(steps) else ()
+
+    def replace_results(self, results: Mapping[int, ToolResult]) -> None:
+        """Replace the results of assignments that have gone on in a resumed run, by the numbers of their calls."""
+        steps = []
+        for step in self.steps:
+            outcomes = (
+                replace(outcome, result=results.get(outcome.number, outcome.result)) for outcome in step.outcomes
+            )
+            steps.append(replace(step, outcomes=tuple(outcomes)))
+        self.conversation = replace(self.conversation, steps=tuple(steps))
 
     async def _last_answer(self, why: str) -> str | None:
         if self._then.answer is not None:
@@ -96,8 +114,7 @@ class PlannedAgent(ToolAgent):
 
     def _answer(self) -> str:
         assert self._then.answer is not None
-        done = self.steps[: len(self._planned)]
-        return self._then.answer(done[-1].outcomes if done else ())
+        return self._then.answer(next((step.outcomes for step in reversed(self.steps) if step.outcomes), ()))
 
     def _tell_results(self) -> None:
         """Replace the planned steps, which the model did not write, by one message with their results."""

@@ -23,6 +23,7 @@ from cua.guard import Guard, GuardVerdict
 from cua.messages import Message, Reply, Sampling, ToolResult
 from cua.model import Tool
 from cua.run.budget import Caps
+from cua.run.control import Control
 from cua.run.events import AgentIds
 from cua.run.scope import RunScope
 from cua.step import Turn
@@ -221,14 +222,16 @@ class ChildHost:
         self._makers = ask_profile(options.settings).tools if options.tools is None else options.tools
         self._user_tools = find_user_tools(options.settings.tools)
         self._links: dict[str, ParentLink] = {}
+        self._controls: dict[str, Control] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """Run a verb, as in `Channel.call`: `begin`, `next`, `answer`, `end` for one child by its name; `close`."""
+        """Run a verb, as in `Channel.call`: `begin`, `next`, `answer`, `redirect`, `end` of one child; `close`."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "begin": self._begin,
             "next": self._next,
             "answer": self._answer,
+            "redirect": self._redirect,
             "end": self._end,
             "close": self._close,
         }
@@ -238,6 +241,7 @@ class ChildHost:
         self, item: WorkItem, ids: AgentIds, caps: Caps, model: str, parent_tools: Sequence[ToolSpec], files: Files
     ) -> None:
         link = self._links[item.id] = ParentLink()
+        self._controls[item.id] = Control()
         self._tasks[item.id] = asyncio.create_task(self._work(link, item, ids, caps, model, parent_tools, files))
 
     async def _work(
@@ -261,6 +265,7 @@ class ChildHost:
             listener=lambda event: link.tell("event", event),
             grant=lambda num_calls: link.ask("take_calls", num_calls),
         )
+        scope.control = self._controls[item.id]
         try:
             agents = LocalAgentPool(
                 replace(self._options.shared, guard=self._guard(link)),
@@ -299,12 +304,16 @@ class ChildHost:
         if child in self._links:
             self._links[child].answer(number, value, packed)
 
+    async def _redirect(self, child: str, instruction: str) -> None:
+        self._controls[child].redirect(instruction)
+
     async def _end(self, child: str) -> None:
         task = self._tasks.pop(child, None)
         if task is not None:
             task.cancel()
             await asyncio.wait({task}, timeout=5.0)
         self._links.pop(child, None)
+        self._controls.pop(child, None)
 
     async def _close(self) -> None:
         await asyncio.gather(*(self._end(child) for child in list(self._tasks)))

@@ -43,7 +43,7 @@ pre { white-space: pre-wrap; background: var(--sunk); padding: 1rem; overflow-wr
 td.claim { min-width: 8rem } td small { color: var(--soft); overflow-wrap: anywhere } .lost { color: var(--critical) }
 svg { width: 100%; min-width: 44rem; height: auto; display: block } svg text { font: 10px system-ui, sans-serif;
   fill: var(--ink) } .grid { stroke: var(--line) } .main { fill: var(--critical) } .bar { fill: var(--other) }
-.bar.suspended, .bar.stopped { fill: var(--other) }
+.bar.suspended, .bar.stopped, .bar.cancelled { fill: var(--other) }
 .bar.finished { fill: var(--finished) } .bar.capped { fill: var(--capped) } .bar.failed { fill: var(--failed) }
 .bar.longest { stroke: var(--critical); stroke-width: 2 }
 .path { fill: none; stroke: var(--critical); stroke-width: 1.5; stroke-linejoin: round; pointer-events: none }

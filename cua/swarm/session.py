@@ -281,15 +281,20 @@ class _SwarmSession:
 
     async def _continue(self, agent: ToolAgent) -> RunResult:
         """Continue the question, after the children that the orchestrator believes to have ended unfinished."""
-        if isinstance(agent, PlannedAgent):
-            return await agent.continue_question()
         outcomes = {outcome.number: outcome.result.data for step in agent.steps for outcome in step.outcomes}
         own = [child for child in self._swarm.children if child.parent == MAIN and child.call in outcomes]
         shown = {child.id: str(outcomes[child.call].get("state", "")) for child in own}
         for question in agent.conversation.questions:
             news = NEWS_PATTERN.search(text_of(question.parts))  # the first match: texts of children come after it
             shown |= dict(part.split(" ") for part in news[1].split(", ")) if news else {}
-        return await agent.continue_question(news=lambda: self._swarm.continue_children(shown))
+
+        async def continue_children() -> str | None:
+            news = await self._swarm.continue_children(shown)
+            if isinstance(agent, PlannedAgent):
+                agent.replace_results({child.call: child.result() for child in own})
+            return news
+
+        return await agent.continue_question(news=continue_children)
 
     async def _run(self, record: RunRecord | None, work: Callable[[ToolAgent], Awaitable[RunResult]]) -> SwarmResult:
         parts, started = self._parts, time.monotonic()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelError, describe_defect, name_choices
-from cua.messages import Reply, TextPart, ToolResult
+from cua.messages import TextPart, ToolResult
 from cua.models.gate import ON_WAIT, REPORT_AFTER_S, AgentWait
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
@@ -19,19 +19,22 @@ from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, Too
 from cua.run.scope import RunScope
 from cua.step import ToolStep
 from cua.swarm.answer_table import schema_problem
-from cua.swarm.budget import ChildBudget, share_of
+from cua.swarm.budget import BudgetWarnings, ChildBudget, share_of
 from cua.swarm.child import (
+    CANCELLED,
     CONFIG_NOTE,
+    ENV_KINDS,
     FINAL,
-    MESSAGE_CHARS,
-    MIN_MESSAGE_CHARS,
     NEXT,
+    ORDER_NOTE,
+    OVER,
     STATE_NOTE,
     TOOLS,
     Assignment,
     AttemptResult,
     Child,
     Configs,
+    Round,
     State,
     SubagentConfig,
     assignment_data,
@@ -42,22 +45,19 @@ from cua.swarm.child import (
     state_of,
 )
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
-from cua.swarm.protocol import ASSIGN_TASK, MAX_CALLS, MAX_CHILDREN
-from cua.tool_agent.conversation import CHARS_PER_TOKEN, RunSnapshot
+from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
+from cua.tool_agent.conversation import RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
+ABANDONED = "{parent}, which it works for, has ended"
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
 WATCHDOG_S = 60.0
 """Seconds without any event of any child after which the record says who waits for whom."""
 MAX_LOSSES = 10
 """Losses of its machine that do not use up a child's tries."""
-MESSAGES_SHARE = 0.75
-"""Share of an agent's free context that the messages of the sub-agents of one reply may take."""
-WARN_SHARE = 0.8
-"""Share of a limit from which the person and the orchestrator are warned about usage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,27 +86,6 @@ class SwarmLimits:
     max_message_chars: int = 100_000
     context_tokens: int = 262_144
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
-    """Reply of an agent that assigned tasks.
-
-    Attributes:
-        num_assigned: Number of assigned tasks.
-        num_tokens: Tokens of the conversation with this reply, as the server counts them; 0 if it does not.
-        at: Unix time in seconds.
-    """
-
-    num_assigned: int = 1
-    num_tokens: int = 0
-    at: float = 0.0
-
-    @classmethod
-    def of(cls, reply: Reply) -> "_Round":
-        """Return the round of a reply."""
-        num_assigned = sum(call.name == ASSIGN_TASK["name"] for call in reply.tool_calls)
-        return cls(num_assigned=num_assigned, num_tokens=reply.usage.total_tokens, at=time.time())
 
 
 class ChildRunner(Protocol):
@@ -152,13 +131,11 @@ class Swarm:
         self._child_runner, self._listener = child_runner, listener
         self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}
-        self._scopes: dict[str, RunScope] = {}
         self._suspended: ModelError | None = None
-        self._rounds: dict[str, _Round] = {}
+        self._rounds: dict[str, Round] = {}
         self._moved_at = time.monotonic()
         self._watchdog: asyncio.Task[None] | None = None
-        self._warned: set[str] = set()
-        self._warnings: list[str] = []
+        self._warnings = BudgetWarnings(scope, limits.run)
 
     async def create(self, config: SubagentConfig, *, parent: str = MAIN) -> ToolResult:
         """Store a configuration; nothing is started."""
@@ -229,6 +206,43 @@ class Swarm:
                 _is_above(new, old) for new, old in zip(self._limits_of(child.cap), child.limits, strict=False)
             )
             child.is_continued = child.state in ("suspended", "stopped") or (child.state == "capped" and is_raised)
+        for child in children:
+            await self._cancel_below(child)
+
+    async def cancel(self, name: str) -> None:
+        """End a child for good, also for later processes; its parent gets its last text.
+
+        Raises:
+            ConfigError: If no child of this name is at work.
+        """
+        child = self._at_work(name)
+        await self._write_order(child, CANCELLED, is_cancelled=True)
+        child.is_cancelled = True
+        child.control.stop(CANCELLED)
+
+    async def redirect(self, name: str, instruction: str) -> None:
+        """Give a child a new instruction of the user, which it sees in its next step.
+
+        Raises:
+            ConfigError: If no child of this name is at work.
+        """
+        child = self._at_work(name)
+        await self._write_order(child, f"the user says: {instruction}", redirects=[instruction])
+        child.redirects = (*child.redirects, instruction)
+        child.control.redirect(instruction)
+
+    def _at_work(self, name: str) -> Child:
+        known = {child.id: child for child in self.children if child.is_at_work}
+        if name in known:
+            return known[name]
+        child = self._find(name)
+        if child is not None:
+            raise ConfigError(f"{name} is not at work: it is {child.state}")
+        raise ConfigError(f"there is no sub-agent {name!r} at work.{name_choices(name, known)}")
+
+    async def _write_order(self, child: Child, text: str, **order: Any) -> None:
+        await self.pool.record.for_agent(child.agent_id).noted(ORDER_NOTE, text, task=child.id, **order)
+        self.scope.note_child(child.agent_id, f"{child.id}: {text}")
 
     async def continue_children(self, returned: Mapping[str, str]) -> str | None:
         """Continue the orchestrator's children that did not finish in earlier processes.
@@ -240,25 +254,31 @@ class Swarm:
             Their messages, and those of children that have ended since they were shown; None if there are none.
         """
         own = [child for child in self.children if child.parent == MAIN and child.id in returned]
-        continued = [child for child in own if child.is_continued]
+        continued = [child for child in own if child.is_continued or child.state not in FINAL]
         await asyncio.gather(*(asyncio.shield(self._start(child)) for child in continued))
         if self._suspended is not None:
             raise self._suspended
         news = [child for child in own if child in continued or child.state != returned[child.id]]
         if not news:
             return None
-        self._rounds[MAIN] = _Round(num_tokens=self._rounds.get(MAIN, _Round()).num_tokens, num_assigned=len(news))
+        self._rounds[MAIN] = Round(num_tokens=self._rounds.get(MAIN, Round()).num_tokens, num_assigned=len(news))
         head = NEWS.format(states=", ".join(f"{child.id} {child.state}" for child in news))
         return "\n\n".join([head, *(f"{child.id}: {child.message}" for child in news)])
 
     def final_end(self, end: End) -> End:
         """Return the end of the run, which tells a partial answer and one from failed children only."""
-        unfinished = [child for child in self.children if child.state in ("suspended", "stopped", "capped")]
+        over = {child.id for child in self.children if child.state in FINAL}  # their children continue with them only
+        unfinished = [
+            child
+            for child in self.children
+            if child.state in ("suspended", "stopped", "capped") and child.parent not in over
+        ]
         if end.status not in ("unverified", "succeeded") or not self.children:
             return end
-        if all(child.state == "failed" for child in self.children):
-            first = self.children[0]
-            reason = f"all {len(self.children)} sub-agents failed, {first.id}: {first.reason}"
+        wanted = [child for child in self.children if child.state != "cancelled"]
+        if wanted and all(child.state == "failed" for child in wanted):
+            first = wanted[0]
+            reason = f"all {len(wanted)} sub-agents failed, {first.id}: {first.reason}"
             return replace(end, status="failed", reason=reason)
         if not unfinished:
             return end
@@ -272,7 +292,7 @@ class Swarm:
         """Note who waits for whom if nothing moves while no child has anything to do but wait."""
         while True:
             await asyncio.sleep(WATCHDOG_S / 4)
-            live = [child for child in self.children if child.task is not None and not child.task.done()]
+            live = [child for child in self.children if child.is_at_work]
             is_idle = bool(live) and all(child.num_awaited or child.state in ("queued", "waiting") for child in live)
             silent_s = time.monotonic() - self._moved_at
             if is_idle and silent_s >= WATCHDOG_S:
@@ -288,6 +308,9 @@ class Swarm:
         if self._watchdog is None:
             self._watchdog = asyncio.create_task(self._watch())
         if child.task is None:
+            child.control = self.pool.control.make_child(max_time_s=self.limits.child_time_s)
+            if child.is_cancelled:
+                child.control.stop(CANCELLED)
             child.task = asyncio.create_task(self._work(child), name=child.id)
         return child.task
 
@@ -319,10 +342,10 @@ class Swarm:
     def on_orchestrator_event(self, event: Event) -> None:
         """Process an event of the orchestrator itself."""
         if isinstance(event, CallsStarted):
-            self._rounds[MAIN] = _Round.of(event.reply)
+            self._rounds[MAIN] = Round.of(event.reply)
         if isinstance(event, ToolStepDone):
             self.steps = (*self.steps, event.step)
-            self._check_budget_warnings()
+            self._warnings.check()
         if self._listener is not None:
             self._listener(event)
 
@@ -379,9 +402,13 @@ class Swarm:
             await self._acquire_slot(above)
 
     async def _acquire_slot(self, child: Child) -> None:
+        control = child.control
+        if control.is_stopped:
+            raise StoppedError(control.stop_reason)
         if not child.has_slot:
-            taking = self._slots.acquire()
-            await (self.pool.control.unless_stopped(taking) if self._slots.locked() else taking)
+            with control.clock.waiting():
+                taking = self._slots.acquire()
+                await (control.unless_stopped(taking) if self._slots.locked() else taking)
             child.has_slot = True
 
     def _release_slot(self, child: Child) -> None:
@@ -441,7 +468,7 @@ class Swarm:
             child.started_at = child.started_at or time.time()
             is_asked_next = child.assignment.config.kind == TOOLS and start is None  # its question is awaited
             await self._enter(child, "running", has_follower=is_asked_next)
-            scope = self._scope_of(child)
+            scope = self._scope_of(child, start)
             attempt = await self._play_safely(child, scope, start)
             child.usage = child.usage_before + attempt.result.usage
             child.num_steps = child.steps_before + attempt.result.num_steps
@@ -449,23 +476,30 @@ class Swarm:
             may_pass = end.status == "error" and end.retryable and self._suspended is None
             child.num_losses += attempt.is_lost
             num_own = child.num_tries - min(child.num_losses, MAX_LOSSES)
-            if may_pass and num_own <= self.limits.num_retries and not self.pool.control.is_stopped:
+            if may_pass and num_own <= self.limits.num_retries and not child.control.is_stopped:
                 await self._enter(child, "queued", f"again after: {end.reason}")
             else:
                 final_attempt = attempt
-        await self._stop_descendants(child)
         result = final_attempt.result
-        answer = result.end.answer or final_attempt.last_text
+        last_action = child.last_action if child.assignment.config.kind in ENV_KINDS else ""
+        answer = result.end.answer or final_attempt.last_text or last_action
         child.cap = result.end.cap
         await self._finish(child, state_of(result), result.end.reason, answer, final_attempt)
 
     async def _stop_descendants(self, child: Child) -> None:
         """Stop the children of a child that has ended."""
-        below = [other for other in self.children if other.parent == child.id and other.task is not None]
+        below = [other for other in self.children if other.parent == child.id]
         for other in below:
-            if other.id in self._scopes:
-                self._scopes[other.id].control.stop(f"{child.id}, which it works for, has ended")
-        await asyncio.gather(*(other.task for other in below if other.task is not None))
+            other.control.stop(ABANDONED.format(parent=child.id))
+        await asyncio.gather(*(other.task for other in below if other.task is not None), return_exceptions=True)
+
+    async def _cancel_below(self, child: Child) -> None:
+        """Cancel the children of a child that never runs again: no call would continue them."""
+        if child.state in OVER:
+            for other in self.children:
+                if other.parent == child.id and other.state not in FINAL:
+                    await self._enter(other, "cancelled", ABANDONED.format(parent=child.id))
+                    await self._cancel_below(other)
 
     async def _play_safely(self, child: Child, scope: RunScope, start: RunSnapshot | None) -> AttemptResult:
         """Run one try; if its model or env cannot be opened, return that error as the child's end."""
@@ -481,26 +515,25 @@ class Swarm:
     async def _finish(
         self, child: Child, state: State, reason: str, answer: str = "", attempt: AttemptResult | None = None
     ) -> None:
-        if self._suspended is not None and (state == "stopped" or reason == str(self._suspended)):
+        await self._stop_descendants(child)
+        if child.is_cancelled and state in ("stopped", "suspended"):
+            state, reason = "cancelled", CANCELLED
+        elif self._suspended is not None and (state == "stopped" or reason == str(self._suspended)):
             state, reason = "suspended", str(self._suspended)
         child.ended_at, child.is_continued = time.time(), False
         child.limits = self._limits_of(child.cap) if state == "capped" else ()
-        chars = self._message_chars(child.parent, answer)
+        waiting = [other for other in self.children if other.parent == child.parent and other.state not in FINAL]
+        now = self._rounds.get(child.parent) or Round(num_assigned=len(waiting))  # of a step that was resumed
+        chars = now.message_chars(answer, self.limits.context_tokens)
         text, returned = (attempt.summary or answer, attempt.returned) if attempt is not None else (answer, ())
-        message = make_message(child, state, reason, text, returned, chars) + self._warning()
+        message = make_message(child, state, reason, text, returned, chars) + self._warnings.take()
         child.answer, child.message = answer, message
         fields: dict[str, Any] = {"cap": child.cap, "limits": child.limits} if state == "capped" else {}
         await self._enter(child, state, reason, answer=answer, message=message, **fields)
         self._budgets.pop(child.id, None)
-        self._scopes.pop(child.id, None)
-
-    def _message_chars(self, parent: str, text: str) -> int:
-        """Return the length of a child's message: an equal share of the context that its parent has left."""
-        waiting = [child for child in self.children if child.parent == parent and child.state not in FINAL]
-        now = self._rounds.get(parent) or _Round(num_assigned=len(waiting))  # of a step that was resumed
-        num_bytes = MESSAGES_SHARE * (self.limits.context_tokens - now.num_tokens) * CHARS_PER_TOKEN
-        num_chars = num_bytes / max(1, now.num_assigned) * len(text) / max(1, len(text.encode("utf-8", "replace")))
-        return int(min(MESSAGE_CHARS, max(MIN_MESSAGE_CHARS, num_chars)))
+        await self._cancel_below(child)
+        for instruction in child.control.take_redirects() if state in FINAL else ():
+            self.scope.note("child", f"{child.id} ended before it read: {instruction}")
 
     async def _on_wait(self, child: Child, wait: AgentWait | None) -> None:
         """Record that the child starts or stops (None) waiting for its model's endpoint or for a slot.
@@ -508,25 +541,27 @@ class Swarm:
         Its clock stands still meanwhile, so that waiting does not use up its time limit.
         """
         now = time.monotonic()
-        clock = self._scopes[child.id].control.clock if child.id in self._scopes else None
         if wait is not None:
-            if not child.waits_since and clock is not None:
-                clock.pause()
+            if not child.waits_since:
+                child.control.clock.pause()
             child.waits_since = child.waits_since or now - REPORT_AFTER_S
         elif child.waits_since:
             child.waited_s, child.waits_since = child.waited_s + now - child.waits_since, 0.0
-            if clock is not None:
-                clock.resume()
+            child.control.clock.resume()
         state: State = "running" if wait is None else "suspended" if wait.is_outage else "waiting"
         if state in NEXT[child.state] and state != child.state:
             await self._enter(child, state, wait.reason if wait is not None else "")
 
-    def _scope_of(self, child: Child) -> RunScope:
+    def _scope_of(self, child: Child, start: RunSnapshot | None) -> RunScope:
+        """Return the scope of the next try, which gets the instructions of the user that its start does not contain."""
         caps = Caps(max_steps=None, max_calls=self.limits.child_calls, max_time_s=self.limits.child_time_s)
         scope = self.pool.make_child(child.agent_id, caps)
         scope.listen(lambda event: self._on_event(child, event))
         scope.budget = ChildBudget(caps, parent=self.pool.budget, name=child.id, others=self._budgets)
-        self._budgets[child.id], self._scopes[child.id] = scope.budget, scope
+        scope.control, self._budgets[child.id] = child.control, scope.budget
+        child.control.take_redirects()
+        for instruction in child.redirects[start.conversation.num_redirects if start else 0 :]:
+            child.control.redirect(instruction)
         return scope
 
     def _on_event(self, child: Child, event: Event) -> None:
@@ -534,7 +569,7 @@ class Swarm:
         self._moved_at = time.monotonic()
         match event:
             case CallsStarted(reply=reply):
-                self._rounds[child.id] = _Round.of(reply)
+                self._rounds[child.id] = Round.of(reply)
                 call = reply.tool_calls[0]
                 child.last_action = f"{call.name} {call.arguments}"[:120]
             case Decided(turn=turn):
@@ -545,33 +580,11 @@ class Swarm:
                 child.count_step(child.steps_before + step.index, own_seconds(step))
                 child.usage += step.reply.usage
                 child.num_calls += made_calls(step) if isinstance(step, ToolStep) else 0
-                self._check_budget_warnings()
+                self._warnings.check()
             case _:
                 pass
         if self._listener is not None:
             self._listener(event)
-
-    def _warning(self) -> str:
-        """Return a line for the orchestrator about limits that are nearly used up, once for each limit."""
-        self._check_budget_warnings()
-        warnings, self._warnings = self._warnings, []
-        return f"\n[{'; '.join(warnings)}; answer before they are gone]" if warnings else ""
-
-    def _check_budget_warnings(self) -> None:
-        """Collect a warning for each limit that is nearly used up, once for each; the person sees it immediately."""
-        caps, used = self.limits.run, self.scope.budget
-        pairs = (
-            ("tool calls", used.num_calls, caps.max_calls),
-            ("steps", used.num_steps, caps.max_steps),
-            ("tokens", used.usage.total_tokens, caps.max_tokens),
-            ("US dollars", used.usage.cost_usd, caps.max_cost_usd),
-            ("seconds", self.scope.control.time_s, caps.max_time_s),
-        )
-        for name, number, most in pairs:
-            if most is not None and number is not None and number >= WARN_SHARE * most and name not in self._warned:
-                self._warned.add(name)
-                self._warnings.append(f"{number:.6g} of {most:g} {name} are used")
-                self.scope.note("budget", self._warnings[-1])
 
 
 def _is_above(new: float | None, old: float | None) -> bool:

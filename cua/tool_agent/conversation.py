@@ -98,6 +98,11 @@ class Conversation:
         return sum(len(step.outcomes) for step in self.steps)
 
     @property
+    def num_redirects(self) -> int:
+        """Number of messages that the user sent while the agent worked."""
+        return sum(text_of(question.parts).startswith(REDIRECT) for question in self.questions[1:])
+
+    @property
     def opened_at(self) -> int:
         """Number of steps that were finished at the last user message."""
         return self.questions[-1].at

@@ -320,12 +320,37 @@ class Screen extends HTMLElement {
 
   drawChildren(children) {
     this.children_.hidden = !children.length;
-    const key = JSON.stringify(children);
-    if (key === this.childrenKey) return;
-    this.childrenKey = key;
-    this.children_.replaceChildren(...children.map((child) => make("div", { class: `child is-${child.state}` },
-      make("strong", {}, `${child.id} ${child.name}`), make("span", {}, `${child.state} · ${child.calls} ${child.calls === 1 ? "call" : "calls"}`),
-      make("span", { class: "last" }, child.last))));
+    while (this.children_.childElementCount > children.length) this.children_.lastElementChild.remove();
+    children.forEach((child, at) => { // cards stay, so that a press of a button is not lost between two updates
+      const card = this.children_.children[at] || this.children_.appendChild(this.makeChildCard());
+      const key = JSON.stringify(child);
+      if (card.dataset.key === key) return;
+      Object.assign(card.dataset, { key, id: child.id });
+      card.className = `child is-${child.state}`;
+      const [name, state, last, orders] = card.children;
+      const cost = child.cost_usd ? `${child.cost_usd.toFixed(4)} USD` : `${child.tokens} tokens`;
+      name.textContent = `${child.id} ${child.name}`;
+      state.textContent = `${child.state} · ${child.calls} ${child.calls === 1 ? "call" : "calls"} · ${cost}`;
+      last.textContent = child.last;
+      orders.hidden = !child.is_at_work;
+      orders.setAttribute("aria-label", `Orders to ${child.id}`);
+    });
+  }
+
+  makeChildCard() {
+    const words = make("input", { type: "text", "aria-label": "New instruction", placeholder: "New instruction; Enter sends",
+      autocomplete: "off", hidden: true });
+    const button = (label, action, style = "") =>
+      make("button", { type: "button", class: `tool ${style}`, onclick: action }, label);
+    const orders = make("form", { class: "orders", hidden: true, onsubmit: (event) => {
+      event.preventDefault();
+      if (words.value.trim()) store.say({ do: "redirect_child", child: card.dataset.id, instruction: words.value.trim() });
+      words.value = "";
+      words.hidden = true;
+    } }, button("Tell", () => { words.hidden = !words.hidden; words.focus(); }),
+      button("Cancel", () => store.say({ do: "cancel_child", child: card.dataset.id }), "danger"), words);
+    const card = make("div", { class: "child" }, make("strong"), make("span"), make("span", { class: "last" }), orders);
+    return card;
   }
 
   // -------------------------------------------------------------- the person's mouse and keyboard

@@ -1,13 +1,16 @@
 """What people set up in the app, in a real Chromium: secrets, an endpoint, saved tasks; runs that go on; a swarm."""
 
 import asyncio
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.demo import DemoApp
 from cua.models.scripted import ScriptedModel
+from cua.trajectory import load_run
 from tests.apps.assistant.running import Person
 from tests.fake_openai import FakeOpenAI
 
@@ -105,6 +108,49 @@ async def test_a_swarm_without_a_key_and_a_citation_that_opens(person: Person) -
     await evidence.wait_for()
     assert await evidence.text_content()
     assert person.strange == []
+
+
+async def test_one_sub_agent_is_cancelled_and_another_redirected(person: Person, tmp_path: Path) -> None:
+    page, path = person.page, tmp_path / "replies.jsonl"
+    made = {"id": "x", "name": "create_subagent", "arguments": '{"name": "reader", "system_prompt": "You read."}'}
+    assigned = [
+        {"id": "x", "name": "assign_task", "arguments": json.dumps({"agent": "reader", "prompt": f"river {river}"})}
+        for river in ("Rhine", "Elbe")
+    ]
+    usage = {"input_tokens": 90, "output_tokens": 10}
+    lines: list[dict[str, Any]] = [
+        {"for": "Compare", "content": "", "tool_calls": [made]},
+        {"for": "Compare", "content": "", "tool_calls": assigned},
+        {"for": "Compare", "content": "All are long."},
+        {
+            "for": "river Rhine",
+            "content": "",
+            "tool_calls": [{"id": "x", "name": "none", "arguments": "{}"}],
+            "usage": usage,
+        },
+        {"for": "river Rhine", "content": "It is long.", "after_s": 600},
+        {"for": "river Elbe", "content": "It is long.", "after_s": 15},
+        {"for": "river Elbe", "content": "It has 1094 km.", "usage": {**usage, "cost_usd": 0.0125}},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    order = {"instruction": "Compare", "mode": "swarm", "settings": {"model": f"scripted:{path}"}}
+    session = await person.api("POST", "/sessions", json=order)
+    await page.goto(f"{person.app.base}/?session={session['id']}")
+    rhine, elbe = (page.locator(".child", has_text=child) for child in ("t001 reader", "t002 reader"))
+    await rhine.get_by_text("running · 1 call · 100 tokens").wait_for()
+    await elbe.get_by_role("button", name="Tell").click()
+    await elbe.get_by_label("New instruction").fill("in kilometres")
+    await elbe.get_by_label("New instruction").press("Enter")
+    await rhine.get_by_role("button", name="Cancel").click()
+    await rhine.get_by_text("cancelled").wait_for()
+    await page.locator("assistant-feed").get_by_text("t002: in kilometres").wait_for()
+    await person.status("unverified", 60)
+    await elbe.get_by_text("finished · 0 calls · 0.0125 USD").wait_for()
+    assert await rhine.get_by_role("button").count() == 0
+    (run,) = await person.api("GET", "/runs", params={"limit": 1})
+    agents = load_run(person.app.runs / run["id"]).agents
+    assert "(The user says this while you work" in str(agents["t002"].turns[1].question)
+    assert agents["t002"].turns[1].steps[-1].reply.content == "It has 1094 km."
 
 
 async def _until(field: Any, text: str, timeout_s: float = 30) -> None:

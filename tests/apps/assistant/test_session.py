@@ -16,6 +16,8 @@ from cua.messages import Reply, TextPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.run.events import AgentIds, CallReturned, Watch
 from cua.step import CallOutcome
+from cua.swarm import run_swarm
+from cua.swarm.swarm import Swarm
 from envs import (
     Click,
     Drag,
@@ -33,6 +35,8 @@ from envs import (
     TypeText,
 )
 from envs.fake import FakeEnv, FakeOptions
+from tests.cua.swarm.test_swarm import OPTIONS, Cast
+from tests.cua.swarm.test_user_orders import Ordered, orders_in
 
 DELETE = {(0, 0, 320, 200): 'button "Delete account"'}
 
@@ -323,6 +327,45 @@ def test_what_sub_agents_found_is_kept_for_citations_and_bounded() -> None:
     kept = session.log.evidence["t001.2"]
     assert (kept["tool"], kept["text"]) == ("browse", ("page " * 2000)[:4000])
     assert session.log.events == deque()
+
+
+async def test_orders_reach_one_sub_agent_of_the_active_run(tmp_path: Any) -> None:
+    session = AssistantSession("swarm")
+    with pytest.raises(CuaError, match="no sub-agents are at work"):
+        await session.cancel_child("t001")
+    model, held = Cast(["a 9", "b 2"]), asyncio.Event()
+
+    async def hold(swarm: Swarm) -> None:
+        await held.wait()
+
+    async def work(watch: Watch) -> Any:
+        given = Ordered(model, {("a 9", 2): hold, ("b 2", 2): hold})
+
+        def attach(swarm: Swarm) -> None:
+            session.swarm = swarm
+            given.swarms.append(swarm)
+
+        done = await run_swarm("all", model=given, options=OPTIONS, watch=watch, on_swarm=attach, runs_dir=tmp_path)
+        return done.run
+
+    async def until_states(*states: str) -> None:
+        async with asyncio.timeout(10):
+            while tuple(child["state"] for child in session.view()["children"]) != states:
+                await session.log.wait_for_change(0.2)
+
+    session.start(work, "all")
+    await until_states("running", "running")
+    await session.redirect_child("t002", "in kilometres")
+    await session.cancel_child("t001")
+    with pytest.raises(CuaError, match="there is no sub-agent 't003' at work"):
+        await session.redirect_child("t003", "in miles")
+    await until_states("cancelled", "running")
+    held.set()
+    await until(session, "ended")
+    shown = [(child["state"], child["is_at_work"], child["cost_usd"]) for child in session.view()["children"]]
+    assert shown == [("cancelled", False, 0.0), ("finished", False, 0.02)]
+    assert orders_in(model.asked_by("b 2")[-1]) == ["in kilometres"]
+    assert "t002: in kilometres" in [event.get("text") for event in session.log.events]
 
 
 class PageEnv(FakeEnv):

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -82,6 +84,48 @@ def test_on_a_terminal_a_grid_is_drawn_and_taken_away(tmp_path: Path, runs: Path
     assert b"t002  reader" in shown
     assert b"2 running | 3/1500 calls" in shown
     assert b"\x1b[31m" not in shown.partition(b"unverified")[0]
+
+
+@pytest.mark.long
+def test_orders_to_one_sub_agent_are_typed_while_the_grid_is_shown(tmp_path: Path, runs: Path) -> None:
+    model = script(tmp_path, "Rhine", "Elbe", after_s=8.0)
+    path = Path(model.removeprefix("scripted:"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [line | {"after_s": 600 * ("Rhine" in line["for"]) or line.get("after_s", 0)} for line in lines]
+    lines.append({"for": "river Elbe", "content": "Elbe has 1094 km."})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    process_id, terminal = pty.fork()
+    if not process_id:
+        os.chdir(runs)
+        os.execve(CUA, [CUA, "swarm", QUESTION, "-m", model, "--no-report"], environment(runs, TERM="xterm"))
+    shown = b""
+
+    def read_until(words: bytes) -> None:
+        nonlocal shown
+        before = len(shown)
+        while words not in shown[before:]:
+            assert select.select([terminal], [], [], 60)[0], shown[-2000:]
+            shown += os.read(terminal, 65536)
+
+    read_until(b"2 running")
+    os.write(terminal, b"cancel t001\n")
+    read_until(b"t001 is cancelled")
+    os.write(terminal, b"\n")
+    read_until(b"(Enter to go on): ")
+    os.write(terminal, b"tell 2: in kilometres\n")
+    read_until(b"t002 sees this in its next step")
+    os.write(terminal, b"tell t009: hello\n")
+    read_until(b"there is no sub-agent 't009' at work")
+    os.write(terminal, b"stop everything\n")
+    read_until(b"expected cancel ID, or tell ID: TEXT")
+    read_until(b"All are long.")
+    _, code = os.waitpid(process_id, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(code) == 0
+    (run_dir,) = runs.iterdir()
+    agents = load_run(run_dir).agents
+    assert [note.text for note in agents["t001"].notes][-1] == "t001 cancelled: the user cancelled it"
+    assert [turn.steps[-1].reply.content for turn in agents["t002"].turns] == ["Elbe is long.", "Elbe has 1094 km."]
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import docx
@@ -17,6 +18,9 @@ from cua.config import Settings
 from cua.messages import Usage
 from cua.models.scripted import ConversationScript
 from cua.run.end import End, RunResult
+from cua.swarm import PRESETS, SwarmOptions
+from cua.swarm.swarm import SwarmLimits
+from tests.cua.swarm.test_swarm import OPTIONS
 
 RESULT = RunResult(
     end=End(status="unverified", reason=""),
@@ -203,6 +207,26 @@ async def test_a_round_that_broke_off_is_gone_on_with(tmp_path: Path, libreoffic
     (run_dir,) = (tmp_path / "runs").iterdir()
     made = await make(tmp_path, script(writer(FOUND, "Water", "Water is wet")), resume=run_dir)
     assert (made.is_clean, made.rounds) == (True, 2)
+
+
+async def test_writers_that_a_limit_ended_go_on_when_it_is_raised(tmp_path: Path) -> None:
+    written = replace(chapter(2, "# Water", folder=tmp_path / "chapter"), prompt="Chapter 2: Water\nWrite.")
+    notes = [line(FOUND, "", ("note", {"text": str(number)})) for number in range(5)]
+    model = ConversationScript.read([json.dumps(one) for one in [*notes, line(FOUND, "Fixed.")]], "replies")
+
+    def rounds(child_calls: int) -> RevisionRounds:
+        options = SwarmOptions(
+            tools=OPTIONS.tools,
+            preset=replace(PRESETS["standard"], child_calls=child_calls),
+            limits=SwarmLimits(child_calls=child_calls),
+        )
+        return RevisionRounds(tmp_path, {"model": model, "options": options})
+
+    first = await rounds(3).play({2: ["it says '???'"]}, [written], RESULT)
+    assert first.end.reason == "no writer fixed its chapter: t001: 3 of 3 tool calls used"
+    again = await rounds(30).go_on(RESULT)
+    assert again is not None and (again.end.status, again.end.num_unfinished) == ("unverified", 0), again
+    assert await rounds(30).go_on(RESULT) is None
 
 
 def plans_in(tmp_path: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from apps.video_showcase.run import (
     VideoOptions,
     VideoResult,
     load_plan,
+    load_result,
     make_plan,
     resume_video,
     run_video,
@@ -117,13 +118,31 @@ async def test_who_looks_at_the_same_place_shares_its_frames(
 
 
 async def test_a_budget_ends_sub_agents_and_is_said(tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]) -> None:
-    endless = ToolModel(lambda *_: calls(("show_frames", {"times_s": [1.0]}), ("sound_level", {})), "It ends.")
+    def look(messages: Sequence[Message], num_replies: int) -> Reply:
+        return calls(("show_frames", {"times_s": [1.0 + num_replies]}), ("sound_level", {}))
+
+    endless = ToolModel(look, "It ends.")
     plan = make_plan([flashes[0]], parse_request("What happens?"), num_parallel=2, span_s=30)
     swarm = SwarmOptions()
     options = VideoOptions(num_parallel=2, swarm=swarm)
     result = await run_video(plan, model=endless, options=options, runs_dir=str(tmp_path), max_calls=25)
     assert len(result.missing) == 2
-    assert {child["state"] for child in result.swarm["children"]} <= {"capped", "failed"}
+    assert {child["state"] for child in result.swarm["children"]} == {"capped"}
+    run_dir = Path(str(result.run.run_dir))
+    assert load_result(run_dir) is None
+    noting = ToolModel(lambda messages, _: _noted(messages), "It goes on.")
+    again = await resume_video(run_dir, model=noting, options=options, runs_dir=str(tmp_path), max_calls=100)
+    assert (again.missing, again.run.end.answer, again.run.end.num_unfinished) == ((), "It goes on.", 0)
+    assert len(again.events) == 2
+    assert load_result(run_dir) is not None
+
+
+def _noted(messages: Sequence[Message]) -> Reply:
+    """The next reply of a sub-agent that notes one event, and then says so."""
+    if any(call.name == "note_events" for message in messages for call in message.tool_calls):
+        return Reply(content="Noted.")
+    event = {"start_s": 3.0, "end_s": 4.0, "kind": "goal", "text": "A goal."}
+    return calls(("note_events", {"events": [event]}))
 
 
 def ask(folder: Path, path: Path) -> "subprocess.Popen[bytes]":

@@ -95,7 +95,8 @@ async def test_retry_after_beyond_the_limit_is_not_waited_for(server: FakeOpenAI
     client = connect(server.base_url)
     error = await failure(client)
     assert str(error) == (
-        f"{server.base_url} answered 429: slow down (the server asks to wait 3600 s, more than the 120 s that we wait)"
+        f"{server.base_url} answered 429: slow down (gave up after 1 try in 0 s, the server asks to wait 3600 s; "
+        "the limit is 600 s, --set retry_time=SECONDS)"
     )
     assert (error.retryable, client.time.slept, len(server.chats)) == (True, [], 1)
 

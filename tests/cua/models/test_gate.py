@@ -1,11 +1,12 @@
 """The gate in front of an endpoint: how many get through, and what a refusal does to all of them."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from cua.errors import UnavailableError
-from cua.models.gate import EndpointGate, OverloadedError, RetryClock, gate_of
+from cua.models.gate import ON_WAIT, AgentWait, EndpointGate, OverloadedError, RetryClock, gate_of
 
 
 class FakeClock:
@@ -96,13 +97,15 @@ async def test_refusals_of_calls_that_were_under_way_together_count_once() -> No
 
 async def test_a_wish_of_the_server_holds_all_back_with_jitter() -> None:
     fake = FakeClock()
-    gate = EndpointGate(64, max_hold_s=50, clock=fake.clock(share=0.5))
+    gate = EndpointGate(64, clock=fake.clock(share=0.5))
     await refuse(gate, retry_after_s=20)
     async with gate.admit():
         assert fake.slept == [21.0]  # and half of a tenth
-    await refuse(gate, retry_after_s=1_000_000)
-    async with gate.admit():
-        assert fake.slept[1:] == [52.5]
+    await refuse(gate, retry_after_s=300)
+    async with gate.admit(max_away_s=299):  # is not held for longer than it may wait: its own refusal ends it
+        assert fake.slept == [21.0]
+    async with gate.admit(max_away_s=300):
+        assert fake.slept == [21.0, 315.0]
 
 
 async def test_one_who_gives_up_waiting_leaves_its_place_to_the_next() -> None:
@@ -194,6 +197,46 @@ async def test_calls_that_wait_for_an_endpoint_give_up_when_it_has_been_away_for
         pass
     async with gate.admit(max_away_s=0):  # it is back
         pass
+
+
+async def test_an_outage_that_begins_while_a_call_waits_for_its_turn_is_reported_as_one() -> None:
+    reports: list[AgentWait | None] = []
+    known, failing, back = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def on_wait(wait: AgentWait | None) -> None:
+        reports.append(wait)
+        known.set()
+
+    async def sleep(seconds: float) -> None:
+        await back.wait()
+        fake.now_s += seconds
+
+    fake = FakeClock()
+    gate = EndpointGate(1, clock=replace(fake.clock(), sleep=sleep))
+
+    async def first() -> None:
+        with pytest.raises(UnavailableError):
+            async with gate.admit():
+                await failing.wait()
+                raise UnavailableError("no connection")
+
+    async def second() -> None:
+        ON_WAIT.set(on_wait)
+        async with gate.admit():
+            pass
+
+    async with asyncio.timeout(10):
+        tasks = [asyncio.create_task(first()), asyncio.create_task(second())]
+        for event in (failing, back):
+            await known.wait()
+            known.clear()
+            event.set()
+        await asyncio.gather(*tasks)
+    assert reports == [
+        AgentWait(reason="the model's endpoint is busy"),
+        AgentWait(reason="no connection", is_outage=True),
+        None,
+    ]
 
 
 async def test_one_call_that_times_out_while_others_are_answered_is_no_outage() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from apps.literal import LiteralModel
 from apps.literal.research import read_facts, read_task, research, tidy
+from benchmarks.widesearch import MeasuredModel
 from cua.messages import Message, TextPart, ToolCall, ToolResult
 from cua.model import Tool
 from cua.research.fetch import Web, make_world_web
@@ -82,6 +83,18 @@ async def test_alone_it_collects_the_whole_table() -> None:
     assert task.score(result.end.answer).success == 1.0
     assert agent.num_calls == result.num_steps - 1  # one call a reply
     assert result.end.reason.endswith("its own evidence")  # every citation names a result that exists
+
+
+async def test_alone_it_may_make_several_calls_a_reply() -> None:
+    task, tools = task_of("universities-tarsia"), make_research_tools(make_world_web(0), None)
+    profile = Profile(system_prompt="Work.", caps=Caps(max_steps=500))
+    agent = ToolAgent(model=MeasuredModel(max_calls=4), toolset=Toolset(tools), profile=profile)
+    result = await agent.run([TextPart(text=task.instruction)])
+    assert task.score(result.end.answer).success == 1.0
+    assert max(len(step.outcomes) for step in agent.steps) == 4
+    one_by_one, other = await play(task.instruction, tools)
+    assert result.num_steps < one_by_one.num_steps - 4
+    assert agent.num_calls == other.num_calls
 
 
 async def test_with_sub_agents_it_hands_the_things_out() -> None:

@@ -87,6 +87,17 @@ async def test_elapsed_time_is_bounded() -> None:
     assert caught.value.retryable
 
 
+async def test_a_wish_of_the_server_is_limited_by_the_retry_time_alone() -> None:
+    busy = OverloadedError("busy", retry_after_s=250)
+    time = FakeTime()
+    assert await retry(Flaky(busy, busy), RetryPolicy(), clock=time.clock) == "ok"
+    assert 500 <= sum(time.slept) <= 600
+    error = r"gave up after 3 tries in 5\d\d s, the server asks to wait 250 s; the limit is 600 s, --set retry_time="
+    with pytest.raises(UnavailableError, match=error):
+        await retry(Flaky(busy, busy, busy), RetryPolicy(), clock=FakeTime().clock)
+    assert await retry(Flaky(busy, busy, busy), RetryPolicy(max_elapsed_s=900), clock=FakeTime().clock) == "ok"
+
+
 AWAY = UnavailableError("no connection")
 
 

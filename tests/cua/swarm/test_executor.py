@@ -24,6 +24,7 @@ from envs.browser.launch import find_browser
 from tests.cua.swarm.test_children import CLICK, DONE, PAGE, Shout, conversations, make_worker
 from tests.cua.swarm.test_kinds import COST, NESTED
 from tests.cua.swarm.test_swarm import Cast, Note, call, calls, play
+from tests.cua.swarm.test_user_orders import Ordered, cancel, cut_after, orders_in, tell
 from tests.ray_cluster import lose_node, ray_cluster
 
 
@@ -109,6 +110,21 @@ async def test_limits_are_the_parents(tmp_path: Path, hosts: list[float]) -> Non
     done = await play(tmp_path, Cast(["a 50", "b 50"]), replace(RAY, limits=limits))
     assert {child.state for child in done.children} == {"capped"}
     assert (done.run.end.cap, done.metrics.num_calls) == ("calls", 20)
+
+
+@pytest.mark.parametrize("line", [None, b'"redirects"'])
+async def test_an_order_of_the_user_reaches_a_far_child(tmp_path: Path, hosts: list[float], line: bytes | None) -> None:
+    """At once, and after a resume if the journal ends before the child has taken it."""
+    model = Ordered(Cast(["a 4", "b 9"]), {("a 4", 2): tell("t001", "only cheap ones"), ("b 9", 4): cancel("t002", 60)})
+    done = await model.play(tmp_path / "runs", RAY)
+    if line is not None:
+        model = Ordered(Cast(["a 4", "b 9"]), {("b 9", 4): cancel("t002", 60)})
+        model.swarms.clear()
+        cut = cut_after(done, tmp_path / "cut", line.decode())
+        done = await resume_swarm(cut, model=model, options=RAY, on_swarm=model.swarms.append)
+    assert [child.state for child in done.children] == ["finished", "cancelled"]
+    seen = [orders_in(messages) for messages in model.received if messages[1].text == "a 4"]
+    assert seen[-3:] == [["only cheap ones"]] * 3
 
 
 async def test_a_refused_key_stops_all_far_children(tmp_path: Path, hosts: list[float]) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from cua.errors import UnavailableError
 from cua.messages import Message, Reply, TextPart, ToolResult
+from cua.models.gate import EndpointGate, RetryPolicy, retry
 from cua.swarm import SwarmOptions, run_swarm
+from cua.swarm.swarm import Swarm
 from cua.trajectory import load_run
 from tests.cua.swarm.test_swarm import Cast, Note
 from tests.cua.swarm.test_swarm_crash import NUM_CHILDREN, answer, settings
@@ -56,6 +59,36 @@ async def test_a_child_that_waits_for_the_endpoint_is_waiting_on_record(tmp_path
             "running"
         ] * states.count("waiting")
     assert sum(states.count("waiting") for states in told) <= 3 * NUM_CHILDREN  # not one for each call and try
+
+
+async def test_an_outage_that_begins_while_a_child_waits_for_its_turn_suspends_it(tmp_path: Path) -> None:
+    gate, swarms, admitted = EndpointGate(1), list[Swarm](), list[str]()
+
+    class Gated(Cast):
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            async def call() -> Reply:
+                async with gate.admit():
+                    admitted.append(messages[1].text)
+                    if len(admitted) == 3:  # the first call of a child, after two of the orchestrator
+                        while "waiting" not in [child.state for child in swarms[0].children]:
+                            await asyncio.sleep(0.01)
+                        raise UnavailableError("no connection")
+                    return await super(Gated, self).generate(messages, tools, sampling)
+
+            return await retry(call, RetryPolicy(), has_answered=lambda: True)
+
+    given: dict[str, Any] = {"options": counting(Counter()), "on_swarm": swarms.append, "runs_dir": tmp_path}
+    async with asyncio.timeout(60):
+        done = await run_swarm("all", model=Gated(["a 1", "b 1"]), **given)
+    assert [child.state for child in done.children] == ["finished"] * 2
+    waiter = done.children[admitted[2] == "a 1"]
+    notes = [note.data for note in load_run(str(done.run.run_dir)).agents[waiter.id].notes]
+    told = [(data["state"], data["reason"]) for data in notes]
+    assert told[2:5] == [
+        ("running", ""),
+        ("waiting", "the model's endpoint is busy"),
+        ("suspended", "no connection"),
+    ]
 
 
 async def test_short_waits_are_not_written(tmp_path: Path) -> None:

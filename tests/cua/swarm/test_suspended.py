@@ -10,16 +10,22 @@ from typing import Any
 
 import pytest
 
+from cua.errors import ModelError
 from cua.messages import Message, Reply
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm.protocol import PRESETS
 from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
+from tests.cua.swarm.test_children import conversations
 from tests.cua.swarm.test_faults import counting, states_of
+from tests.cua.swarm.test_kinds import NESTED
 from tests.cua.swarm.test_swarm import OPTIONS, Cast, call, calls, play
 from tests.cua.swarm.test_swarm_crash import NUM_CHILDREN, answer, settings
+from tests.cua.swarm.test_user_orders import Ordered, cut_after
 from tests.fake_openai import FakeOpenAI, FunctionModel, status
+
+DEEP = replace(OPTIONS, limits=SwarmLimits(max_depth=2))
 
 
 def run_dir_of(done: Any) -> Path:
@@ -127,6 +133,57 @@ async def test_news_of_children_are_not_lost_when_the_run_is_killed_before_they_
     assert sum("t001: done a 6" in message.text for message in model.asked_by("all")[-1]) == 1
 
 
+async def test_a_child_that_was_going_on_when_the_run_was_killed_goes_on_again(tmp_path: Path) -> None:
+    done = await play(
+        tmp_path, Cast(["a 6", "c 2"]), replace(OPTIONS, limits=SwarmLimits(child_calls=3), preset=few(3))
+    )
+    options = replace(OPTIONS, limits=SwarmLimits(child_calls=30), preset=few(30))
+    await resume_swarm(run_dir_of(done), model=Cast([]), options=options)
+    path = run_dir_of(done) / "trajectory.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b"t001 running" in line)
+    path.write_bytes(b"".join(lines[: last + 2]))
+    model = Cast([])
+    again = await resume_swarm(run_dir_of(done), model=model, options=options)
+    assert [child.state for child in again.children] == ["finished"] * 2
+    assert sum("t001: done a 6" in message.text for message in model.asked_by("all")[-1]) == 1
+
+
+DOWN = ModelError("server down", retryable=True)
+
+
+@pytest.mark.parametrize("line", ["t001 finished", "t002 cancelled"])
+async def test_a_suspended_child_of_a_child_that_has_ended_is_cancelled(tmp_path: Path, line: str) -> None:
+    """Nothing would continue it: no call of its parent waits for it. Also after a kill between both lines."""
+    below = [calls(call("note", text="x")), DOWN, DOWN, DOWN]
+    done = await Ordered(conversations(**{**NESTED, "low a": below}), {}).play(tmp_path / "runs", DEEP, "every")
+    states = [("t001", "finished"), ("t002", "cancelled"), ("t003", "finished")]
+    assert [(child.id, child.state) for child in done.children] == states
+    assert "[t002 suspended: server down" in str(load_run(run_dir_of(done)).agents["t001"].tool_steps[1])
+    assert done.children[1].reason == "t001, which it works for, has ended"
+    assert (done.run.end.num_unfinished, done.run.end.exit_code) == (0, 0)
+    again = await resume_swarm(cut_after(done, tmp_path / "cut", line), model=conversations(**NESTED), options=DEEP)
+    assert [(child.id, child.state) for child in again.children] == states
+    assert (again.run.end.num_unfinished, again.run.end.exit_code) == (0, 0)
+
+
+async def test_a_capped_child_of_a_child_that_has_ended_leaves_no_run_partial(tmp_path: Path) -> None:
+    """Its parent has answered without it, and no call would continue it when the limit is raised."""
+    low = [calls(call("note", text=str(number))) for number in range(4)]
+    replies = {**NESTED, "every": [*NESTED["every"], "all done again"], "low a": [*low, "a done"]}
+    first = replace(DEEP, limits=replace(DEEP.limits, run=Caps(max_steps=None, max_calls=6)))
+    done = await Ordered(conversations(**replies), {}).play(tmp_path, first, "every")
+    assert [(child.id, child.state) for child in done.children] == [
+        ("t001", "capped"),
+        ("t002", "capped"),
+        ("t003", "finished"),
+    ]
+    assert done.run.end.exit_code == 3
+    again = await resume_swarm(run_dir_of(done), model=conversations(**replies), options=DEEP)
+    assert [child.state for child in again.children] == ["finished", "capped", "finished"]
+    assert (again.run.end.num_unfinished, again.run.end.exit_code) == (0, 0)
+
+
 def few(child_calls: int) -> Any:
     return replace(PRESETS["standard"], child_calls=child_calls)
 
@@ -141,8 +198,6 @@ async def test_a_run_with_unfinished_children_is_partial(tmp_path: Path) -> None
 
 
 async def test_an_answer_from_failed_children_only_is_a_failure(tmp_path: Path) -> None:
-    from cua.errors import ModelError
-
     broken = ModelError("bad request", retryable=False)
     done = await play(tmp_path, Cast(["a 2", "b 2"], faults={"a 2": [broken], "b 2": [broken]}))
     assert (done.run.end.status, done.run.end.exit_code) == ("failed", 1)
