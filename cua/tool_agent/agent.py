@@ -168,7 +168,7 @@ class ToolAgent:
             later = await self._prepared(news)
             is_answered = last is not None and last.remark is None and not last.outcomes
             is_capped = self._start.end is not None and self._start.end.status == "capped"
-            is_open = is_capped or later or self._turn.control.is_redirected
+            is_open = is_capped or later or self._exchange.control.is_redirected
             if is_answered and not is_open:  # only its end was not recorded
                 return self._answered(read_answer(self.steps[-1].reply.content, self.answer_schema)[0])
             texts = [LIMIT_RAISED if is_answered and is_capped else None, later]
