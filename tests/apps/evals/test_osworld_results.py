@@ -23,7 +23,7 @@ from cua.errors import TrajectoryError
 from cua.run.end import End
 from cua.trajectory import TrajectoryWriter
 from envs.suites.osworld.task_file import GROUPS, OsworldTaskData
-from tests.apps.evals.test_results import PLAN, line, write_journal
+from tests.apps.evals.test_results import PLAN, line, write_log
 from tests.cua.trajectory import samples
 
 HARNESS = Path(os.environ.get("OSWORLD_CHECKOUT", "/nowhere"), "show_result.py")
@@ -63,7 +63,7 @@ def evaluation(folder: Path) -> Evaluation:
         line(id, None, score, run_dir=run, num_steps=count)
         for id, score, run, count in zip(ids, scores, runs, steps, strict=True)
     ]
-    write_journal(folder, *lines)
+    write_log(folder, *lines)
     plan = replace(
         PLAN,
         suite="osworld",
