@@ -93,8 +93,8 @@ def load_plan(run_dir: Path) -> VideoPlan:
         spans = tuple(span_from_json(each) for each in data["spans"])
         sources = tuple(dict.fromkeys(span.source for span in spans))
         inventory = Inventory(sources=sources, left_out=tuple(data["left_out"]))
-        wish = data["wish"]
-        request = VideoRequest(**{**wish, "detectors": tuple(wish["detectors"]), "kinds": tuple(wish["kinds"])})
+        stored = data["wish"]
+        request = VideoRequest(**{**stored, "detectors": tuple(stored["detectors"]), "kinds": tuple(stored["kinds"])})
         return VideoPlan(request=request, inventory=inventory, spans=spans)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{run_dir} is not a run of `cua video`, or its plan is damaged ({error})") from error
