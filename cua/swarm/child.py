@@ -244,7 +244,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class AssignmentRound:
     """Reply of an agent that assigned tasks.
 
     Attributes:
@@ -258,7 +258,7 @@ class Round:
     at: float = 0.0
 
     @classmethod
-    def of(cls, reply: Reply) -> "Round":
+    def of(cls, reply: Reply) -> "AssignmentRound":
         """Return the round of a reply."""
         num_assigned = sum(call.name == ASSIGN_TASK["name"] for call in reply.tool_calls)
         return cls(num_assigned=num_assigned, num_tokens=reply.usage.total_tokens, at=time.time())

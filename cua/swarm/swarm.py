@@ -31,10 +31,10 @@ from cua.swarm.child import (
     STATE_NOTE,
     TOOLS,
     Assignment,
+    AssignmentRound,
     AttemptResult,
     Child,
     Configs,
-    Round,
     State,
     SubagentConfig,
     assignment_data,
@@ -52,8 +52,8 @@ from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
-ABANDONED = "{parent}, which it works for, has ended"
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
+ABANDONED = "{parent}, which it works for, has ended"
 WATCHDOG_S = 60.0
 """Seconds without any event of any child after which the record says who waits for whom."""
 MAX_LOSSES = 10
@@ -132,7 +132,7 @@ class Swarm:
         self._slots = asyncio.Semaphore(limits.max_parallel)
         self._budgets: dict[str, ChildBudget] = {}
         self._suspended: ModelError | None = None
-        self._rounds: dict[str, Round] = {}
+        self._rounds: dict[str, AssignmentRound] = {}
         self._moved_at = time.monotonic()
         self._watchdog: asyncio.Task[None] | None = None
         self._warnings = BudgetWarnings(scope, limits.run)
@@ -261,7 +261,9 @@ class Swarm:
         news = [child for child in own if child in continued or child.state != returned[child.id]]
         if not news:
             return None
-        self._rounds[MAIN] = Round(num_tokens=self._rounds.get(MAIN, Round()).num_tokens, num_assigned=len(news))
+        self._rounds[MAIN] = AssignmentRound(
+            num_tokens=self._rounds.get(MAIN, AssignmentRound()).num_tokens, num_assigned=len(news)
+        )
         head = NEWS.format(states=", ".join(f"{child.id} {child.state}" for child in news))
         return "\n\n".join([head, *(f"{child.id}: {child.message}" for child in news)])
 
@@ -342,7 +344,7 @@ class Swarm:
     def on_orchestrator_event(self, event: Event) -> None:
         """Process an event of the orchestrator itself."""
         if isinstance(event, CallsStarted):
-            self._rounds[MAIN] = Round.of(event.reply)
+            self._rounds[MAIN] = AssignmentRound.of(event.reply)
         if isinstance(event, ToolStepDone):
             self.steps = (*self.steps, event.step)
             self._warnings.check()
@@ -523,7 +525,7 @@ class Swarm:
         child.ended_at, child.is_continued = time.time(), False
         child.limits = self._limits_of(child.cap) if state == "capped" else ()
         waiting = [other for other in self.children if other.parent == child.parent and other.state not in FINAL]
-        now = self._rounds.get(child.parent) or Round(num_assigned=len(waiting))  # of a step that was resumed
+        now = self._rounds.get(child.parent) or AssignmentRound(num_assigned=len(waiting))  # of a step that was resumed
         chars = now.message_chars(answer, self.limits.context_tokens)
         text, returned = (attempt.summary or answer, attempt.returned) if attempt is not None else (answer, ())
         message = make_message(child, state, reason, text, returned, chars) + self._warnings.take()
@@ -569,7 +571,7 @@ class Swarm:
         self._moved_at = time.monotonic()
         match event:
             case CallsStarted(reply=reply):
-                self._rounds[child.id] = Round.of(reply)
+                self._rounds[child.id] = AssignmentRound.of(reply)
                 call = reply.tool_calls[0]
                 child.last_action = f"{call.name} {call.arguments}"[:120]
             case Decided(turn=turn):
