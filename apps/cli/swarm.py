@@ -109,7 +109,7 @@ def swarm(
     All share one budget. --resume continues an interrupted run without running finished sub-agents again.
 
     While it runs on a terminal, type "cancel t003" and Enter to end a sub-agent; the orchestrator gets its last text.
-    "tell t003: TEXT" gives it a new instruction. Enter alone stops the display to type in peace.
+    "tell t003: TEXT" gives it a new instruction. Enter alone hides the grid until an order is typed.
 
         cua swarm "Compare the prices of these ten phones: ..." --model kimi-k2.5
         cua swarm --demo

@@ -52,8 +52,8 @@ from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
 NEWS = "The run was resumed, and sub-agents have gone on: {states}. Their messages replace the ones that you have seen."
-ABANDONED = "{parent}, which it works for, has ended"
 NEWS_PATTERN = re.compile(r"^The run was resumed, and sub-agents have gone on: (.*)\. Their messages", re.M)
+ABANDONED = "{parent}, which it works for, has ended"
 WATCHDOG_S = 60.0
 """Seconds without any event of any child after which the record says who waits for whom."""
 MAX_LOSSES = 10

@@ -216,7 +216,7 @@ async def test_the_last_text_of_a_child_on_a_screen_is_its_last_action(tmp_path:
     assert done.children[0].message == f"[t001 cancelled: {CANCELLED}] What it said last:\nClick"
 
 
-async def test_an_order_to_nobody_names_who_is_at_work(tmp_path: Path) -> None:
+async def test_an_order_to_a_child_that_is_not_at_work_names_those_that_are(tmp_path: Path) -> None:
     errors: list[str] = []
 
     async def order(swarm: Swarm) -> None:
