@@ -23,7 +23,7 @@ from cua.run.events import (
     Thinking,
     ToolStepDone,
 )
-from cua.trajectory.describe import told_arguments
+from cua.trajectory.describe import readable_arguments
 
 _SHOWN_LINES, _SHOWN_CHARS = 12, 200  # of a call's arguments or result on the terminal
 
@@ -95,7 +95,7 @@ def _print(event: Event, is_terminal: bool) -> None:
             if reply.content.strip():
                 terminal.echo(f"{index:>4}  {_shortened(reply.content.strip())}", err=True)
             for call in reply.tool_calls:
-                terminal.echo(f"{index:>4}  {call.name}: {_shortened(told_arguments(call))}", err=True)
+                terminal.echo(f"{index:>4}  {call.name}: {_shortened(readable_arguments(call))}", err=True)
         case CallReturned(outcome=outcome):
             colour = typer.colors.YELLOW if outcome.result.is_error else None
             text = _shortened(outcome.result.display or outcome.result.text)

@@ -137,7 +137,7 @@ class StopSwitch:
             control.stop()
 
     def hand_back(self) -> None:
-        """Tell the run to observe again because a person has worked on the screen."""
+        """Make the run observe again because a person has worked on the screen."""
         if self._control is not None:
             self._control.hand_back()
 

@@ -39,7 +39,7 @@ Emit = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeRequest:
-    """What the agent is asked to make or edit.
+    """Instruction, input files and options for the agent.
 
     Attributes:
         instruction: Instruction in words.

@@ -39,7 +39,7 @@ class RecoloredText:
 
     text: str
     expected: tuple[int, int, int]
-    found: tuple[int, int, int]
+    actual: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
             moved.append(MovedText(text=theirs.text, expected_px=at, right_px=round(right), down_px=round(down)))
         if distance >= _MIN_COLOR:
             colors = [(round(red), round(green), round(blue)) for red, green, blue in (theirs.rgb, page.rgb)]
-            recolored.append((distance, RecoloredText(text=theirs.text, expected=colors[0], found=colors[1])))
+            recolored.append((distance, RecoloredText(text=theirs.text, expected=colors[0], actual=colors[1])))
         sizes = [(theirs.width * width, theirs.height * height), (page.width * our_width, page.height * our_height)]
         if abs(sizes[1][0] / max(sizes[0][0], 1) - 1) >= _MIN_SIZE:
             whole = [(round(size[0]), round(size[1])) for size in sizes]
@@ -156,7 +156,7 @@ def _described(differences: PageDifferences) -> Iterator[str]:
         is_now, wanted = size.found_px, size.expected_px
         yield f"size: {_shown(size.text)} is {is_now[0]}x{is_now[1]} px, expected {wanted[0]}x{wanted[1]}"
     for color in differences.recolored[:MAX_LISTED]:
-        yield f"colour: {_shown(color.text)} is {_hex(color.found)}, expected {_hex(color.expected)}"
+        yield f"colour: {_shown(color.text)} is {_hex(color.actual)}, expected {_hex(color.expected)}"
     for number, box in enumerate(differences.regions, 1):
         yield f"region {number}: x {box.left} to {box.right}, y {box.top} to {box.bottom} looks different"
     for problem in differences.problems[:MAX_LISTED]:

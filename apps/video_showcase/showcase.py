@@ -45,7 +45,7 @@ MAX_CARDS = 1500
 _THUMBNAIL_PX, _QUALITY = 320, 72
 _PAGE_BYTES = 4 * 2**20
 _BATCH = 12
-_TOLD_CLIPS = 20
+_REPORT_EVERY = 20
 OnLine = Callable[[str], None]
 
 
@@ -361,7 +361,7 @@ async def _write_clips(
 ) -> None:
     chosen = choose_clips(show.events, show.max_clips)
     for done, position in enumerate(chosen):
-        if done and done % _TOLD_CLIPS == 0:
+        if done and done % _REPORT_EVERY == 0:
             say(f"{done} of {len(chosen)} clips")
         event = show.events[position]
         source = by_name[event.file]

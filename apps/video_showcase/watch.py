@@ -84,13 +84,13 @@ def watch(
 
 def _look(span: VideoSpan, names: tuple[str, ...], template: str, on_time: OnTime) -> list[VideoEvent]:
     detectors = _make(names, template, span)
-    told_at = 0.0
+    reported_at = 0.0
     side_px = 640 if {"text", "template"} & set(names) else _SMALL_PX
     for sample in iter_samples(span, side_px=side_px):
         for detector in detectors:
             detector.feed(sample)
-        if time.monotonic() - told_at >= _TELL_S:
-            told_at = time.monotonic()
+        if time.monotonic() - reported_at >= _TELL_S:
+            reported_at = time.monotonic()
             on_time(sample.time_s)
     return [event for detector in detectors for event in detector.finish(span.source.name)]
 

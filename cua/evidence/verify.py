@@ -34,7 +34,7 @@ MAX_PIXEL_DIFFERENCE = 2.0
 """Maximum mean difference of equal images, in levels of 255: encoders and fonts cause small differences."""
 
 MAX_DERIVED_BYTES = 512 * 2**20  # bounds the memory that an untrusted record takes
-MAX_TOLD = 20
+MAX_REPORTED = 20
 """Maximum number of findings of one kind; a folder may contain very many files."""
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
@@ -176,7 +176,7 @@ def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> t
 
 def _first(findings: Iterator[str]) -> Iterator[str]:
     for position, text in enumerate(findings):
-        if position == MAX_TOLD:
+        if position == MAX_REPORTED:
             yield "... and more of that kind"
             return
         yield text

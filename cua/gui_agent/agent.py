@@ -182,7 +182,7 @@ class StepExecutor:
             raise CodeError(str(error)) from error
 
 
-_MAX_TOLD = 20
+_MAX_SHOWN = 20
 """Maximum number of a person's actions that are listed for the model; the record has all of them."""
 
 
@@ -292,13 +292,13 @@ class Agent:
         return await self.scope.finish(end, num_steps=len(episode.steps))
 
     async def _episode(self, task: Task, episode: EpisodeState, start: Start) -> End:
-        num_told = 0
+        num_noted = 0
         try:
             self._note_short_secrets()
             self._executor.typed(start.steps)
             seen = await self.control.unless_stopped(reset_env(self.env, task))
             self._take_instruction(task, episode)
-            num_told = self._note_warnings(task)
+            num_noted = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
             await self._hold_requests(task, seen)
             return await self._loop(task, episode, _with_note(observation, start.note))
@@ -307,7 +307,7 @@ class Agent:
             if actions := self.control.take_user_actions():  # the run ended before the agent could observe the screen
                 self._note_person(actions)
             try:
-                self._note_warnings(task, num_told)
+                self._note_warnings(task, num_noted)
                 await self.scope.record.keep(checked_files(task))
             finally:
                 await run_task_code(lambda: task.teardown(self.env))
@@ -399,18 +399,18 @@ class Agent:
         return _with_note(seen, f"In the meantime {text}. Go on from what you see now.")
 
     def _note_person(self, actions: Sequence[Action]) -> str:
-        did = "; ".join(map(describe_action, actions[:_MAX_TOLD])) or "nothing that changes it"
-        more = f" and {len(actions) - _MAX_TOLD} more" if len(actions) > _MAX_TOLD else ""
+        did = "; ".join(map(describe_action, actions[:_MAX_SHOWN])) or "nothing that changes it"
+        more = f" and {len(actions) - _MAX_SHOWN} more" if len(actions) > _MAX_SHOWN else ""
         text = f"a person worked on the screen: {did}{more}"
         self.scope.note("person", text, actions=actions)
         return text
 
-    def _note_warnings(self, task: Task, num_told: int = 0) -> int:
-        """Note the task's warnings from number `num_told` on, and return how many have been noted in all."""
+    def _note_warnings(self, task: Task, num_noted: int = 0) -> int:
+        """Note the task's warnings from number `num_noted` on, and return how many have been noted in all."""
         warnings = checked_warnings(task)
-        for text in warnings[num_told:]:
+        for text in warnings[num_noted:]:
             self.scope.note("task", text)
-        return max(num_told, len(warnings))
+        return max(num_noted, len(warnings))
 
     def _note_short_secrets(self) -> None:
         short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]

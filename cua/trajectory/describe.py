@@ -92,7 +92,7 @@ def describe_tokens(num_tokens: int) -> str:
     return f"{num_tokens / 1000:.1f}k" if num_tokens < 999_950 else f"{num_tokens / 1e6:.2f}M"
 
 
-def told_arguments(call: ToolCall) -> str:
+def readable_arguments(call: ToolCall) -> str:
     """Return the arguments of a call as readable text: a single value without its name, such as code."""
     try:
         arguments = read_json(call.arguments, strict=False)

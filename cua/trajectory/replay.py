@@ -13,7 +13,7 @@ from cua.trajectory.describe import (
     describe_duration,
     describe_tokens,
     printable,
-    told_arguments,
+    readable_arguments,
 )
 from cua.trajectory.run_record import ActionsOutcome, RunRecord
 from envs import Action, Env, Observation, Task
@@ -190,10 +190,10 @@ def _show_tool_step(step: ToolStep) -> Iterator[str]:
     yield f"step {step.index}  ({describe_duration(sum(step.timings.values()))})"
     yield from (f"  {line}" for line in step.reply.content.strip().splitlines())
     for outcome in step.outcomes:
-        yield from (f"  {outcome.call.name}> {line}" for line in told_arguments(outcome.call).splitlines())
+        yield from (f"  {outcome.call.name}> {line}" for line in readable_arguments(outcome.call).splitlines())
         yield from (f"  [{outcome.number}] {line}" for line in outcome.result.text.splitlines())
     if step.remark:
-        yield f"  told: {step.remark}"
+        yield f"  to the model: {step.remark}"
 
 
 def _show_step(step: Step, outcome: ActionsOutcome) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _show_step(step: Step, outcome: ActionsOutcome) -> Iterator[str]:
     location = step.observation.url or step.observation.title
     yield f"step {step.index}" + (f"  {location}" if location else "")
     if step.observation.last_action_error:
-        yield f"  told: {step.observation.last_action_error}"
+        yield f"  last action failed: {step.observation.last_action_error}"
     if step.turn.thought:
         yield f"  thought: {_one_line(step.turn.thought)}"
     yield f"  action: {_one_line(step.turn.action_text)}"

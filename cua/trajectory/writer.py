@@ -124,7 +124,7 @@ class TrajectoryWriter:
             self.observed(step.index, step.observation)
         if self._reply != step.reply:
             self.replied(step.index, step.reply)
-        is_told = self._acting == (step.turn, step.actions)
+        is_recorded = self._acting == (step.turn, step.actions)
         self._append(
             ActedEvent(
                 at=time.time(),
@@ -134,8 +134,8 @@ class TrajectoryWriter:
                 timings=step.timings,
                 reward=reward,
                 info=info or {},
-                turn=None if is_told else step.turn,
-                actions=None if is_told else step.actions,
+                turn=None if is_recorded else step.turn,
+                actions=None if is_recorded else step.actions,
             )
         )
         self._observation = self._reply = self._acting = None

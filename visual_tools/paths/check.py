@@ -192,7 +192,7 @@ def _as_points(points: Any) -> NDArray[np.int64]:
 
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)
-LINE_SHARE, MARK_SHARE = 0.3, 0.42  # of the passage's width: walls stay visible beside the line, and marks stand out
+LINE_SHARE, MARK_SHARE = 0.3, 0.42  # of the passage's width: walls stay visible, and marks are easy to see
 SHIFT = 4  # fractional bits of OpenCV's coordinates
 
 

@@ -120,7 +120,7 @@ MODES: dict[Backend, tuple[Mode, ...]] = {
 }
 ISOLATING: tuple[Backend, ...] = ("bubblewrap", "landlock")
 _PREFLIGHT_S = 30.0  # a first start loads Python from a cold disk; a backend that hangs is given up
-_TOLD = {
+_DESCRIPTIONS = {
     "nested": "namespaces, without network, with another user, for each kernel; starts in milliseconds",
     "exec": "one bubblewrap for each kernel, which starts in a second or two",
     "landlock": "Landlock and a filter of system calls: no namespaces, so names of processes and names, "
@@ -226,7 +226,7 @@ def describe_backends() -> list[BackendReport]:
             why = try_mode(mode)
             if not why:
                 instead = f"; faster kernels are not possible: {failures[0]}" if failures else ""
-                reports.append(BackendReport(backend, True, _TOLD[mode] + instead))
+                reports.append(BackendReport(backend, True, _DESCRIPTIONS[mode] + instead))
                 break
             failures.append(why)
         else:

@@ -254,7 +254,7 @@ _SLACK_BYTES, _SLACK_FILES = 16 * 2**20, 1000
 _MAX_HOST_FILES = 500_000  # bounds the time to measure a folder of the user
 _SHARE_OF_MEMORY = 0.25  # a folder in memory may not displace the programs of this machine
 _BLOCK_BYTES = 512  # unit of st_blocks on every file system
-_NUM_TOLD = 3  # left-out files that a note names
+_NUM_SHOWN = 3  # left-out files that a note names
 _MAX_LINKS = 1000  # maximum number checked after a cell
 _CARRIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 Listing = Mapping[bytes, os.stat_result]
@@ -391,8 +391,8 @@ class FolderInMemory:
 
 def _describe(left_out: Mapping[bytes, str], action: str) -> tuple[str, ...]:
     """Describe for the model what could not be copied."""
-    shown = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_TOLD]]
-    more = f" and {len(left_out) - _NUM_TOLD} more" if len(left_out) > _NUM_TOLD else ""
+    shown = [f"{path.decode('utf-8', 'replace')!r} ({why})" for path, why in list(left_out.items())[:_NUM_SHOWN]]
+    more = f" and {len(left_out) - _NUM_SHOWN} more" if len(left_out) > _NUM_SHOWN else ""
     return (f"not {action}: {', '.join(shown)}{more}",) if shown else ()
 
 

@@ -263,8 +263,8 @@ class Screen extends HTMLElement {
     const held = view?.touched && phase === "paused" ? `Paused: you used the ${view.touched}` : PHASES[phase];
     const text = store.isLost ? "Connection lost, trying again" : held;
     const ended = view && phase === "ended" ? (view.result ? `${view.result.status}` : "not started") : text;
-    const told = view && view.step ? `${ended} · step ${view.step}` : ended;
-    if (this.status.textContent !== told) this.status.textContent = told;
+    const status = view && view.step ? `${ended} · step ${view.step}` : ended;
+    if (this.status.textContent !== status) this.status.textContent = status;
     this.status.dataset.state = view?.result && phase === "ended" ? view.result.status : phase;
     const place = view ? view.url || view.tab || "" : "";
     if (this.place.textContent !== place) this.place.textContent = this.place.title = place;
@@ -286,7 +286,7 @@ class Screen extends HTMLElement {
       this.empty.hidden = false;
       this.empty.textContent = !view ? "The screen shows here once there is something to do."
         : phase === "starting" ? "Starting…" : view.mode === "agent" || view.mode === "swarm"
-          ? "This mode has no screen: what it does stands beside." : view.error || "No image yet.";
+          ? "This mode has no screen; its steps are shown next to it." : view.error || "No image yet.";
     }
     const about = view && view.has_screen ? `Screen, step ${view.step}${view.tab ? `: ${view.tab}` : ""}` : "";
     if (this.image.alt !== about) this.image.alt = about;

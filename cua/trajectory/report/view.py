@@ -14,7 +14,7 @@ from cua.trajectory.describe import (
     describe_duration,
     describe_time,
     describe_tokens,
-    told_arguments,
+    readable_arguments,
 )
 from cua.trajectory.disk import is_locked
 from cua.trajectory.report.images import LOST, Format, PageImage, make_page_image, page_images
@@ -147,7 +147,7 @@ def _view_call(outcome: CallOutcome, show: _Images) -> View:
     return {
         "number": outcome.number,
         "name": outcome.call.name,
-        "code": told_arguments(outcome.call),
+        "code": readable_arguments(outcome.call),
         "text": outcome.result.text[:_MAX_OUTPUT_CHARS],
         "is_error": outcome.result.is_error,
         "duration": describe_duration(outcome.duration_s),

@@ -168,7 +168,7 @@ async def test_what_differs_is_told_with_its_place(renderer: Renderer, reference
     assert "px too far right" in told
     assert "should read 'we grow two hundred kinds of house plants and send" in told or "in a box" in told
     heading = next(color for color in found.recolored if "plants for" in color.text)
-    assert max(abs(a - b) for a, b in zip(heading.found, (0x25, 0x63, 0xEB), strict=True)) < 24
+    assert max(abs(a - b) for a, b in zip(heading.actual, (0x25, 0x63, 0xEB), strict=True)) < 24
     assert found.regions
     assert score.static < 0.95
 

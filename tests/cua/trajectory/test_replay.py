@@ -144,7 +144,7 @@ instruction: Add two items
 model: literal   env: browser
 
 step 1  http://x/1
-  told: slow
+  last action failed: slow
   thought: thought 1
   action: Act 1
     | pyautogui.click(1, 5)

@@ -337,7 +337,7 @@ for pid in children:
 """
 
 
-def check_told(result: CellResult) -> None:
+def check_loss_reported(result: CellResult) -> None:
     """Raise `CheckFailed` if a kernel died and the result does not say so."""
     if result.status == "died" and not (result.is_state_lost and result.notes):
         raise CheckFailed(f"the kernel died and its result does not say so: {tell_end(result)}")
@@ -357,7 +357,7 @@ async def fork_bomb(context: CheckContext) -> str:
             most = max(most, len(find_processes(mark)))
             await asyncio.sleep(0.02)
         result = await bomb
-        check_told(result)
+        check_loss_reported(result)
         if most > LIMITS.num_processes * 1.5:
             raise CheckFailed(f"{most} processes at once, the limit is {LIMITS.num_processes}")
         if slowest_s > 5:
@@ -391,7 +391,7 @@ async def grab_memory(context: CheckContext, cell: str, *, pause_s: float = 0.01
         result = await context.run(_GRAB + cell, kernel=kernel, pause_s=pause_s)
         noted = kernel.folder / "grabbed"
         taken = noted.stat().st_size * 8 if noted.exists() else 0
-        check_told(result)
+        check_loss_reported(result)
         if taken > MEMORY_SLACK * LIMITS.memory_bytes / MB:
             raise CheckFailed(f"{taken} MB were taken, the limit is {LIMITS.memory_bytes // MB} MB")
         if not noted.exists():
@@ -430,7 +430,7 @@ for number in range(planted.num_files):
             num_files=4 * LIMITS.disk_bytes // (4 * MB),
         )
         used = sum(path.stat().st_blocks * 512 for path in kernel.folder.iterdir() if path.is_file())
-        check_told(result)
+        check_loss_reported(result)
         if used > 2 * LIMITS.disk_bytes or result.status == "ok":
             raise CheckFailed(f"the folder holds {used // MB} MB, the limit is {LIMITS.disk_bytes // MB} MB")
         _remove_many(kernel.folder)
@@ -458,7 +458,7 @@ async def deaf_cell(context: CheckContext) -> str:
             result = await context.run(cell, kernel=kernel, timeout_s=1.0)
             if result.status not in ("died", "interrupted") or time.monotonic() - started > 12:
                 raise CheckFailed(f"{time.monotonic() - started:.1f} s: {tell_end(result)}")
-            check_told(result)
+            check_loss_reported(result)
             await context.check_usable(kernel)
     return tell_end(result)
 

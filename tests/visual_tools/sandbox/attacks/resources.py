@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from visual_tools.sandbox.check.checks import MB, WRITE, check_told, grab_memory
+from visual_tools.sandbox.check.checks import MB, WRITE, check_loss_reported, grab_memory
 from visual_tools.sandbox.check.context import LIMITS, CheckContext, CheckFailed, check, parse_answers, tell_end
 
 _THREADS = """
@@ -28,7 +28,7 @@ async def thread_bomb(context: CheckContext) -> str:
     """Threads count as processes do."""
     async with context.kernel() as kernel:
         answers = await context.ask(_THREADS, kernel=kernel, wanted=400)
-        check_told(answers.result)
+        check_loss_reported(answers.result)
         started = answers.facts.get("started", 0)
         if answers.result.status != "died" and not 0 < started <= LIMITS.num_processes * 1.5:
             raise CheckFailed(
@@ -244,7 +244,7 @@ async def processor_time(context: CheckContext) -> str:
         os.waitpid(pid, 0)
         """
         result = await context.run(cell, kernel=kernel)
-        check_told(result)
+        check_loss_reported(result)
         if result.status == "ok":
             raise CheckFailed(f"six seconds were burnt: {tell_end(result)}")
         await context.check_usable(kernel)
