@@ -15,7 +15,7 @@ from cua import RunResult, Watch
 from cua.assemble import make_env, make_secrets
 from cua.config import load_settings
 from cua.errors import CuaError, ModelError, TrajectoryError
-from cua.guard import Approver, GuardVerdict
+from cua.guard.guard import Approver, GuardVerdict
 from cua.run.control import Control
 from cua.run.events import Event, RunEnded
 from cua.step import Turn

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.plan import Amount, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
 from apps.evals.statistics import Key
-from cua.batch import EpisodeKind, EpisodeResult
-from cua.batch.episode import MAX_REASON_CHARS
+from cua.batch.episode import MAX_REASON_CHARS, EpisodeKind, EpisodeResult
 from cua.batch.journal import FILE as EPISODES
 from cua.errors import TrajectoryError
 from cua.json_text import read_object, well_formed

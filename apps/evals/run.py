@@ -16,19 +16,10 @@ from apps.evals.players import find_player, recorded_player
 from apps.evals.results import RUNS, Evaluation, save_results
 from apps.evals.text import describe_score_so_far
 from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, versions_of
-from cua.batch import (
-    BatchOptions,
-    BatchSummary,
-    EnvProvider,
-    Episode,
-    EpisodeJournal,
-    EpisodeResult,
-    Player,
-    make_env_provider,
-    make_episodes,
-    run_batch,
-)
-from cua.batch.executor import ExecutorKind
+from cua.batch.episode import Episode, EpisodeResult, Player, make_episodes
+from cua.batch.executor import EnvProvider, ExecutorKind, make_env_provider
+from cua.batch.journal import EpisodeJournal
+from cua.batch.run import BatchOptions, BatchSummary, run_batch
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError, TrajectoryError
 from cua.model import Model

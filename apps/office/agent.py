@@ -27,7 +27,7 @@ from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolCo
 from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, read_arguments, schema_of
 from cua.trajectory.chain import FILES
-from visual_tools.sandbox import KernelMaker
+from visual_tools.sandbox.contract import KernelMaker
 
 OUT = "out"
 MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported

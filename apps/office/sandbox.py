@@ -12,7 +12,7 @@ from typing import Any
 from apps.office.safe_xml import OfficeError
 from cua.config import load_settings
 from cua.tool_agent.assemble import start_sandbox
-from visual_tools.sandbox import Backend, Kernel, KernelLimits, KernelMaker
+from visual_tools.sandbox.contract import Backend, Kernel, KernelLimits, KernelMaker
 
 _PACKAGES = ("apps", "cua", "envs", "visual_tools")
 _CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
