@@ -3,6 +3,7 @@
 import collections
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -159,7 +160,7 @@ def _watched(
     run_dir: Path | None,
     options: "SwarmOptions",
     form: str,
-    chosen: dict[str, Any],
+    chosen: Mapping[str, object],
 ) -> "SwarmResult":
     import asyncio
 

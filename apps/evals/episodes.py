@@ -1,7 +1,7 @@
 """Episodes of an evaluation, read from the journal of its batch, which may be untrusted."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _result_of(value: dict[str, Any], location: str) -> EpisodeResult:
+def _result_of(value: Mapping[str, object], location: str) -> EpisodeResult:
     """Parse the result in a line.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from apps.evals.episodes import load_episodes, load_failed_attempts
 from apps.evals.page import write_page
@@ -102,7 +102,7 @@ Listener = Callable[[EvaluationProgress, EpisodeResult | None], None]
 async def run_evaluation(
     evaluation: Evaluation,
     suite: SuiteRef,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     options: EvalOptions,
     *,
     listener: Listener,

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -285,7 +285,7 @@ class Logins:
         patterns = [{"urlPattern": f"{origin}/*"} for origin in self._by_origin]
         await self._session.send("Fetch.enable", {"patterns": patterns, "handleAuthRequests": True})
 
-    def _on_paused(self, event: dict[str, Any]) -> None:
+    def _on_paused(self, event: Mapping[str, object]) -> None:
         self._send("Fetch.continueRequest", {"requestId": event["requestId"]})
 
     def _on_asked(self, event: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ closed shadow roots and frames of other origins.
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,7 @@ class Inspector:
         top = await self._top(page)
         return await self._descend(page, top, ask, await self._run_in_top(page, top, ask))
 
-    async def ask_inside(self, page: "Page", script: str, ask: dict[str, Any]) -> dict[str, Any]:
+    async def ask_inside(self, page: "Page", script: str, ask: Mapping[str, object]) -> dict[str, Any]:
         """Run a script for the element at `ask["point"]`, or else for the focused one, in whatever frame it is.
 
         Args:
@@ -127,7 +128,7 @@ class Inspector:
         return top
 
     async def _run_in_top(
-        self, page: "Page", top: _DomRoot, ask: dict[str, Any], *, wants_element: bool = False
+        self, page: "Page", top: _DomRoot, ask: Mapping[str, object], *, wants_element: bool = False
     ) -> Any:
         """Run inspect.js in the main document.
 
@@ -163,7 +164,7 @@ class Inspector:
         self,
         page: "Page",
         place: _DomRoot,
-        ask: dict[str, Any],
+        ask: Mapping[str, object],
         result: dict[str, Any],
         frames: AsyncExitStack,
         function: str | None = None,
@@ -220,7 +221,7 @@ async def _keep_function(top: _DomRoot) -> str:
     return str(answer["result"]["objectId"])
 
 
-async def _call_kept(top: _DomRoot, function: str, ask: dict[str, Any], *, wants_element: bool) -> Any:
+async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> Any:
     answer = await top.session.send(
         "Runtime.callFunctionOn",
         {
@@ -281,7 +282,12 @@ async def _isolated_world(place: _DomRoot) -> int:
 
 
 async def _run(
-    place: _DomRoot, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
+    place: _DomRoot,
+    context: int,
+    ask: Mapping[str, object],
+    *,
+    wants_element: bool = False,
+    function: str | None = None,
 ) -> Any:
     call_target = {"objectId": place.root} if place.root else {"executionContextId": context}
     answer = await place.session.send(

@@ -1,7 +1,7 @@
 """Checks of PDF files: embedded fonts, link targets, forms, and equations by the file's own tags."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from apps.office.check.document import count_words
@@ -136,7 +136,7 @@ def _check_links(reader: PdfReader, report: CheckReport) -> None:
     report.facts["links"], report.facts["references"] = count, inside
 
 
-def _leads(target: list[Any], pages: set[int]) -> bool:
+def _leads(target: Sequence[object], pages: set[int]) -> bool:
     return not target or not hasattr(target[0], "idnum") or target[0].idnum in pages
 
 

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
@@ -190,7 +189,7 @@ def _check_stream(package: OfficePackage, report: CheckReport) -> None:
                 return
 
 
-def _error_cells(etree: ModuleType, data: Any) -> Iterator[tuple[str, str]]:
+def _error_cells(etree: ModuleType, data: object) -> Iterator[tuple[str, str]]:
     events = etree.iterparse(
         data, events=("end",), tag="{*}row", resolve_entities=False, no_network=True, huge_tree=True
     )

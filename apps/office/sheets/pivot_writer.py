@@ -97,7 +97,7 @@ def _check_request(
 def _write_cells(
     sheet: Worksheet,
     anchor: str,
-    frame: Mapping[tuple[tuple[Any, ...], Any, str], float],
+    frame: Mapping[tuple[tuple[object, ...], object, str], float],
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
@@ -134,7 +134,7 @@ def _write_cells(
     return f"{anchor}:{last}{first_row + len(lines) - 1}"
 
 
-def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: int) -> list[Any]:
+def _row_labels(key: tuple[object, ...], keys: Sequence[tuple[object, ...]], width: int) -> list[Any]:
     """Return the labels of a row; outer fields are labelled only where they change."""
     at = keys.index(key)
     if not at:
@@ -144,7 +144,7 @@ def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: in
     return [None] * same + list(key[same:])
 
 
-def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _order(key: tuple[object, ...]) -> tuple[Any, ...]:
     return tuple((isinstance(value, str), value) for value in key)
 
 
@@ -223,7 +223,7 @@ def _pivot_field(
     return module.PivotField(axis=axis, defaultSubtotal=False, items=items, **plain)
 
 
-def _row_items(module: ModuleType, keys: Sequence[tuple[Any, ...]], items: Sequence[list[Any]]) -> list[Any]:
+def _row_items(module: ModuleType, keys: Sequence[tuple[object, ...]], items: Sequence[Sequence[object]]) -> list[Any]:
     index = _index_class(module)
     row_items = []
     for at, key in enumerate(keys):
@@ -285,7 +285,7 @@ def _cache(table: PivotSource, listed: set[str]) -> Any:
 
 
 def _shared(
-    module: ModuleType, fields: ModuleType, table: PivotSource, name: str, items: Mapping[str, list[Any]]
+    module: ModuleType, fields: ModuleType, table: PivotSource, name: str, items: Mapping[str, Sequence[object]]
 ) -> Any:
     if name in items:
         listed = [_cache_value(fields, item) for item in items[name]]
@@ -303,7 +303,7 @@ def _shared(
     )
 
 
-def _cache_value(fields: ModuleType, value: Any) -> Any:
+def _cache_value(fields: ModuleType, value: object) -> Any:
     if value is None:
         return fields.Missing()
     if is_number(value):

@@ -69,7 +69,7 @@ def sheet_parts(package: OfficePackage) -> dict[str, str]:
     }
 
 
-def check_pivot(pivot: Pivot, source: Any, shown: Any) -> list[str]:
+def check_pivot(pivot: Pivot, source: Any, shown: object) -> list[str]:
     """Return the errors of a pivot table, found by recomputing it with pandas.
 
     Args:
@@ -134,12 +134,12 @@ def _named_block(sheet: Worksheet) -> str:
     return f"A1:{letter}{sheet.max_row}"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a cell value is a number that can be summed."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def label_of(value: Any) -> Any:
+def label_of(value: object) -> Any:
     """Return the label that a pivot table shows for a value of a row or column field."""
     if value is None or value == "":
         return "(blank)"
@@ -263,7 +263,7 @@ def _compare_cells(pivot: Pivot, table: PivotSource, shown: Any) -> Iterator[str
             )
 
 
-def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
+def _labelled_rows(lines: Sequence[Sequence[object]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the labels of each row, with outer ones carried down; `()` for the total row."""
     carried = [""] * width
     for at, line in enumerate(lines):
@@ -274,7 +274,10 @@ def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple
 
 
 def _numbers_at(
-    lines: Sequence[Sequence[Any]], labelled: Sequence[tuple[tuple[str, ...], int]], row: tuple[str, ...], column: Any
+    lines: Sequence[Sequence[Any]],
+    labelled: Sequence[tuple[tuple[str, ...], int]],
+    row: tuple[str, ...],
+    column: object,
 ) -> list[float]:
     """Return the numbers of a row, at a column if it has a heading; for a total those of the last row."""
     matches = [at for labels, at in labelled if row and labels == row]

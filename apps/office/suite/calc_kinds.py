@@ -2,7 +2,7 @@
 
 import csv
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, 
     )
 
 
-def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
+def _expecting(rows: Rows, new: Mapping[str, object]) -> Check:
     """Return a check that only the cells in `new` have changed."""
 
     def check(folder: Path, answer: str) -> list[str]:
@@ -78,7 +78,7 @@ def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
     return check
 
 
-def _set(values: dict[str, Any]) -> Change:
+def _set(values: Mapping[str, object]) -> Change:
     def change(sheet: Worksheet) -> None:
         for cell, value in values.items():
             sheet[cell] = value
@@ -303,7 +303,7 @@ def _as_shown() -> OfficeCase:
                 cell.number_format = form
         workbook.save(folder / NAME)
 
-    def write(folder: Path, lines: Sequence[Sequence[Any]]) -> None:
+    def write(folder: Path, lines: Sequence[Sequence[object]]) -> None:
         with (folder / "data.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(lines)
 

@@ -51,7 +51,7 @@ class MiniWobOptions:
     a11y_tree: bool = False
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> "MiniWobOptions":
+    def parse(cls, options: Mapping[str, object]) -> "MiniWobOptions":
         """Parse options by name, as in an `EnvSpec` or on a command line.
 
         Raises:

@@ -254,7 +254,7 @@ async def _json(request: "Request") -> Mapping[str, Any]:
     return value
 
 
-async def _verify(guest: Guest, wanted: Mapping[str, Any]) -> bool:
+async def _verify(guest: Guest, wanted: Mapping[str, object]) -> bool:
     if (name := wanted.get("window_exists")) and not await guest.activate(str(name)):
         return False
     if command := wanted.get("command_success"):

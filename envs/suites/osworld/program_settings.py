@@ -64,7 +64,7 @@ def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0)
     return [is_match is True for is_match in json.loads(done.stdout)]
 
 
-def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
+def chrome_setting(preferences: Mapping[str, object] | None, kind: str) -> Any:
     """Return one setting of Chrome from its file `Preferences`; None if the file is missing.
 
     Args:
@@ -106,7 +106,7 @@ CHROME_SETTINGS = (
 """Types of results that `chrome_setting` supports; the spelling is upstream's."""
 
 
-def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _part(settings: Mapping[str, object], name: str) -> Mapping[str, Any]:
     part = settings.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -121,7 +121,7 @@ def commonest(names: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "unknown"
 
 
-def check_font_size(settings: Mapping[str, Any] | None, rules: Rules) -> float:
+def check_font_size(settings: Mapping[str, object] | None, rules: Rules) -> float:
     """Return 1 if Chrome's default font size is `value`, or between `min` and `max`."""
     if settings is None:
         return 0.0
@@ -129,7 +129,7 @@ def check_font_size(settings: Mapping[str, Any] | None, rules: Rules) -> float:
     return float(size == rules["value"] if rules["type"] == "value" else rules["min"] < size < rules["max"])
 
 
-def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> float:
+def is_expected_bookmarks(roots: Mapping[str, object] | None, rules: Rules) -> float:
     """Return 1 if the bookmark bar has exactly these folders, or exactly these addresses."""
     if not roots:
         return 0.0
@@ -248,7 +248,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
         if filters:
             filters[-1][key] = _CONDITION.findall(value) if key == "condition" else value
 
-    def is_there(wanted: Mapping[str, Any]) -> bool:
+    def is_there(wanted: Mapping[str, object]) -> bool:
         return any(all(rule.get(key) == value for key, value in wanted.items()) for rule in filters)
 
     return float(all(map(is_there, rules.get("expect", []))) and not any(map(is_there, rules.get("unexpect", []))))
@@ -276,7 +276,7 @@ def check_json(config: str | None, rules: Rules) -> float:
         return 0.0
 
 
-def fits(value: Any, rule: Rules) -> bool:
+def fits(value: object, rule: Rules) -> bool:
     """Return True if a value meets a rule with `method` and `ref`: a comparison, or a pattern found in a text.
 
     Raises:

@@ -329,7 +329,7 @@ def make_suite(
     cache: str = "",
     parity: bool | str = False,
     evaluator: Evaluator = "auto",
-    **env_options: Any,
+    **env_options: object,
 ) -> Suite:
     """Make tasks on a guest.
 

@@ -232,7 +232,7 @@ def _clean_json(text: str) -> str:
         return text
 
 
-def _clean_value(value: Any) -> Any:
+def _clean_value(value: object) -> Any:
     if isinstance(value, dict):
         return {
             name: STARS if isinstance(field, str) and field and _SECRET_FIELD.search(name) else _clean_value(field)
@@ -357,7 +357,7 @@ def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: 
     return selected
 
 
-def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
+def _pick_by_path(data: Mapping[str, object], path: str) -> Any:
     """Return the value at a path; several values as a tuple, None if there is none."""
     pattern = path[2:] if path.startswith("$.^") and path.endswith("$") else path
     if _is_pattern(pattern):
@@ -377,7 +377,7 @@ def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
 _STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\['([^']*)'\]|\[(\d+)\]|\[\?\(@\.(\w+)\s*==\s*([^)]+)\)\]")
 
 
-def _walk(data: Any, steps: Sequence[tuple[str, ...]]) -> list[Any]:
+def _walk(data: object, steps: Sequence[tuple[str, ...]]) -> list[Any]:
     nodes = [data]
     for name, quoted, index, key, value in steps:
         key_wanted, after = name or quoted, []

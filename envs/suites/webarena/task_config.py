@@ -181,7 +181,7 @@ def _parse_logins(storage_state: object) -> tuple[str, ...]:
     return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
 
-def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> ReferenceAnswers:
+def _parse_answers(evaluation: Mapping[str, object], task_name: str) -> ReferenceAnswers:
     given = as_mapping(evaluation.get("reference_answers"), f"{task_name}: reference_answers")
     if unknown := set(given) - {"exact_match", "must_include", "fuzzy_match"}:
         raise EnvSetupError(f"{task_name}: reference_answers has {min(unknown)!r}, which nothing compares")
@@ -323,7 +323,7 @@ class Correction:
     reason: str
     source: str
 
-    def applied(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def applied(self, content: Mapping[str, object]) -> Mapping[str, Any]:
         """Return a corrected copy of a config.
 
         Raises:
@@ -370,7 +370,7 @@ def load_corrections(path: Path | None = None) -> Sequence[Correction]:
         raise EnvSetupError(f"the corrections cannot be read from {path}: {error!r}") from error
 
 
-def fill(content: Any, sites: Mapping[str, str]) -> Any:
+def fill(content: object, sites: Mapping[str, str]) -> Any:
     """Replace the placeholders in all texts of a JSON value with addresses.
 
     `__SHOPPING_ADMIN__` and `__SHOPPING__` are different placeholders; `__last_url__` and `__page__` are not replaced.

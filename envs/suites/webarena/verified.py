@@ -255,7 +255,7 @@ class _Scorer:
         self._sites = sites
         self._reader = SchemaReader(sites)
 
-    def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[NetworkEvent]) -> str:
+    def why_not(self, check: Mapping[str, object], answer: str | None, events: Sequence[NetworkEvent]) -> str:
         """Return why an evaluator is not met; empty if it is met."""
         if check["evaluator"] == "AgentResponseEvaluator":
             return self._judge_answer(check, answer)
@@ -303,7 +303,7 @@ class _Scorer:
         return f"no request is as wanted, {request}" if matching else f"there is no request {request}"
 
     def _find_events(
-        self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[NetworkEvent]
+        self, check: Mapping[str, object], expected: Mapping[str, Any], events: Sequence[NetworkEvent]
     ) -> Iterator[NetworkEvent]:
         """Yield the events to compare: for a navigation the last page, else all with the method and the path."""
         if self._task.kind == "navigate" and expected["http_method"] == "GET":
@@ -353,7 +353,9 @@ class _Scorer:
             values["headers"] = self._read_headers(expected["headers"], rules)
         return values
 
-    def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: NetworkEvent) -> dict[str, Any]:
+    def _read_event(
+        self, check: Mapping[str, object], expected: Mapping[str, Any], event: NetworkEvent
+    ) -> dict[str, Any]:
         """Return the values of a request that the check names."""
         form = pick(event.form, expected["post_data"], is_open=True) if expected.get("post_data") else None
         content = event.content if expected.get("response_content") else None
@@ -410,7 +412,7 @@ class _Scorer:
             return value
 
 
-def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) -> bool:
+def is_same(wanted: object, given: object, *, ordered: bool, is_open: bool = False) -> bool:
     """Return True if a given value equals the wanted one, in structure and values.
 
     Args:
@@ -455,11 +457,11 @@ def parse_answer(answer: str | None) -> Any:
     return parse_json((block if end else answer).strip()) or None
 
 
-def _has(given: Mapping[str, Any], name: str) -> bool:
+def _has(given: Mapping[str, object], name: str) -> bool:
     return name in given or (name == "task_type" and "performed_operation" in given)
 
 
-def _lookup(given: Mapping[str, Any], name: str) -> Any:
+def _lookup(given: Mapping[str, object], name: str) -> Any:
     return given[name] if name in given else given["performed_operation"]
 
 

@@ -282,11 +282,11 @@ def _first(values: Any) -> Any:
     return (values[0] if values[0] is not None else "") if values else ""
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value.forms)) if isinstance(value, Value) else (str(value),)
 
 
-def _is_same(first: Any, second: Any) -> bool:
+def _is_same(first: object, second: object) -> bool:
     if isinstance(first, Value):
         return first.is_met_by(second)
     return second.is_met_by(first) if isinstance(second, Value) else bool(first == second)
