@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envs.browser.camera import read_script
+from envs.json_fields import Json
 from envs.target import Target
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Inspector:
         top = await self._top(page)
         return await self._descend(page, top, ask, await self._run_in_top(page, top, ask))
 
-    async def ask_inside(self, page: "Page", script: str, ask: Mapping[str, object]) -> dict[str, Any]:
+    async def ask_inside(self, page: "Page", script: str, ask: Mapping[str, object]) -> Json:
         """Run a script for the element at `ask["point"]`, or else for the focused one, in whatever frame it is.
 
         Args:
@@ -145,9 +146,7 @@ class Inspector:
         function = self._functions[page] = await _keep_function(top)
         return await _call_kept(top, function, ask, wants_element=wants_element)
 
-    async def _descend(
-        self, page: "Page", place: _DomRoot, ask: dict[str, Any], result: dict[str, Any]
-    ) -> tuple[Target, ...]:
+    async def _descend(self, page: "Page", place: _DomRoot, ask: Json, result: Json) -> tuple[Target, ...]:
         """Return the targets of a result, following frames and closed shadow roots.
 
         Args:
@@ -165,10 +164,10 @@ class Inspector:
         page: "Page",
         place: _DomRoot,
         ask: Mapping[str, object],
-        result: dict[str, Any],
+        result: Json,
         frames: AsyncExitStack,
         function: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Run a script (None: inspect.js) in nested frames and shadow roots until nothing is inside.
 
         Sessions of frames in another process are opened in `frames`.
@@ -303,7 +302,7 @@ async def _run(
     return _result_of(answer, wants_element=wants_element)
 
 
-def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
+def _result_of(answer: Json, *, wants_element: bool) -> Any:
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
@@ -361,7 +360,7 @@ async def detach(session: "CDPSession") -> None:
         await session.detach()
 
 
-def _target(entry: dict[str, Any], page_url: str) -> Target:
+def _target(entry: Json, page_url: str) -> Target:
     return Target(
         role=entry["role"],
         names=tuple(entry["names"]),

@@ -20,6 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from envs.errors import EvaluationError
+from envs.json_fields import Json, JsonMapping
 
 _TIMEOUT_S = 10.0
 _SCRIPT = """
@@ -28,7 +29,7 @@ asked = json.load(sys.stdin)
 patterns = [re.compile(pattern, asked["flags"]) for pattern in asked["patterns"]]
 print(json.dumps([any(pattern.search(text) for text in asked["texts"]) for pattern in patterns]))
 """
-Rules = Mapping[str, Any]
+Rules = JsonMapping
 
 CHROME_PROFILE = "~/.config/google-chrome/Default"
 VLC_CONFIG = "~/.config/vlc/vlcrc"
@@ -106,7 +107,7 @@ CHROME_SETTINGS = (
 """Types of results that `chrome_setting` supports; the spelling is upstream's."""
 
 
-def _part(settings: Mapping[str, object], name: str) -> Mapping[str, Any]:
+def _part(settings: Mapping[str, object], name: str) -> JsonMapping:
     part = settings.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -144,7 +145,7 @@ def is_expected_bookmarks(roots: Mapping[str, object] | None, rules: Rules) -> f
     raise EvaluationError(f"bookmarks are compared by {rules['type']!r}, which is not known")
 
 
-def _has_one_of_each(children: Sequence[Mapping[str, Any]], rules: Rules) -> bool:
+def _has_one_of_each(children: Sequence[JsonMapping], rules: Rules) -> bool:
     folder = next((entry for entry in children if entry["type"] == "folder" and entry["name"] in rules["names"]), None)
     present = {entry["url"] for entry in folder.get("children", []) if entry["type"] == "url"} if folder else set()
     wanted = [{urls} if isinstance(urls, str) else set(urls) for urls in rules["urls"]]
@@ -239,7 +240,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
     """Return 1 if all expected filters of Thunderbird exist, and no unexpected ones."""
     if config is None:
         return 0.0
-    filters: list[dict[str, Any]] = []
+    filters: list[Json] = []
     for line in Path(config).read_text("utf-8", "replace").splitlines():
         key, _, quoted = line.partition("=")
         value = re.sub(r"\\(.)", r"\1", quoted.strip()[1:-1])
@@ -302,7 +303,7 @@ def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:
     return float(sorted(map(str, favorites)) == sorted(rules["expected"]))
 
 
-def check_moved_jpgs(tree: Mapping[str, Any], rules: Rules) -> float:
+def check_moved_jpgs(tree: JsonMapping, rules: Rules) -> float:
     """Return 1 if a folder has exactly these names."""
     return float(sorted(node["name"] for node in tree.get("children", ())) == sorted(rules["expected"]))
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlparse, urlsplit, urlunparse, urlunsplit
 
+from envs.json_fields import JsonMapping
 from envs.suites.webarena.task_config import placeholder
 from envs.suites.webarena.verified_values import Value, is_pattern
 
-Query = Mapping[str, Any]
+Query = JsonMapping
 """Query values by key: a tuple of texts, or of typed values after a schema was applied."""
 _PORTS = {"http": "80", "https": "443"}
 _PATH_SAFE, _QUERY_SAFE = "~:/#[]@!$&'()*+,;=", "~:/?[]@!$'()*+,;"
