@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import Workbook, Worksheet
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivots import (
     FUNCTIONS,
@@ -20,13 +19,17 @@ from apps.office.sheets.pivots import (
 from cua.errors import name_choices
 from envs.errors import require
 
+if TYPE_CHECKING:
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
+
 _CAPTIONS = {"sum": "Sum of", "count": "Count of", "average": "Average of", "min": "Min of", "max": "Max of"}
 _DATA = -2
 """Field number that represents the values. Source: ECMA-376 part 1, 18.10.1.90."""
 
 
 def add_pivot(
-    sheet: Worksheet,
+    sheet: "Worksheet",
     source: Any,
     *,
     rows: Sequence[str],
@@ -95,7 +98,7 @@ def _check_request(
 
 
 def _write_cells(
-    sheet: Worksheet,
+    sheet: "Worksheet",
     anchor: str,
     frame: Mapping[tuple[tuple[object, ...], object, str], float],
     rows: Sequence[str],
@@ -155,7 +158,7 @@ def _definition(
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
-    workbook: Workbook,
+    workbook: "Workbook",
 ) -> Any:
     module = require("openpyxl.pivot.table", "office")
     fields = [_pivot_field(module, table, field, rows, columns, values) for field in table.names]

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from apps.office.libraries import Worksheet, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.package import OfficePackage
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 Aggregation = Literal["sum", "count", "average", "min", "max"]
 FUNCTIONS: Mapping[str, str] = {"sum": "sum", "count": "size", "average": "mean", "min": "min", "max": "max"}
@@ -109,7 +112,7 @@ class PivotSource:
         return [record[at] for record in self.records]
 
 
-def read_source(sheet: Worksheet, cells: str = "") -> PivotSource:
+def read_source(sheet: "Worksheet", cells: str = "") -> PivotSource:
     """Read the records of a sheet, or of a range of its cells.
 
     Raises:
@@ -126,7 +129,7 @@ def read_source(sheet: Worksheet, cells: str = "") -> PivotSource:
     return PivotSource(names=tuple(names), records=records, reference=f"{sheet.title}!{cells}")
 
 
-def _named_block(sheet: Worksheet) -> str:
+def _named_block(sheet: "Worksheet") -> str:
     """Return the range from A1 to the last row, up to the first column without a name in the first row."""
     names = [cell.value for cell in sheet[1]]
     width = next((at for at, name in enumerate(names) if name in (None, "")), len(names))
