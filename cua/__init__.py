@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cua.api import resume_task, run_task
     from cua.errors import CodeError, ConfigError, CuaError, ModelError, ReplyError, TrajectoryError
-    from cua.guard import Guard
+    from cua.guard.guard import Guard
     from cua.gui_agent.agent import Agent, AgentOptions
     from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, ToolResult, Usage
     from cua.model import Model, Tool

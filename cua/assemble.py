@@ -15,7 +15,8 @@ from typing import Any
 from cua.answer import AnswerSchema
 from cua.config import FIELDS, Settings
 from cua.errors import ConfigError
-from cua.guard import Approver, Guard, Rules, load_rules
+from cua.guard.guard import Approver, Guard
+from cua.guard.rules import Rules, load_rules
 from cua.gui_agent.agent import AgentOptions
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.json_text import read_json

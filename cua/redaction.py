@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from cua.guard import Approver, GuardVerdict
+from cua.guard.guard import Approver, GuardVerdict
 from cua.run.events import Event, Listener, Thinking, Watch
 from cua.secrets import Secrets
 from cua.step import Turn

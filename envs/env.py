@@ -256,7 +256,7 @@ def check_task_id(id: object) -> None:
         )
 
 
-def _checked_json(name: str, value: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+def _checked_json(name: str, value: Mapping[str, object], max_bytes: int) -> dict[str, Any]:
     """Return a copy, as it would be loaded from a JSON file.
 
     Raises:
@@ -392,7 +392,7 @@ def check_task(task: object) -> None:
             )
 
 
-async def evaluate_task(task: Task, env: Any) -> TaskVerdict:
+async def evaluate_task(task: Task, env: object) -> TaskVerdict:
     """Return the verdict of a task, which may be third-party code.
 
     Raises:
@@ -433,7 +433,7 @@ def _checked_scores(given: Mapping[str, float]) -> dict[str, float]:
     return scores
 
 
-def _checked_info(given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_info(given: Mapping[str, object]) -> dict[str, Any]:
     try:
         text = json.dumps(dict(given), allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -6,6 +6,10 @@ from typing import Any
 
 from envs.errors import EnvSetupError
 
+Json = dict[str, Any]
+JsonMapping = Mapping[str, Any]
+"""JSON object that is only read."""
+
 
 def load_json(data: bytes | str, name: str) -> Any:
     """Parse a JSON text.
@@ -23,7 +27,7 @@ def load_json(data: bytes | str, name: str) -> Any:
         raise EnvSetupError(f"{name} is not valid JSON: {error}") from error
 
 
-def as_mapping(value: object, name: str) -> Mapping[str, Any]:
+def as_mapping(value: object, name: str) -> JsonMapping:
     """Return the value if it is a JSON object.
 
     Raises:

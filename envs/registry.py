@@ -186,7 +186,7 @@ def no_retry_reason(spec: EnvSpec) -> str:
         return ""
 
 
-def load_suite(name: str, **options: Any) -> Suite:
+def load_suite(name: str, **options: object) -> Suite:
     """Load a suite of tasks.
 
     Args:

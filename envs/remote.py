@@ -63,7 +63,7 @@ class SuiteRef:
 class Channel(Protocol):
     """Connection to an `EnvServer`."""
 
-    async def call(self, verb: str, *values: Any) -> Any:
+    async def call(self, verb: str, *values: object) -> Any:
         """Call the server and return its answer.
 
         Raises:
@@ -186,7 +186,7 @@ class RemoteEnv:
             raise ERRORS[name](text, retryable=retryable)
         raise TaskCodeError(text)
 
-    async def ask_for(self, task: RemoteTask, verb: str, *values: Any) -> Any:
+    async def ask_for(self, task: RemoteTask, verb: str, *values: object) -> Any:
         """Call `ask`, and then update the warnings of the task, even if the call failed."""
         try:
             answer = await self.ask(verb, *values)
@@ -224,7 +224,7 @@ class EnvServer:
         self._answers: asyncio.Queue[str | None] = asyncio.Queue()
         self._step: asyncio.Task[StepResult] | None = None
 
-    async def call(self, verb: str, *values: Any) -> tuple[Any, ...]:
+    async def call(self, verb: str, *values: object) -> tuple[Any, ...]:
         """Return `("ok", result)`, or `("error", class, text, retryable)` for an exception."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "reset": self._reset,
@@ -350,7 +350,7 @@ class ProcessChannel:
         """Process id of the server."""
         return self._process.pid
 
-    async def call(self, verb: str, *values: Any) -> Any:
+    async def call(self, verb: str, *values: object) -> Any:
         """Call the server; a cancelled call ends the process, since its answer could no longer be assigned."""
         is_done = False
         async with self._lock:
@@ -382,7 +382,7 @@ class ProcessChannel:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-    async def _exchange(self, message: Any) -> Any:
+    async def _exchange(self, message: object) -> Any:
         writer, reader = self._process.stdin, self._process.stdout
         assert writer is not None and reader is not None
         data = pickle.dumps(message)
@@ -433,7 +433,7 @@ async def _serve(answers: int) -> None:
                 await server.call("close")
 
 
-async def _unless_gone(work: Awaitable[Any], reader: asyncio.StreamReader) -> Any:
+async def _unless_gone(work: Awaitable[object], reader: asyncio.StreamReader) -> Any:
     """Return the result; cancel the work if the parent process ends in the meantime."""
     task = asyncio.ensure_future(work)
     while not task.done():

@@ -28,6 +28,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +239,7 @@ def _remove_dead_socket(path: str) -> None:
             Path(path).unlink()
 
 
-def _report(message: dict[str, Any]) -> None:
+def _report(message: Mapping[str, object]) -> None:
     with contextlib.suppress(OSError):  # the reader is gone
         os.write(1, json.dumps(message).encode() + b"\n")
 

@@ -1,6 +1,8 @@
-"""Types of JSON from outside."""
+"""Types of JSON objects; their members are checked where they are read."""
 
+from collections.abc import Mapping
 from typing import Any
 
 Json = dict[str, Any]
-"""JSON object; its members are checked where they are read."""
+JsonMapping = Mapping[str, Any]
+"""JSON object that is only read."""

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,7 +140,7 @@ class _Request:
 
 
 def _ask_and_exit(
-    request: _Request, schema: str | None, *, verify: bool, report: bool, flags: dict[str, Any]
+    request: _Request, schema: str | None, *, verify: bool, report: bool, flags: Mapping[str, object]
 ) -> NoReturn:
     from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
 
@@ -216,7 +216,7 @@ async def _next_question() -> str | None:
 
 
 def _verify_and_exit(
-    verify: bool, run: str | None, inputs: list[Path], expect: str | None, form: str, flags: dict[str, Any]
+    verify: bool, run: str | None, inputs: list[Path], expect: str | None, form: str, flags: Mapping[str, object]
 ) -> NoReturn:
     if not verify:
         raise typer.BadParameter('a question is needed, such as: cua ask "How many coins are there?" coins.png')
@@ -244,7 +244,7 @@ def _check_isolated(settings: "Settings") -> None:
         )
 
 
-def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: dict[str, Any]) -> "Verification":
+def _verified(run_dir: Path, inputs: list[Path], expect: str | None, flags: Mapping[str, object]) -> "Verification":
     """Execute a run's cells again, add the result to its evidence, and print it."""
     from apps.cli.running import run_cancelled_by_signals
     from cua.config import load_settings

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apps.evals.request import EvalRequest, PreparedEvaluation
     from apps.evals.results import Evaluation
     from apps.evals.run import EvaluationProgress, Listener
-    from cua.batch import EpisodeResult
+    from cua.batch.episode import EpisodeResult
     from cua.run.control import Control
 
 HELP = """Evaluate a model on a suite of tasks.

@@ -17,7 +17,7 @@ class HelpCommand(typer.core.TyperCommand):
     def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
         super().__init__(*args, help=_keep_lines(help), **options)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: object, formatter: object) -> None:
         """Write arguments and options, one section for each group."""
         _write_parameters(self, ctx, formatter)
 
@@ -28,7 +28,7 @@ class HelpGroup(typer.core.TyperGroup):
     def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
         super().__init__(*args, help=_keep_lines(help), **options)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: object, formatter: Any) -> None:
         """Write the options, then the commands, one section for each group."""
         _write_parameters(self, ctx, formatter)
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -68,7 +68,7 @@ def _keep_lines(text: str | None) -> str | None:
     return text and text.replace("\n\n    ", "\n\n\b\n    ")
 
 
-def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+def _write_parameters(command: Any, ctx: Any, formatter: object) -> None:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         row = parameter.get_help_record(ctx)

@@ -1,6 +1,7 @@
 """`cua office`: create and edit documents with an agent; check and compare them without one."""
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -206,7 +207,9 @@ def _images_of(file: Path, folder: Path | None, count: int) -> Path:
     return folder if count == 1 else folder / file.name
 
 
-async def _check(places: dict[Path, Path | None], expect: list[str], settings: dict[str, Any]) -> list["CheckReport"]:
+async def _check(
+    places: dict[Path, Path | None], expect: list[str], settings: Mapping[str, object]
+) -> list["CheckReport"]:
     from apps.office.sandbox import office_kernels
     from apps.office.verify import verify_in_sandbox
 
@@ -251,7 +254,7 @@ def diff_command(
     sys.exit(1 if comparison.changes or comparison.images else 0)
 
 
-async def _diff(before: Path, after: Path, images: Path | None, settings: dict[str, Any]) -> "DocumentComparison":
+async def _diff(before: Path, after: Path, images: Path | None, settings: Mapping[str, object]) -> "DocumentComparison":
     from apps.office.sandbox import office_kernels
     from apps.office.verify import compare_in_sandbox
 

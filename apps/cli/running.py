@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from apps.cli import terminal
 from apps.cli.progress import print_files, print_result, result_object, stream_listener, terminal_listener
@@ -15,7 +15,7 @@ from cua import RunResult, Watch
 from cua.assemble import make_env, make_secrets
 from cua.config import load_settings
 from cua.errors import CuaError, ModelError, TrajectoryError
-from cua.guard import Approver, GuardVerdict
+from cua.guard.guard import Approver, GuardVerdict
 from cua.run.control import Control
 from cua.run.events import Event, RunEnded
 from cua.step import Turn
@@ -95,7 +95,9 @@ def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -
     return asyncio.run(switch.guarded(make_work(watch)))
 
 
-def print_outcome(result: RunResult, output_format: str, more: Mapping[str, Any], *, is_printed: bool = False) -> None:
+def print_outcome(
+    result: RunResult, output_format: str, more: Mapping[str, object], *, is_printed: bool = False
+) -> None:
     """Print the result in the chosen format.
 
     Args:

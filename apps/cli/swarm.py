@@ -4,7 +4,7 @@ import collections
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +174,7 @@ def _watched(
     run_dir: Path | None,
     options: "SwarmOptions",
     form: str,
-    chosen: dict[str, Any],
+    chosen: Mapping[str, object],
 ) -> "SwarmResult":
     import asyncio
 

@@ -1,7 +1,7 @@
 """`cua task`: run an instruction or resume a run; `cua demo`: a task in a bundled app."""
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,7 +137,7 @@ def task(
     run_and_exit(work, output_format=form, write_report=report)
 
 
-def own_run(name: str, flags: dict[str, Any], command: str) -> Path:
+def own_run(name: str, flags: Mapping[str, object], command: str) -> Path:
     """Return the folder of a run recorded here; `last` is the newest one that `command` can resume.
 
     Raises:

@@ -8,7 +8,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from model_runtime.json_types import Json, JsonMapping
 
 
 def read_events(blocks: Iterable[bytes]) -> Iterator[str]:
@@ -92,7 +93,7 @@ class ParsedAnswer:
     problems: tuple[str, ...] = ()
 
 
-def parse_answer(body: Any) -> ParsedAnswer:
+def parse_answer(body: object) -> ParsedAnswer:
     """Parse an answer that is not streamed."""
     problems: list[str] = []
     choice, message = _choice(body, "message", problems)
@@ -104,7 +105,7 @@ def parse_answer(body: Any) -> ParsedAnswer:
     return _parsed_answer(message, calls, choice.get("finish_reason"), _mapping(body).get("usage"), problems)
 
 
-def _choice(body: Any, key: str, problems: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _choice(body: object, key: str, problems: list[str]) -> tuple[JsonMapping, JsonMapping]:
     choices = _mapping(body).get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
         problems.append("the answer has no choices")
@@ -115,11 +116,11 @@ def _choice(body: Any, key: str, problems: list[str]) -> tuple[Mapping[str, Any]
     return choices[0], _mapping(message)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> JsonMapping:
     return value if isinstance(value, Mapping) else {}
 
 
-def _call(value: Any, problems: list[str]) -> ReceivedCall:
+def _call(value: object, problems: list[str]) -> ReceivedCall:
     function = _mapping(_mapping(value).get("function"))
     call = ReceivedCall(
         id=str(_mapping(value).get("id") or ""),
@@ -133,7 +134,7 @@ def _call(value: Any, problems: list[str]) -> ReceivedCall:
 
 
 def _parsed_answer(
-    message: Mapping[str, Any], calls: tuple[ReceivedCall, ...], finish: Any, usage: Any, problems: list[str]
+    message: JsonMapping, calls: tuple[ReceivedCall, ...], finish: object, usage: object, problems: list[str]
 ) -> ParsedAnswer:
     named = next((name for name in REASONING_FIELDS if message.get(name)), None)
     content = message.get("content")
@@ -152,7 +153,7 @@ def _parsed_answer(
     )
 
 
-def parse_usage(value: Any) -> TokenUsage | None:
+def parse_usage(value: object) -> TokenUsage | None:
     """Parse the token counts of an answer; None unless all three numbers are present."""
     numbers = [_mapping(value).get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
     if not all(isinstance(number, int) for number in numbers):
@@ -168,10 +169,10 @@ def parse_usage(value: Any) -> TokenUsage | None:
 class _StreamAccumulator:
     """Accumulator of a streamed answer."""
 
-    message: dict[str, Any] = field(default_factory=dict)
+    message: Json = field(default_factory=dict)
     calls: dict[int, dict[str, str]] = field(default_factory=dict)
-    finish: Any = None
-    usage: Any = None
+    finish: object = None
+    usage: object = None
     is_done: bool = False
     problems: list[str] = field(default_factory=list)
 
@@ -193,7 +194,7 @@ class _StreamAccumulator:
         if chunk.get("choices"):
             self._add_choice(chunk)
 
-    def _add_choice(self, chunk: Mapping[str, Any]) -> None:
+    def _add_choice(self, chunk: JsonMapping) -> None:
         choice, delta = _choice(chunk, "delta", self.problems)
         if self.finish is not None and any(delta.get(name) for name in ("content", "tool_calls", *REASONING_FIELDS)):
             self.problems.append("text comes after the finish_reason")
@@ -204,7 +205,7 @@ class _StreamAccumulator:
             self._add_call(_mapping(call))
         self.finish = choice.get("finish_reason") or self.finish
 
-    def _add_call(self, part: Mapping[str, Any]) -> None:
+    def _add_call(self, part: JsonMapping) -> None:
         index = part.get("index")
         if not isinstance(index, int):
             self.problems.append("a piece of a tool call has no index")
@@ -231,5 +232,5 @@ def join_stream(events: Iterable[str]) -> ParsedAnswer:
     return _parsed_answer(growing.message, calls, growing.finish, growing.usage, growing.problems)
 
 
-def _error_text(error: Any) -> str:
+def _error_text(error: object) -> str:
     return str(_mapping(error).get("message") or error)

@@ -5,13 +5,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from apps.endpoint_check.answer import ParsedAnswer, TokenUsage, join_stream, parse_answer, parse_usage, read_events
 from apps.endpoint_check.outcome import NoResponse, failed, inconclusive, not_supported
 from model_runtime.errors import RuntimeFault, require
+from model_runtime.json_types import Json, JsonMapping
 
-Message = Mapping[str, Any]
+if TYPE_CHECKING:
+    import httpx
+
+Message = JsonMapping
 SHORT = 32
 OFF = {"chat_template_kwargs": {"thinking": False}}
 ON = {"chat_template_kwargs": {"thinking": True}}
@@ -22,7 +26,7 @@ class RawResponse:
     """A response before it is checked; `body` is None if it is not JSON."""
 
     status: int
-    body: Any
+    body: object
     text: str
 
     @property
@@ -109,7 +113,7 @@ class CheckedEndpoint:
         """Return the number of output tokens to request: `num_tokens`, or fewer if the context is short."""
         return num_tokens if self.context is None else max(1, min(num_tokens, self.context // 4))
 
-    def ask(self, messages: Sequence[Message], **options: Any) -> ParsedAnswer:
+    def ask(self, messages: Sequence[Message], **options: object) -> ParsedAnswer:
         """Request a whole answer. Ends the probe as failed if the server refuses or the answer has another shape."""
         raw = self.post(self.body(messages, **options))
         if raw.status != 200:
@@ -119,7 +123,7 @@ class CheckedEndpoint:
             raise failed("; ".join(answer.problems))
         return answer
 
-    def stream(self, messages: Sequence[Message], **options: Any) -> ParsedAnswer:
+    def stream(self, messages: Sequence[Message], **options: object) -> ParsedAnswer:
         """Request a streamed answer. The caller checks its `problems`."""
         more = {"stream": True, "stream_options": {"include_usage": True}}
         request = self._client.build_request(
@@ -131,7 +135,7 @@ class CheckedEndpoint:
                 raise failed(f"streaming: HTTP {response.status_code}: {_raw(response, blocks).reason}")
             return join_stream(read_events(blocks))
 
-    def count(self, messages: Sequence[Message], **options: Any) -> int:
+    def count(self, messages: Sequence[Message], **options: object) -> int:
         """Return the number of prompt tokens that the server bills."""
         return self.usage(self.ask(messages, **{"max_tokens": 1, **options})).prompt
 
@@ -141,12 +145,12 @@ class CheckedEndpoint:
             raise failed("the answer has no usage with prompt_tokens, completion_tokens and total_tokens")
         return answer.usage
 
-    def body(self, messages: Sequence[Message], **options: Any) -> dict[str, Any]:
+    def body(self, messages: Sequence[Message], **options: object) -> Json:
         """Return a request body: greedy, short, without thinking, unless the options say otherwise."""
         base = {"model": self.model, "messages": list(messages), "temperature": 0, "seed": 0, "max_tokens": SHORT}
         return {**base, **OFF, **options}
 
-    def post(self, body: Any, path: str = "/chat/completions") -> RawResponse:
+    def post(self, body: object, path: str = "/chat/completions") -> RawResponse:
         """Send any request; bytes are sent unchanged."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
@@ -156,11 +160,11 @@ class CheckedEndpoint:
         """Send a GET request."""
         return self._whole(self._client.build_request("GET", self.url + path))
 
-    def _whole(self, request: Any) -> RawResponse:
+    def _whole(self, request: "httpx.Request") -> RawResponse:
         with self._sent(request) as response:
             return _raw(response, self._blocks(response))
 
-    def _sent(self, request: Any) -> "closing[Any]":
+    def _sent(self, request: "httpx.Request") -> "closing[httpx.Response]":
         try:
             return closing(self._client.send(request, stream=True))
         except self._httpx.TimeoutException as error:
@@ -168,7 +172,7 @@ class CheckedEndpoint:
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             raise NoResponse(f"{type(error).__name__}: {error}") from error
 
-    def _blocks(self, response: Any) -> Iterator[bytes]:
+    def _blocks(self, response: "httpx.Response") -> Iterator[bytes]:
         deadline = time.monotonic() + self.timeout_s
         try:
             for block in response.iter_bytes():
@@ -181,7 +185,7 @@ class CheckedEndpoint:
             raise NoResponse(f"the answer was cut off: {type(error).__name__}: {error}") from error
 
 
-def _raw(response: Any, blocks: Iterator[bytes]) -> RawResponse:
+def _raw(response: "httpx.Response", blocks: Iterator[bytes]) -> RawResponse:
     text = b"".join(blocks).decode(errors="replace")
     try:
         body = json.loads(text)
@@ -190,7 +194,7 @@ def _raw(response: Any, blocks: Iterator[bytes]) -> RawResponse:
     return RawResponse(status=response.status_code, body=body, text=text)
 
 
-def repeated(endpoint: CheckedEndpoint, messages: Sequence[Message], first: ParsedAnswer, **options: Any) -> None:
+def repeated(endpoint: CheckedEndpoint, messages: Sequence[Message], first: ParsedAnswer, **options: object) -> None:
     """End the probe if the same request does not return the same text again, which makes comparisons impossible."""
     if endpoint.ask(messages, **options).content != first.content:
         raise inconclusive("the same request gives different texts (temperature 0, seed 0); they cannot be compared")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Status = Literal["ok", "warning", "failed", "not supported", "inconclusive"]
 
@@ -73,7 +73,7 @@ class EndpointReport:
         """Exit code: 1 if a probe failed, else 0."""
         return int(any(outcome.status == "failed" for _, outcome in self.outcomes))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the report as JSON-compatible values."""
         probes = [{"name": name, **asdict(outcome)} for name, outcome in self.outcomes]
         return {"url": self.url, "model": self.model, "is_good": not self.exit_code, "probes": probes}

@@ -18,7 +18,7 @@ from apps.evals.results import Evaluation
 from apps.evals.statistics import Interval, Key, difference_interval, is_success, mean_of
 from apps.evals.tasks import ENDINGS, ending_of
 from apps.evals.text import describe_interval, describe_key, describe_share
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_tokens, printable
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.report.shell import PageTemplate

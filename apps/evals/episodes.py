@@ -1,7 +1,7 @@
 """Episodes of an evaluation, read from its episode log, which may be untrusted."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.plan import Amount, Count, EvalPlan, Line, Share, TaskId, plan_keys, shorten
 from apps.evals.statistics import Key
-from cua.batch import EpisodeKind, EpisodeResult
-from cua.batch.episode import MAX_REASON_CHARS
+from cua.batch.episode import MAX_REASON_CHARS, EpisodeKind, EpisodeResult
 from cua.batch.episode_log import FILE as EPISODES
 from cua.errors import TrajectoryError
 from cua.json_text import read_object, well_formed
@@ -138,7 +137,7 @@ def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
         raise TrajectoryError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _result_of(value: dict[str, Any], location: str) -> EpisodeResult:
+def _result_of(value: Mapping[str, object], location: str) -> EpisodeResult:
     """Parse the result in a line.
 
     Raises:

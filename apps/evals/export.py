@@ -16,7 +16,7 @@ from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import is_success
 from apps.evals.tasks import ending_of
 from apps.evals.text import ERRORS, describe_key
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
 from cua.trajectory import load_run
 from cua.trajectory.atif_export import FILE as TRAJECTORY

@@ -15,7 +15,7 @@ from apps.evals.osworld_rule import SUITE
 from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import EpisodeSummary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
 from cua.models.scripted import OracleModel
 from cua.trajectory import load_run

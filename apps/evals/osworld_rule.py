@@ -8,7 +8,7 @@ from pathlib import Path
 
 from apps.evals.plan import EvalPlan
 from apps.evals.statistics import Key
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from envs.errors import EnvSetupError
 from envs.suites.osworld.task_file import UPSTREAM, OsworldTaskData
 

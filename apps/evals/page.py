@@ -24,7 +24,7 @@ from apps.evals.text import (
     describe_share,
     describe_unavailable,
 )
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.trajectory.describe import describe_cost, describe_duration, describe_time, describe_tokens, printable
 from cua.trajectory.report.shell import PageTemplate
 

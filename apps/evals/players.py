@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cua.batch import AgentPlayer, Player, SwarmPlayer, ToolsPlayer
+from cua.batch.episode import Player
+from cua.batch.player import AgentPlayer, SwarmPlayer, ToolsPlayer
 from cua.errors import ConfigError, CuaError, TrajectoryError, name_choices
 from cua.swarm.report import PAGE as SWARM_PAGE
 from cua.swarm.report import write_swarm_report

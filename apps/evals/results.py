@@ -34,8 +34,7 @@ from apps.evals.statistics import (
     summarize_tasks,
 )
 from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedAttempt, TaskFigures, describe_failed_attempt, figures_of
-from cua.batch import EpisodeResult
-from cua.batch.episode import MAX_REASON_CHARS
+from cua.batch.episode import MAX_REASON_CHARS, EpisodeResult
 from cua.errors import ConfigError, TrajectoryError
 from cua.json_text import read_json, well_formed
 from cua.trajectory.disk import translate_os_errors

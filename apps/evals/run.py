@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from apps.evals.episodes import load_episodes, load_failed_attempts
 from apps.evals.page import write_page
@@ -16,19 +16,10 @@ from apps.evals.players import find_player, recorded_player
 from apps.evals.results import RUNS, Evaluation, save_results
 from apps.evals.text import describe_score_so_far
 from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, versions_of
-from cua.batch import (
-    BatchOptions,
-    BatchSummary,
-    EnvProvider,
-    Episode,
-    EpisodeLog,
-    EpisodeResult,
-    Player,
-    make_env_provider,
-    make_episodes,
-    run_batch,
-)
-from cua.batch.executor import ExecutorKind
+from cua.batch.episode import Episode, EpisodeResult, Player, make_episodes
+from cua.batch.episode_log import EpisodeLog
+from cua.batch.executor import EnvProvider, ExecutorKind, make_env_provider
+from cua.batch.run import BatchOptions, BatchSummary, run_batch
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError, TrajectoryError
 from cua.model import Model
@@ -112,7 +103,7 @@ Listener = Callable[[EvaluationProgress, EpisodeResult | None], None]
 async def run_evaluation(
     evaluation: Evaluation,
     suite: SuiteRef,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     options: EvalOptions,
     *,
     listener: Listener,

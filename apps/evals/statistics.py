@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TypeVar
 
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.messages import Usage
 
 LEVEL = 0.95

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apps.evals.plan import Amount, Count, Line, Share, TaskId
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.messages import Usage
 
 ENDINGS = {

@@ -9,7 +9,7 @@ from apps.evals.plan import EvalPlan
 from apps.evals.players import recorded_player
 from apps.evals.results import Evaluation
 from apps.evals.statistics import EpisodeSummary, Interval, Key, by_task, mean_interval, mean_of
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.batch.episode_log import FILE as EPISODES
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
 

@@ -14,7 +14,7 @@ from typing import Any
 from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import EpisodeSummary, rescored, summarize, summarize_by
 from apps.evals.text import describe_interval, describe_key, describe_share
-from cua.batch import EpisodeResult
+from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
 from cua.trajectory.run_files import TASK_FILES, read_inside
 from envs.errors import EnvError

@@ -271,7 +271,7 @@ class _App:
         is_there = id in self._items
         return RedirectResponse(f"/{self.name}/{id if is_there else ''}", status_code=303)
 
-    async def show_image(self, request: Any) -> Any:
+    async def show_image(self, request: object) -> Any:
         """Return the planted text as an image."""
         from starlette.responses import Response
 

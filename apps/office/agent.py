@@ -27,7 +27,7 @@ from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolCo
 from cua.tools.service import Service, to_tool_result
 from cua.tools.toolset import Arguments, read_arguments, schema_of
 from cua.trajectory.chain import FILES
-from visual_tools.sandbox import KernelMaker
+from visual_tools.sandbox.contract import KernelMaker
 
 OUT = "out"
 MAX_ROUNDS = 3  # more rounds cost tokens; findings that three do not fix are reported
@@ -116,7 +116,7 @@ class CheckTool:
         self._service = service
         self.parameters: Mapping[str, Any] = schema_of(CheckArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the check."""
         request = read_arguments(CheckArguments, arguments)
         code = (
@@ -126,7 +126,7 @@ class CheckTool:
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
-def office_profile(settings: Mapping[str, Any]) -> Profile:
+def office_profile(settings: Mapping[str, object]) -> Profile:
     """Return the profile of the agent that makes documents."""
     chosen = load_settings(dict(settings)).settings
     return Profile(
@@ -150,7 +150,7 @@ async def make_documents(
     sandbox: KernelMaker | str | None = None,
     watch: Watch | None = None,
     emit: Emit = lambda line: None,
-    **settings: Any,
+    **settings: object,
 ) -> OfficeResult:
     """Make or edit documents with an agent; each file is verified outside of its control, findings are sent back to it.
 

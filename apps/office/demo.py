@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from apps.office.libraries import Workbook, Worksheet
 from apps.office.markdown import Manuscript, Style, write_docx, write_pdf
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.workbook import save_workbook
@@ -14,6 +14,10 @@ from apps.office.word.revisions import insert_tracked, replace_tracked
 from cua.messages import Reply, ToolCall
 from cua.models.scripted import ScriptedModel
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
 
 INSTRUCTION = (
     "Make a report on how a cup of coffee cools (docx, with a comment and a tracked change, and the same as pdf), a "
@@ -147,7 +151,7 @@ def make_sales(out: Path) -> None:
     save_workbook(workbook, out / "sales.xlsx")
 
 
-def _add_rules(sheet: Worksheet) -> None:
+def _add_rules(sheet: "Worksheet") -> None:
     rule = require("openpyxl.formatting.rule", "office")
     validation = require("openpyxl.worksheet.datavalidation", "office")
     last = sheet.max_row
@@ -158,7 +162,7 @@ def _add_rules(sheet: Worksheet) -> None:
     shops.add(f"B2:B{last}")
 
 
-def _add_summary(workbook: Workbook, sheet: Worksheet) -> None:
+def _add_summary(workbook: "Workbook", sheet: "Worksheet") -> None:
     chart, image = require("openpyxl.chart", "office"), require("openpyxl.drawing.image", "office")
     styles = require("openpyxl.styles", "office")
     summary, last = workbook.create_sheet("Summary"), sheet.max_row

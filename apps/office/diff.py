@@ -5,11 +5,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image
 
-from apps.office.libraries import DocxDocument, PptxSlide
+from apps.office.libraries import PptxSlide
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import find_kind, open_package
 from apps.office.pages import RenderedPage, read_pages
@@ -18,6 +18,9 @@ from apps.office.word.comments import read_comments
 from apps.office.word.ranges import text_of, w
 from apps.office.word.revisions import read_revisions
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 MAX_LINES = 400  # bounds the text of a comparison
 MAX_SHOWN_PAGES = 20  # bounds the time and size of a comparison
@@ -141,7 +144,7 @@ def _texts(path: Path, kind: str) -> list[tuple[str, str]]:
     return [(f"page {page.number}", line.strip()) for page in pages for line in page.text.splitlines() if line.strip()]
 
 
-def _document_texts(document: DocxDocument) -> Iterator[tuple[str, str]]:
+def _document_texts(document: "DocxDocument") -> Iterator[tuple[str, str]]:
     number = 0
     for element in document.element.body.iter(w("p")):
         text = text_of(element)

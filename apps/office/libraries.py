@@ -1,9 +1,8 @@
-"""Protocols for the used parts of the office libraries, which are optional and mostly untyped."""
+"""Protocols for office libraries without types: elements of lxml, slides and shapes of python-pptx."""
 
 # ruff: noqa: D102  # documented by the libraries themselves
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol, overload
 
 
@@ -51,39 +50,6 @@ class XmlTree(Protocol):
     def getroot(self) -> XmlElement: ...
 
 
-class DocxElement(Protocol):
-    """Root element of a document of python-docx."""
-
-    body: XmlElement
-
-
-class Paragraph(Protocol):
-    """Paragraph of python-docx."""
-
-    _p: XmlElement
-    text: str
-    style: Any
-
-
-class DocxDocument(Protocol):
-    """Document of python-docx."""
-
-    element: DocxElement
-    paragraphs: Sequence[Any]
-    tables: Sequence[Any]
-    sections: Sequence[Any]
-    inline_shapes: Sequence[Any]
-    styles: Any
-    comments: Any
-    part: Any
-
-    def add_paragraph(self, text: str = "", style: str | None = None) -> Any: ...
-    def add_heading(self, text: str, level: int) -> Any: ...
-    def add_table(self, rows: int, cols: int, style: str | None = None) -> Any: ...
-    def add_comment(self, runs: Any, text: str, author: str, initials: str) -> Any: ...
-    def save(self, path: str) -> None: ...
-
-
 class PptxSlide(Protocol):
     """Slide of python-pptx."""
 
@@ -128,58 +94,3 @@ class PptxShape(Protocol):
     text_frame: Any
     image: Any
     _element: Any
-
-
-class Worksheet(Protocol):
-    """Worksheet of openpyxl."""
-
-    title: str
-    parent: "Workbook"
-    max_row: int
-    max_column: int
-    tables: Any
-    freeze_panes: str | None
-    sheet_view: Any
-    row_dimensions: Any
-    column_dimensions: Any
-    conditional_formatting: Any
-    data_validations: Any
-    _pivots: list[Any]
-    _charts: list[Any]
-    _images: list[Any]
-
-    def append(self, row: Sequence[Any]) -> None: ...
-    def cell(self, row: int, column: int, value: Any = None) -> Any: ...
-    def iter_rows(self, min_row: int | None = None, max_row: int | None = None) -> Iterator[Sequence[Any]]: ...
-    def delete_rows(self, index: int) -> None: ...
-    def add_pivot(self, pivot: Any) -> None: ...
-    def add_image(self, image: Any, anchor: str) -> None: ...
-    def add_chart(self, chart: Any, anchor: str) -> None: ...
-    def add_data_validation(self, rule: Any) -> None: ...
-    def __getitem__(self, cells: str | int) -> Any: ...
-    def __setitem__(self, cell: str, value: Any) -> None: ...
-
-
-class Workbook(Protocol):
-    """Workbook of openpyxl."""
-
-    active: Worksheet
-    worksheets: list[Worksheet]
-    sheetnames: list[str]
-    defined_names: Any
-
-    def create_sheet(self, title: str) -> Worksheet: ...
-    def save(self, path: Path) -> None: ...
-    def __getitem__(self, sheet: str) -> Worksheet: ...
-
-
-class PdfReader(Protocol):
-    """PDF file of pypdf."""
-
-    pages: Sequence[Any]
-    trailer: Any
-    outline: list[Any]
-    named_destinations: MutableMapping[str, Any]
-
-    def get_fields(self) -> MutableMapping[str, Any] | None: ...
-    def get_destination_page_number(self, destination: Any) -> int: ...

@@ -284,7 +284,7 @@ class CheckChapterTool:
         self._service = service
         self.parameters: Mapping[str, Any] = schema_of(CheckChapterArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the check."""
         code = "from apps.office.sandbox_functions import show_chapter\nprint(show_chapter())"
         return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
@@ -302,7 +302,7 @@ async def make_long_document(
     watch: Watch | None = None,
     emit: Emit = lambda line: None,
     options: SwarmOptions | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> OfficeResult:
     """Write a long document with a swarm; the results are `report.docx` and `report.pdf`, verified.
 
@@ -346,7 +346,7 @@ class _MergedDocument:
     def __init__(self, result: OfficeResult, request: OfficeRequest, maker: OfficeKernels, emit: Emit) -> None:
         self._result, self._request, self._maker, self._emit = result, request, maker, emit
 
-    async def finish(self, run_dir: Path, run_options: Mapping[str, Any]) -> None:
+    async def finish(self, run_dir: Path, run_options: Mapping[str, object]) -> None:
         """Merge and verify; findings are sent back to the writers for the ordered number of rounds.
 
         Raises:

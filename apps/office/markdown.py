@@ -7,14 +7,16 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import DocxDocument
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.safe_xml import OfficeError
 from apps.office.tidy import tidy
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 _PANDOC_S = 300.0  # bounds a text that is crafted to block; hundreds of pages take less
 _READER = "markdown+tex_math_dollars+footnotes+pipe_tables+table_captions+implicit_figures+link_attributes-raw_html"
@@ -292,7 +294,7 @@ def _add_page_number(paragraph: Any) -> None:
     append_field(paragraph._p, "PAGE", "1")
 
 
-def _number_captions(document: DocxDocument) -> None:
+def _number_captions(document: "DocxDocument") -> None:
     """Convert pandoc's captions into numbered ones that word processors continue."""
     centre = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
     for paragraph in document.paragraphs:
@@ -306,7 +308,7 @@ def _number_captions(document: DocxDocument) -> None:
             paragraph.alignment = centre
 
 
-def _fit_tables(document: DocxDocument) -> None:
+def _fit_tables(document: "DocxDocument") -> None:
     """Add rules to pandoc's tables, which have none, in the style of books."""
     for table in document.tables:
         if not any(style.name == "Light List Accent 1" for style in document.styles):

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from apps.office.safe_xml import OfficeError
 from cua.config import load_settings
 from cua.tool_agent.assemble import start_sandbox
-from visual_tools.sandbox import Backend, Kernel, KernelLimits, KernelMaker
+from visual_tools.sandbox.contract import Backend, Kernel, KernelLimits, KernelMaker
 
 _PACKAGES = ("apps", "cua", "envs", "visual_tools")
 _CONFIGURATION = ("/etc/libreoffice", "/var/lib/libreoffice", "/etc/libreoffice/registry")
@@ -61,7 +61,7 @@ class OfficeKernels:
 
 
 @asynccontextmanager
-async def office_kernels(settings: dict[str, Any] | None = None) -> AsyncIterator[OfficeKernels]:
+async def office_kernels(settings: Mapping[str, object] | None = None) -> AsyncIterator[OfficeKernels]:
     """Yield a maker of kernels isolated as in the settings.
 
     Raises:
@@ -71,7 +71,7 @@ async def office_kernels(settings: dict[str, Any] | None = None) -> AsyncIterato
         yield maker
 
 
-async def run_in_kernel(kernel: Kernel, module: str, function: str, *args: Any, timeout_s: float = CELL_S) -> Any:
+async def run_in_kernel(kernel: Kernel, module: str, function: str, *args: object, timeout_s: float = CELL_S) -> Any:
     """Call a function of this package in a kernel; arguments and result are JSON values, paths relative to its folder.
 
     Args:

@@ -32,7 +32,7 @@ def new_slide(presentation: Presentation, layout: str, title: str, notes: str = 
     return slide
 
 
-def place_image(slide: PptxSlide, image: Path, frame: Any = None, *, description: str = "") -> Any:
+def place_image(slide: PptxSlide, image: Path, frame: object = None, *, description: str = "") -> Any:
     """Place an image in a frame, centred and as large as fits without distortion.
 
     Args:

@@ -157,7 +157,8 @@ async def measure_clicks(say: Say, *, with_browser: bool = True, with_desktop: b
 
 async def click_in_browser(size_px: tuple[int, int], scale: float) -> list[float | None]:
     """Return the errors in px for all targets on a page of this size."""
-    from envs.browser import BrowserEnv, BrowserOptions
+    from envs.browser.env import BrowserEnv
+    from envs.browser.options import BrowserOptions
 
     env = BrowserEnv(BrowserOptions(viewport_px=size_px, device_scale=scale))
     targets = make_targets(size_px)
@@ -185,7 +186,8 @@ def _render_page(targets: Sequence[TargetSquare]) -> str:
 
 async def click_on_desktop(size_px: tuple[int, int]) -> list[float | None]:
     """Return the errors in px for all targets on a screen of this size."""
-    from envs.desktop import DesktopEnv, DesktopOptions
+    from envs.desktop.env import DesktopEnv
+    from envs.desktop.options import DesktopOptions
 
     with tempfile.TemporaryDirectory(prefix="k25-clicks-") as folder:
         file = Path(folder) / "clicks.jsonl"

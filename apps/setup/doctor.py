@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 from apps.setup.checks import (
     check_backends,
@@ -57,7 +56,9 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     return SetupReport(rows=tuple(rows))
 
 
-async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any]) -> SetupReport:
+async def run_osworld_doctor(
+    say: Say, suite_options: Mapping[str, object], settings: Mapping[str, object]
+) -> SetupReport:
     """Check everything that a run on OSWorld needs; starts a guest of the provider `local`.
 
     Args:
@@ -85,7 +86,7 @@ async def run_osworld_doctor(say: Say, suite_options: Mapping[str, Any], setting
 
 
 async def run_webarena_doctor(
-    say: Say, suite_options: Mapping[str, Any], settings: Mapping[str, Any], *, suite_name: str = "webarena"
+    say: Say, suite_options: Mapping[str, object], settings: Mapping[str, object], *, suite_name: str = "webarena"
 ) -> SetupReport:
     """Check everything that a run on WebArena needs; the sites are not changed, except for a login.
 

@@ -151,7 +151,8 @@ async def find_font_fault(page: "Page") -> str:
 
 async def verify_desktop() -> TrialResult:
     """Start a private display with its window manager and take a screenshot."""
-    from envs.desktop import DesktopEnv, DesktopOptions
+    from envs.desktop.env import DesktopEnv
+    from envs.desktop.options import DesktopOptions
 
     started = time.perf_counter()
     env = DesktopEnv(DesktopOptions(screen_px=(640, 400)))

@@ -14,7 +14,6 @@ from html import escape
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,6 +25,7 @@ from apps.train.look import MarkedPredictions, mark_predictions
 from apps.train.nano import SIZES, make_config, make_model
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
+from model_runtime.json_types import Json
 from model_runtime.parallel.comm import Comm, OneRank, close_group, open_group
 from model_runtime.placement import set_device
 from model_runtime.tokenizer.tokenizer import load_tokenizer
@@ -44,7 +44,7 @@ line{stroke:#b8bec8;stroke-dasharray:3 3}text{font-size:11px;fill:#555}img{max-w
 td,th{padding:2px 14px 2px 0;text-align:right}th:first-child,td:first-child{text-align:left}"""
 
 
-def write_page(folder: Path, rows: Sequence[dict[str, Any]], stage: str, seen: MarkedPredictions) -> None:
+def write_page(folder: Path, rows: Sequence[Json], stage: str, seen: MarkedPredictions) -> None:
     """Write `index.html` and the stage's image; images of earlier stages are kept.
 
     Args:
@@ -78,7 +78,7 @@ what was asked for, the cross where the likeliest coordinates are.</p>
     (folder / PAGE).write_text(html, encoding="utf-8")
 
 
-def read_log(file: Path) -> list[dict[str, Any]]:
+def read_log(file: Path) -> list[Json]:
     """Read the rows of a log. If an interrupted run repeated a step, only the last row of that step counts."""
     if not file.is_file():
         return []
@@ -86,7 +86,7 @@ def read_log(file: Path) -> list[dict[str, Any]]:
     return [rows[step] for step in sorted(rows)]
 
 
-def _describe_stage(rows: Sequence[dict[str, Any]], name: str) -> str:
+def _describe_stage(rows: Sequence[Json], name: str) -> str:
     losses = ", ".join(f"{loss} {value:.3f}" for loss, value in rows[-1]["losses"].items())
     minutes = sum(
         max(after["seconds"] - before["seconds"], 0) for before, after in pairwise(rows)
@@ -95,7 +95,7 @@ def _describe_stage(rows: Sequence[dict[str, Any]], name: str) -> str:
     return f"<tr><td>{escape(name)}</td><td>{steps}</td><td>{minutes / 60:.0f}</td><td>{losses}</td></tr>"
 
 
-def _draw_curve(name: str, rows: Sequence[dict[str, Any]]) -> str:
+def _draw_curve(name: str, rows: Sequence[Json]) -> str:
     points = [(row["step"], row["losses"][name]) for row in rows if name in row["losses"]]
     points = points[:: max(len(points) // _MAX_POINTS, 1)] + points[-1:]
     last = max(row["step"] for row in rows)

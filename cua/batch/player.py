@@ -11,7 +11,7 @@ from cua.api import run_task
 from cua.batch.episode import Episode
 from cua.config import load_settings
 from cua.errors import ConfigError
-from cua.guard import GuardVerdict
+from cua.guard.guard import GuardVerdict
 from cua.run.end import End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope

@@ -28,7 +28,7 @@ from cua.trajectory.images import sha256_of
 from cua.trajectory.load import load_run
 from cua.trajectory.run_files import read_inside
 from cua.trajectory.run_record import RunRecord
-from visual_tools.sandbox import CellResult, KernelMaker
+from visual_tools.sandbox.contract import CellResult, KernelMaker
 
 MAX_PIXEL_DIFFERENCE = 2.0
 """Maximum mean difference of equal images, in levels of 255: encoders and fonts cause small differences."""

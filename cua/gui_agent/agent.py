@@ -11,7 +11,8 @@ from typing import Any
 
 from cua.answer import AnswerSchema
 from cua.errors import CodeError
-from cua.guard import Guard, GuardVerdict, RequestGuard, StepCheck
+from cua.guard.guard import Guard, GuardVerdict, StepCheck
+from cua.guard.requests import RequestGuard
 from cua.gui_agent.decide import Decider, Decision
 from cua.gui_agent.episode import EpisodeState
 from cua.gui_agent.page_texts import PageJudge, PageTexts

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from cua.errors import CodeError, ModelError
-from cua.guard import Guard, GuardVerdict
 from cua.guard.addressed import MAX_QUOTE_CHARS, Addressed, find_addressed
+from cua.guard.guard import Guard, GuardVerdict
 from cua.gui_agent.decide import Decision
 from cua.messages import Message, Sampling, TextPart
 from cua.model import Model

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cua.guard import Approver
+from cua.guard.guard import Approver
 from cua.messages import Reply, Usage
 from cua.run.control import Control
 from cua.run.end import RunResult

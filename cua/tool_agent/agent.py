@@ -10,7 +10,7 @@ from typing import Any
 
 from cua.answer import AnswerSchema, describe_evidence, read_answer
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
-from cua.guard import Guard
+from cua.guard.guard import Guard
 from cua.messages import Message, Part, Reply, TextPart
 from cua.model import Model
 from cua.run.budget import CapReachedError, Caps

@@ -20,7 +20,7 @@ from cua.assemble import (
 )
 from cua.config import Resolved, Settings, load_settings
 from cua.errors import ConfigError
-from cua.guard import Guard
+from cua.guard.guard import Guard
 from cua.messages import Sampling
 from cua.model import Model
 from cua.redaction import redacting
@@ -36,7 +36,7 @@ from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
 from cua.trajectory.run_record import TOOLS_ENV
 from envs import QuestionTask, Task
 from envs.env import check_task
-from visual_tools.sandbox import KernelLimits, KernelMaker
+from visual_tools.sandbox.contract import KernelLimits, KernelMaker
 
 PACKAGES = "numpy pillow opencv-python-headless scipy scikit-image av ipykernel matplotlib pandas".split()
 

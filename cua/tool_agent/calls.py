@@ -11,9 +11,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from cua.guard import Guard
 from cua.guard.addressed import Addressed, find_addressed
-from cua.guard.guard import check_call
+from cua.guard.guard import Guard, check_call
 from cua.messages import Reply, TextPart, ToolCall, ToolResult
 from cua.run.budget import CapReachedError, Caps
 from cua.run.scope import RunScope

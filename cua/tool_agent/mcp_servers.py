@@ -28,7 +28,7 @@ from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
 from envs.supervisor import supervisor_command
 from visual_tools.errors import require
-from visual_tools.sandbox import KernelLimits
+from visual_tools.sandbox.contract import KernelLimits
 
 _VERSION = "2025-11-25"
 """Revision of the protocol with the strictest definition of a tool."""

@@ -19,7 +19,7 @@ from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolContext, ToolMaker
 from cua.tools.toolset import failed
 from cua.trajectory.describe import printable
-from visual_tools.sandbox import KernelLimits
+from visual_tools.sandbox.contract import KernelLimits
 
 GROUP = "k25.tools"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -13,7 +13,7 @@ from cua.model import Tool
 from cua.run.budget import Caps
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from cua.trajectory.run_record import MAIN
-from visual_tools.sandbox import Kernel, KernelLimits
+from visual_tools.sandbox.contract import Kernel, KernelLimits
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
 """Strategy for a conversation that grows past its threshold.

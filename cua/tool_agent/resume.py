@@ -23,7 +23,7 @@ from cua.tools.service import SPARE_S
 from cua.trajectory.chain import FILES
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_record import RunRecord
-from visual_tools.sandbox import CellResult, Kernel
+from visual_tools.sandbox.contract import CellResult, Kernel
 
 MAX_LISTED_NAMES = 40
 """Limit of the names in a message; a cell may assign any number of them."""

@@ -44,7 +44,7 @@ from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.record_file import reserve_run
 from envs import QuestionTask, Task
-from visual_tools.sandbox import KernelLimits, KernelMaker
+from visual_tools.sandbox.contract import KernelLimits, KernelMaker
 
 INPUTS = "inputs"
 """Folder of a run with the user's unmodified files; code works in the folder `FILES`."""

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
-from visual_tools.sandbox import CellResult, Kernel, KernelLimits
+from visual_tools.sandbox.contract import CellResult, Kernel, KernelLimits
 
 NO_OUTPUT = "(no output)"
 PNG = "image/png"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from envs.browser.camera import corner_of
 from envs.browser.inspector import detach
 from envs.browser.redact import STARS
+from envs.json_fields import Json
 from envs.observation import ScreenElement
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class A11yReader:
         return {frame_id: document for frame_id, document in inner_documents.items() if frame_id not in known}
 
     def _lines(
-        self, frame_id: str, documents: Mapping[str, _Document], nodes: Mapping[str, list[dict[str, Any]]]
+        self, frame_id: str, documents: Mapping[str, _Document], nodes: Mapping[str, list[Json]]
     ) -> Iterator[_Line]:
         """Yield the lines depth first, without recursion, since trees can be deep."""
         by_id = {(frame, node["nodeId"]): node for frame, frame_nodes in nodes.items() for node in frame_nodes}
@@ -194,7 +195,7 @@ class A11yReader:
                 assert inner is not None
                 waiting.append((inner, nodes[inner][0]["nodeId"], depth, ""))
 
-    def _line(self, node: dict[str, Any], document: _Document, depth: int, parent_name: str) -> _Line | None:
+    def _line(self, node: Json, document: _Document, depth: int, parent_name: str) -> _Line | None:
         """Return the line of a node; None if it is silent or not visible."""
         role, name = str(_value(node, "role") or ""), self._text(_value(node, "name"))
         if node.get("ignored") or role in _SILENT:
@@ -205,9 +206,7 @@ class A11yReader:
         box = document.boxes.get(node_id)
         if box is None or (role == "StaticText" and (not name or name in parent_name)):
             return None
-        properties: dict[str, Any] = {
-            entry["name"]: entry["value"].get("value") for entry in node.get("properties", ())
-        }
+        properties: Json = {entry["name"]: entry["value"].get("value") for entry in node.get("properties", ())}
         states = tuple(
             words[properties[key]] for key, words in _STATES.items() if key in properties and properties[key] in words
         )
@@ -328,14 +327,14 @@ async def _read_documents(
     return documents
 
 
-async def _read_nodes(document: _Document) -> list[dict[str, Any]]:
+async def _read_nodes(document: _Document) -> list[Json]:
     from playwright.async_api import Error
 
     try:
         answer = await document.session.send("Accessibility.getFullAXTree", {"frameId": document.frame_id})
     except Error:  # the frame is gone
         return []
-    nodes: list[dict[str, Any]] = answer["nodes"]
+    nodes: list[Json] = answer["nodes"]
     return nodes
 
 
@@ -378,7 +377,7 @@ def _ancestors(node_id: int, document: _Document) -> frozenset[int]:
     return frozenset(ancestors)
 
 
-def _value(node: dict[str, Any], name: str) -> object:
+def _value(node: Json, name: str) -> object:
     return (node.get(name) or {}).get("value")
 
 

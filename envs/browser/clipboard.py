@@ -93,7 +93,7 @@ class SessionClipboard:
             except Error:  # the frame is gone
                 continue
 
-    def _on_call(self, source: Any, verb: str, given: Any = None) -> dict[str, str] | None:
+    def _on_call(self, source: Any, verb: str, given: object = None) -> dict[str, str] | None:
         """Handle a call of a page, which is untrusted: types and sizes are checked."""
         url = source["frame"].url
         if verb == "read":

@@ -9,15 +9,16 @@ import re
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs.browser.camera import read_script
 from envs.browser.gate import Gate
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
+from envs.json_fields import Json
 from envs.secret_texts import HttpLogin
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ async def new_context(
     """
     from playwright.async_api import Error
 
-    own_way: dict[str, Any] = {"proxy": gate.proxy} if gate is not None else {}
+    own_way: Json = {"proxy": gate.proxy} if gate is not None else {}
     try:
         async with asyncio.timeout(_OPEN_TIMEOUT_S):
             context = await browser.new_context(**context_settings(options, episode), **own_way)
@@ -79,14 +80,14 @@ async def _prepare(context: "BrowserContext") -> None:
         raise
 
 
-def context_settings(options: BrowserOptions, episode: int = 1) -> dict[str, Any]:
+def context_settings(options: BrowserOptions, episode: int = 1) -> Json:
     """Return the context settings for Playwright.
 
     Raises:
         EnvSetupError: If the storage state cannot be read.
     """
     width, height = options.viewport_px
-    settings: dict[str, Any] = {
+    settings: Json = {
         "viewport": {"width": width, "height": height},
         "screen": {"width": width, "height": height},
         "device_scale_factor": options.device_scale,
@@ -109,7 +110,7 @@ def context_settings(options: BrowserOptions, episode: int = 1) -> dict[str, Any
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _read_storage_state(path: Path) -> dict[str, Any]:
+def _read_storage_state(path: Path) -> Json:
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -285,10 +286,10 @@ class Logins:
         patterns = [{"urlPattern": f"{origin}/*"} for origin in self._by_origin]
         await self._session.send("Fetch.enable", {"patterns": patterns, "handleAuthRequests": True})
 
-    def _on_paused(self, event: dict[str, Any]) -> None:
+    def _on_paused(self, event: Mapping[str, object]) -> None:
         self._send("Fetch.continueRequest", {"requestId": event["requestId"]})
 
-    def _on_asked(self, event: dict[str, Any]) -> None:
+    def _on_asked(self, event: Json) -> None:
         asker, number = event["authChallenge"], event["requestId"]
         login = self._by_origin.get(asker["origin"]) if asker.get("source") == "Server" else None
         answer: dict[str, str] = {"response": "Default"}
@@ -299,12 +300,12 @@ class Logins:
             answer = {"response": "ProvideCredentials", "username": login.username, "password": login.password}
         self._send("Fetch.continueWithAuth", {"requestId": number, "authChallengeResponse": answer})
 
-    def _send(self, method: str, parameters: dict[str, Any]) -> None:
+    def _send(self, method: str, parameters: Json) -> None:
         task = asyncio.ensure_future(self._answer(method, parameters))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _answer(self, method: str, parameters: dict[str, Any]) -> None:
+    async def _answer(self, method: str, parameters: Json) -> None:
         from playwright.async_api import Error
 
         if self._session is not None:

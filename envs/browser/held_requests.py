@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from envs.browser.redact import Redactor
 from envs.errors import EnvSetupError
+from envs.json_fields import Json
 from envs.page_request import READ_METHODS, PageRequest, RequestCheck, RequestKind
 from envs.secret_texts import without_login
 
@@ -133,7 +134,7 @@ class HeldRequests:
         if session is not None:
             await session.detach()
 
-    def _on_target(self, event: dict[str, Any]) -> None:
+    def _on_target(self, event: Json) -> None:
         info = event["targetInfo"]
         if info["type"] != "page":
             return
@@ -144,13 +145,13 @@ class HeldRequests:
         if info.get("canAccessOpener"):
             self._opened.add(tab)
 
-    def _on_target_gone(self, event: dict[str, Any]) -> None:
+    def _on_target_gone(self, event: Json) -> None:
         self._tabs.pop(event["targetId"], None)
         self._opened.discard(event["targetId"])
         self._new.discard(event["targetId"])
         self._coming.pop(event["targetId"], None)
 
-    def _on_paused(self, event: dict[str, Any]) -> None:
+    def _on_paused(self, event: Json) -> None:
         method, frame = event["request"]["method"], event.get("frameId", "")
         is_document = event["resourceType"] == "Document"
         is_top = is_document and frame in self._tabs
@@ -173,7 +174,7 @@ class HeldRequests:
         if not task.cancelled():
             task.exception()  # exception of the check, which its run reports
 
-    def _request_of(self, event: dict[str, Any], *, is_top: bool) -> PageRequest:
+    def _request_of(self, event: Json, *, is_top: bool) -> PageRequest:
         request, frame = event["request"], event.get("frameId", "")
         headers = {name.lower(): value for name, value in request["headers"].items()}
         sender, kind = headers.get("referer", ""), _KINDS.get(event["resourceType"], "fetch")
@@ -196,7 +197,7 @@ class HeldRequests:
         tells_origin_only = urlsplit(sender).path == "/"  # for a request to another site
         return frame in self._new and (is_own or (tells_origin_only and kind == "fetch"))
 
-    async def _judge(self, event: dict[str, Any], request: PageRequest) -> None:
+    async def _judge(self, event: Json, request: PageRequest) -> None:
         reason: str | None = "the run is over"
         try:
             reason = await self._ask(request)
@@ -211,11 +212,11 @@ class HeldRequests:
             return "the run is over"
         return await self._check(request)
 
-    def _drop(self, event: dict[str, Any], request: PageRequest, reason: str) -> None:
+    def _drop(self, event: Json, request: PageRequest, reason: str) -> None:
         self._note(f"a request of the page was dropped, {request.method} {request.url[:_MAX_SHOWN_CHARS]}: {reason}")
         self._fail(event)
 
-    def _fail(self, event: dict[str, Any]) -> None:
+    def _fail(self, event: Json) -> None:
         # an aborted document leaves the page as it is; a new window has no page and gets an error page
         stays = event["resourceType"] == "Document" and self._tabs.get(event.get("frameId", ""), "") not in ("", ":")
         reason = "Aborted" if stays else "BlockedByClient"

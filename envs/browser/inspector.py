@@ -7,11 +7,13 @@ closed shadow roots and frames of other origins.
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envs.browser.camera import read_script
+from envs.json_fields import Json
 from envs.target import Target
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ class Inspector:
         top = await self._top(page)
         return await self._descend(page, top, ask, await self._run_in_top(page, top, ask))
 
-    async def ask_inside(self, page: "Page", script: str, ask: dict[str, Any]) -> dict[str, Any]:
+    async def ask_inside(self, page: "Page", script: str, ask: Mapping[str, object]) -> Json:
         """Run a script for the element at `ask["point"]`, or else for the focused one, in whatever frame it is.
 
         Args:
@@ -127,7 +129,7 @@ class Inspector:
         return top
 
     async def _run_in_top(
-        self, page: "Page", top: _DomRoot, ask: dict[str, Any], *, wants_element: bool = False
+        self, page: "Page", top: _DomRoot, ask: Mapping[str, object], *, wants_element: bool = False
     ) -> Any:
         """Run inspect.js in the main document.
 
@@ -144,9 +146,7 @@ class Inspector:
         function = self._functions[page] = await _keep_function(top)
         return await _call_kept(top, function, ask, wants_element=wants_element)
 
-    async def _descend(
-        self, page: "Page", place: _DomRoot, ask: dict[str, Any], result: dict[str, Any]
-    ) -> tuple[Target, ...]:
+    async def _descend(self, page: "Page", place: _DomRoot, ask: Json, result: Json) -> tuple[Target, ...]:
         """Return the targets of a result, following frames and closed shadow roots.
 
         Args:
@@ -163,11 +163,11 @@ class Inspector:
         self,
         page: "Page",
         place: _DomRoot,
-        ask: dict[str, Any],
-        result: dict[str, Any],
+        ask: Mapping[str, object],
+        result: Json,
         frames: AsyncExitStack,
         function: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Run a script (None: inspect.js) in nested frames and shadow roots until nothing is inside.
 
         Sessions of frames in another process are opened in `frames`.
@@ -220,7 +220,7 @@ async def _keep_function(top: _DomRoot) -> str:
     return str(answer["result"]["objectId"])
 
 
-async def _call_kept(top: _DomRoot, function: str, ask: dict[str, Any], *, wants_element: bool) -> Any:
+async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> Any:
     answer = await top.session.send(
         "Runtime.callFunctionOn",
         {
@@ -281,7 +281,12 @@ async def _isolated_world(place: _DomRoot) -> int:
 
 
 async def _run(
-    place: _DomRoot, context: int, ask: dict[str, Any], *, wants_element: bool = False, function: str | None = None
+    place: _DomRoot,
+    context: int,
+    ask: Mapping[str, object],
+    *,
+    wants_element: bool = False,
+    function: str | None = None,
 ) -> Any:
     call_target = {"objectId": place.root} if place.root else {"executionContextId": context}
     answer = await place.session.send(
@@ -297,7 +302,7 @@ async def _run(
     return _result_of(answer, wants_element=wants_element)
 
 
-def _result_of(answer: dict[str, Any], *, wants_element: bool) -> Any:
+def _result_of(answer: Json, *, wants_element: bool) -> Any:
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
@@ -355,7 +360,7 @@ async def detach(session: "CDPSession") -> None:
         await session.detach()
 
 
-def _target(entry: dict[str, Any], page_url: str) -> Target:
+def _target(entry: Json, page_url: str) -> Target:
     return Target(
         role=entry["role"],
         names=tuple(entry["names"]),

@@ -10,6 +10,7 @@ import base64
 import io
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 _WIDTH_PX = 1000
@@ -61,7 +62,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
-def _write(line: dict[str, Any]) -> None:
+def _write(line: Mapping[str, object]) -> None:
     print(json.dumps(line), flush=True)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from envs.browser.options import BrowserOptions
+from envs.json_fields import Json
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Request
@@ -257,7 +258,7 @@ class PageSettler:
         began_s = time.monotonic()
         title = None
         while True:
-            probe: dict[str, Any] | None = None
+            probe: Json | None = None
             try:
                 probing = page.evaluate(_PROBE)
                 probe = await self._interrupts.race(probing, self._options.settle_timeout_s, self._pending.is_asking)
@@ -279,7 +280,7 @@ class PageSettler:
                 return SettledPage(title=title, note=self._give_up(page, cause))
             await asyncio.sleep(_POLL_S)
 
-    def _cause(self, page: "Page", probe: dict[str, Any] | None, actions_started_s: float) -> Cause | None:
+    def _cause(self, page: "Page", probe: Json | None, actions_started_s: float) -> Cause | None:
         """Return what is still waited for, if anything."""
         if self._pending.num_windows():
             return "window"

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs.errors import ActionError
+from envs.json_fields import Json
 from envs.observation import Tab
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class PageLimiter:
         tabs = "1 new tab was" if count == 1 else f"{count} new tabs were"
         return f"{tabs} closed at once: there can be {self._max_pages} tabs; close some to open others"
 
-    def _on_created(self, event: dict[str, Any]) -> None:
+    def _on_created(self, event: Json) -> None:
         info = event["targetInfo"]
         if info["type"] != "page" or info.get("browserContextId") != self._context_id:
             return
@@ -197,7 +198,7 @@ class PageLimiter:
         else:
             self._ids[info["targetId"]] = time.monotonic()
 
-    def _on_destroyed(self, event: dict[str, Any]) -> None:
+    def _on_destroyed(self, event: Json) -> None:
         self._ids.pop(event["targetId"], None)
 
     async def _close_target(self, target_id: str) -> None:

@@ -6,11 +6,12 @@ JavaScript world have no effect. Closed shadow roots, images and canvases are no
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs.browser.camera import corner_of, read_script
 from envs.browser.inspector import detach
 from envs.browser.redact import Redactor
+from envs.json_fields import Json
 from envs.screen_texts import ScreenText, ScreenTexts, SensitiveArea
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ MAX_CHARS = 200_000
 TIMEOUT_S = 1.0  # a step waits for it; the rest of a slow page is marked as not read
 _MAX_FRAMES = 30  # each frame costs a round trip to the browser; advertisements make many
 _LIMITS = {"chars": MAX_CHARS // 3, "nodes": 60_000, "ms": 250}
-_Placed = tuple[tuple[float, float], dict[str, Any]]
+_Placed = tuple[tuple[float, float], Json]
 """Corner of a document in the viewport, CSS pixels, and the result of the script there."""
 _WORLD, _KEPT = "k25-texts", "k25-texts"
 
@@ -106,7 +107,7 @@ class TextReader:
         self._frames[frame] = (frame.url, session)
         return session
 
-    async def _read_document(self, session: "CDPSession", frame_id: str) -> dict[str, Any]:
+    async def _read_document(self, session: "CDPSession", frame_id: str) -> Json:
         """Run the script in a document; its function is kept in the isolated world until the document unloads."""
         from playwright.async_api import Error
 
@@ -153,7 +154,7 @@ class TextReader:
         return ScreenTexts(texts=tuple(texts), areas=tuple(areas), is_cut=is_cut or left <= 0)
 
 
-async def _call(session: "CDPSession", function: str) -> dict[str, Any]:
+async def _call(session: "CDPSession", function: str) -> Json:
     answer = await session.send(
         "Runtime.callFunctionOn",
         {
@@ -165,11 +166,11 @@ async def _call(session: "CDPSession", function: str) -> dict[str, Any]:
     )
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
-    value: dict[str, Any] = answer["result"]["value"]
+    value: Json = answer["result"]["value"]
     return value
 
 
-def _frame_ids(tree: dict[str, Any]) -> list[str]:
+def _frame_ids(tree: Json) -> list[str]:
     """Return the ids of the frames of a process, outermost first; without recursion, as frames can be nested deeply."""
     frame_ids, waiting = [], [tree]
     while waiting:

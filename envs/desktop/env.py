@@ -467,7 +467,7 @@ def _make(request: EnvRequest) -> Env:
     return DesktopEnv(DesktopOptions(**options))
 
 
-def _no_retry_reason(options: Mapping[str, Any]) -> str:
+def _no_retry_reason(options: Mapping[str, object]) -> str:
     return f"the display {options['display']} is not put back" if options.get("display") else ""
 
 

@@ -100,7 +100,7 @@ class Programs:
         self._reader.join(1.0)
         self._process.stdout.close()
 
-    def _send(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         assert self._process.stdin is not None
         try:
             with self._lock:

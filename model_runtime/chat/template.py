@@ -92,7 +92,7 @@ def declare_tools(tools: Sequence[ToolSpec]) -> str:
     return "# Tools\n\n## functions\nnamespace functions {\n" + "\n".join(functions) + "\n}\n"
 
 
-def _sort_keys(value: object, param: str, depth: int) -> Any:
+def _sort_keys(value: object, param: str, depth: int) -> object:
     """Return a copy of JSON data with sorted keys."""
     if depth > MAX_DEPTH:
         raise InvalidRequestError(f"tools are nested deeper than {MAX_DEPTH} levels", param=param)
@@ -255,7 +255,7 @@ def _as(kind: type[_T], value: object) -> _T:
     return value
 
 
-def _find(table: Mapping[str, Any], key: object) -> Any:
+def _find(table: Mapping[str, object], key: object) -> Any:
     if not isinstance(key, str) or key not in table:
         raise _Unsupported
     return table[key]

@@ -6,7 +6,6 @@ The folder loads in this runtime and in transformers: config.json has both spell
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -137,5 +136,5 @@ def _processor_json(config: K25Config, media: MediaOptions) -> Json:
     }
 
 
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+def _write_json(path: Path, values: Mapping[str, object]) -> None:
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", "utf-8")

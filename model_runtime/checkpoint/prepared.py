@@ -43,7 +43,7 @@ class PreparedFiles:
     rank: str
     device: torch.device
 
-    def get_or_make(self, name: str, make: Callable[[], Any]) -> Any:
+    def get_or_make(self, name: str, make: Callable[[], Any]) -> object:
         """Return the content of the file `name`; if it is missing or broken, call `make` and save the result.
 
         `make` returns a dataclass of this package whose fields are tensors; `name` is that of a module, for example

@@ -56,7 +56,7 @@ class Checkpoint:
     lost: Mapping[str, str] = field(repr=False)
     faults: tuple[str, ...]
     opened_as: Fingerprint = field(repr=False)
-    _files: dict[str, Any] = field(default_factory=dict, repr=False)
+    _files: dict[str, object] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod

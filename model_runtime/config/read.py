@@ -34,7 +34,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 class Section:
     """Reader of the JSON object at `path` (`"text_config."`, or `""`); sections of a file share both lists."""
 
-    def __init__(self, values: Mapping[str, Any], path: str, faults: list[str], missing: list[str]) -> None:
+    def __init__(self, values: Mapping[str, object], path: str, faults: list[str], missing: list[str]) -> None:
         self.path = path
         self.faults = faults
         self.missing = missing
@@ -87,17 +87,17 @@ class Section:
         values = value if isinstance(value, Mapping) else {}
         return Section(values, f"{self.path}{key}.", self.faults, self.missing)
 
-    def expect(self, key: str, *expected: Any) -> None:
+    def expect(self, key: str, *expected: object) -> None:
         """Record a fault unless the key is missing or has one of the values that this runtime supports."""
         value = self.find(key)
         if value is not None and not any(type(value) is type(each) and value == each for each in expected):
             self.fault(key, value, " or ".join(json.dumps(each) for each in expected))
 
-    def fault(self, key: str, value: Any, expected: str) -> None:
+    def fault(self, key: str, value: object, expected: str) -> None:
         """Record the found and the expected value."""
         self.faults.append(f"{self.path}{key} is {json.dumps(value)}, expected {expected}")
 
-    def left_over(self) -> dict[str, Any]:
+    def left_over(self) -> dict[str, object]:
         """Return unused keys, with their path."""
         return {self.path + key: value for key, value in self._values.items() if key not in self._taken}
 
@@ -321,7 +321,7 @@ def load_config(model_dir: Path, *, latent_norm_eps: float = 1e-6) -> K25Config:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) -> K25Config:
+def parse_config(values: Mapping[str, object], *, latent_norm_eps: float = 1e-6) -> K25Config:
     """Parse a whole model from the object in config.json.
 
     Raises:
@@ -348,7 +348,7 @@ def parse_config(values: Mapping[str, Any], *, latent_norm_eps: float = 1e-6) ->
     return config
 
 
-def _check_family(values: Mapping[str, Any], top: Section) -> bool:
+def _check_family(values: Mapping[str, object], top: Section) -> bool:
     """Return True if the file declares a K2.5; False if it declares no model but has both parts.
 
     Raises:

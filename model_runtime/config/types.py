@@ -7,7 +7,7 @@ the vision part drops the prefix `vt_`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 DType = Literal["bfloat16", "float32", "float16"]
 
@@ -120,7 +120,7 @@ class K25Config:
     quantization: QuantizationConfig | None = None
     media_placeholder_token_id: int = 163_605
     dtype: DType = "bfloat16"
-    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    extra: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def check_config(config: K25Config, faults: list[str]) -> None:

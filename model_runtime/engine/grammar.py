@@ -86,7 +86,7 @@ def check_size(schema: Json, *, param: str) -> None:
     Raises:
         RequestError: If it exceeds a limit.
     """
-    level: list[Json | list[Any]] = [schema]
+    level: list[Json | list[object]] = [schema]
     num_values = 0
     for _ in range(MAX_DEPTH):
         inner = [_find_inner(value) for value in level]
@@ -104,7 +104,7 @@ def check_size(schema: Json, *, param: str) -> None:
     raise InvalidRequestError(f"the schema is nested more than {MAX_DEPTH} deep", param=param)
 
 
-def _find_inner(value: Json | list[Any]) -> list[Json | list[Any]]:
+def _find_inner(value: Json | Sequence[object]) -> list[Json | list[object]]:
     members = value.values() if isinstance(value, dict) else value
     return [member for member in members if isinstance(member, dict | list)]
 

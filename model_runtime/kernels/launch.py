@@ -110,7 +110,7 @@ def check(launch: Launch) -> None:
             raise LaunchError(f"{launch.name}: {text}; pass a tensor that owns its memory, such as its clone()")
 
 
-def is_interpreted(kernel: Any) -> bool:
+def is_interpreted(kernel: object) -> bool:
     """Return True if the kernel was defined with TRITON_INTERPRET=1 set, so that it runs in Triton's interpreter."""
     return not isinstance(kernel, triton.JITFunction)
 
@@ -129,7 +129,7 @@ def check_shape(name: str, tensor: Tensor, shape: tuple[int | None, ...]) -> Non
         raise LaunchError(f"{name} has the shape {tuple(tensor.shape)}, expected ({wanted})")
 
 
-def check_dtype(name: str, tensor: Tensor, *dtypes: Any) -> None:
+def check_dtype(name: str, tensor: Tensor, *dtypes: object) -> None:
     """Check that a kernel supports a tensor's dtype.
 
     Raises:

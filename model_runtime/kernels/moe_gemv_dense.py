@@ -57,7 +57,7 @@ class Product:
     num_in: int
 
 
-def make_launch(kernel: Any, product: Product, num_rows: int, tile: Tile) -> Launch:
+def make_launch(kernel: object, product: Product, num_rows: int, tile: Tile) -> Launch:
     """Return the launch, after the checks that do not depend on the kind of weights.
 
     Args:

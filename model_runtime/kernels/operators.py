@@ -39,7 +39,7 @@ def _make_twin(
     twin = define(f"k25::{name}", mutates_args=mutates)(kernel)
     twin.register_fake(fake)
 
-    def operator(*args: Any) -> Any:
+    def operator(*args: object) -> Any:
         return (twin if is_compiling() else kernel)(*args)
 
     register(name, "triton")(operator)

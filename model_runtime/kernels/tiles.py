@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from model_runtime.errors import ConfigError
 
@@ -52,7 +51,7 @@ class TileLine:
     kernel: str
     max_tokens: int | None
     tile: Tile
-    measured: dict[str, Any] | None = None
+    measured: dict[str, object] | None = None
 
 
 def find_tile(kernel: str, num_tokens: int) -> Tile:

@@ -36,7 +36,7 @@ class Moe(nn.Module):
         width = text.moe_intermediate_size * text.n_shared_experts
         self.shared = Mlp(text.hidden_size, width, weights.under("shared_experts")) if width else None
 
-    def set_experts(self, prepared: Any) -> None:
+    def set_experts(self, prepared: object) -> None:
         """Set the experts to a result of the operator `prepare_experts`; dense ones become weights of this module."""
         self._prepared = None if isinstance(prepared, DenseExperts) else prepared
         if isinstance(prepared, DenseExperts):
@@ -76,11 +76,11 @@ def make_route_options(text: TextConfig) -> RouteOptions:
     )
 
 
-def prepare_experts(config: K25Config, here: slice, weights: Weights) -> Any:
+def prepare_experts(config: K25Config, here: slice, weights: Weights) -> object:
     """Return the rank's experts as input of the operator `experts`, from the cache of an earlier start if possible."""
     place = weights.placement
 
-    def make() -> Any:
+    def make() -> object:
         return place.ops.prepare_experts(load_experts(config, here, weights))
 
     return make() if place.prepared is None else place.prepared.get_or_make(weights.prefix, make)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ FILE_NAME = "preprocessor_config.json"
 PATCH_PX = 14
 MERGED_PX = 28
 CHUNK_FRAMES = 4
-FIXED: Mapping[str, Any] = MappingProxyType(
+FIXED: Mapping[str, object] = MappingProxyType(
     {
         "patch_size": PATCH_PX,
         "merge_kernel_size": MERGED_PX // PATCH_PX,
@@ -63,7 +62,7 @@ class MediaOptions:
     in_patch_limit_each_frame: int = 4096
     patch_limit_on_one_side: int = 512
     sample_fps: float = 2.0
-    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    extra: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

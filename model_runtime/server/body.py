@@ -6,7 +6,7 @@ Source: platform.openai.com, API reference, error codes; the SDK picks its excep
 import asyncio
 import json
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -54,7 +54,7 @@ def error_headers(error: InvalidRequestError | RuntimeFault) -> dict[str, str]:
     return {}
 
 
-def dump(body: Any) -> bytes:
+def dump(body: object) -> bytes:
     """Serialize JSON in one line, also for readers that treat Unicode's other line separators as line ends."""
     text = _ENCODER.encode(body)
     return (text if text.isascii() else text.translate(_OTHER_LINE_ENDS)).encode()
@@ -150,6 +150,6 @@ def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
     return path
 
 
-def _shorten(value: Any) -> str:
+def _shorten(value: object) -> str:
     text = repr(value) if not isinstance(value, dict | list) else f"{type(value).__name__} of {len(value)}"
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."

@@ -2,7 +2,7 @@
 OpenAPI document: answers do not pass through FastAPI's own models.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -102,16 +102,16 @@ class MediaUrl(StrictModel):
     """Location of an image or video: a data URL, or http(s) if the server allows it."""
 
     url: str = Field(min_length=1)
-    detail: Any = Field(
+    detail: object = Field(
         default=None, description="Not looked at: images are always read at the model's own resolution."
     )
 
 
-def _url(value: Any) -> Any:
+def _url(value: object) -> object:
     return {"url": value} if isinstance(value, str) else value
 
 
-def _parts(value: Any) -> Any:
+def _parts(value: object) -> object:
     if not isinstance(value, str | list):
         raise PydanticCustomError("content", "a string or a list of parts")
     return [{"type": "text", "text": value}] if isinstance(value, str) else value
@@ -267,11 +267,11 @@ class ChatRequest(SamplingFields):
     reasoning_effort: str | None = Field(
         default=None, description="`none` switches reasoning off; others are not looked at."
     )
-    functions: list[Any] | None = Field(default=None, description="Not supported; use tools.")
-    function_call: Any = Field(default=None, description="Not supported; use tool_choice.")
-    audio: Any = Field(default=None, description="Not supported.")
+    functions: list[object] | None = Field(default=None, description="Not supported; use tools.")
+    function_call: object = Field(default=None, description="Not supported; use tool_choice.")
+    audio: object = Field(default=None, description="Not supported.")
     modalities: list[str] | None = Field(default=None, description="Text only.")
-    web_search_options: Any = Field(default=None, description="Not supported.")
+    web_search_options: object = Field(default=None, description="Not supported.")
 
 
 TokenIds = Annotated[list[TokenId], Field(min_length=1)]
@@ -430,7 +430,7 @@ class TextChoiceAnswer(BaseModel):
     text: str
     finish_reason: FinishReason
     stop_reason: str | int | None
-    logprobs: dict[str, list[Any]] | None
+    logprobs: dict[str, list[object]] | None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[Json | None] | None = None

@@ -297,7 +297,7 @@ class Trainer:
         self.step_number = state["step"]
 
 
-def read_options(folder: Path) -> dict[str, Any]:
+def read_options(folder: Path) -> dict[str, object]:
     """Return the training options of a state written by `Trainer.save`, by name.
 
     Raises:

@@ -20,7 +20,6 @@ the same amount.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,7 +99,7 @@ class Muon:
                 scale = RMS * max(matrix.shape) ** 0.5
                 matrix.mul_(1 - self.lr * self.weight_decay).add_(change.view_as(matrix), alpha=-self.lr * scale)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the averages of the gradients, by name."""
         return {
             name: average

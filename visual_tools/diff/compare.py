@@ -6,7 +6,6 @@ A region that vanished and a region that appeared are a move if one shift explai
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -366,8 +365,8 @@ _EDGE_PX = 3  # of the overlap, where an image's frame is resampled
 
 
 def pixel_diff(
-    first: Any,
-    second: Any = None,
+    first: object,
+    second: object = None,
     *,
     register: bool = True,
     min_area_px: int | None = None,

@@ -1,7 +1,6 @@
 """Split an image that contains two images, side by side or one above the other."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ _BARE = 0.995  # minimum share of a line in the sheet's colour
 _CAPTION_SHARE = 0.14  # of the height of a half
 
 
-def split_halves(image: Any) -> Halves:
+def split_halves(image: object) -> Halves:
     """Find the two images in one, without separators, margins (also unequal ones) and captions.
 
     Args:

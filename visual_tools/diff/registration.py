@@ -160,7 +160,7 @@ def _feature_match(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> Matri
     return _fit(start, end, 2.0)
 
 
-def _fit(start: Any, end: Any, within_px: float) -> Matrix | None:
+def _fit(start: Any, end: object, within_px: float) -> Matrix | None:
     """Return the rotation, scale and shift on which most point pairs agree."""
     if len(start) < _FEW:
         return None

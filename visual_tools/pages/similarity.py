@@ -151,7 +151,7 @@ def without_text(image: NDArray[np.uint8], blocks: Sequence[TextBlock]) -> NDArr
     return painted
 
 
-def _prepared(image: NDArray[np.uint8], size: int, mean: Any, std: Any) -> NDArray[np.float32]:
+def _prepared(image: NDArray[np.uint8], size: int, mean: object, std: object) -> NDArray[np.float32]:
     """Return the input of the model: (3, size, size) float32, normalized."""
     from PIL import Image
 

@@ -182,7 +182,7 @@ def _as_mask(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.ascontiguousarray(mask, dtype=np.bool_)
 
 
-def _as_points(points: Any) -> NDArray[np.int64]:
+def _as_points(points: object) -> NDArray[np.int64]:
     path = np.asarray(points)
     if path.ndim != 2 or path.shape[1:] != (2,) or len(path) == 0 or path.dtype.kind not in "iu":
         raise ImageError(

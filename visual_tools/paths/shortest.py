@@ -6,7 +6,7 @@ maze, and its openings, are found first.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -520,7 +520,7 @@ def _no_path(allowed: NDArray[np.bool_], ends: tuple[Point, Point]) -> str:
     )
 
 
-def _as_mask(image: Any) -> NDArray[np.bool_] | None:
+def _as_mask(image: object) -> NDArray[np.bool_] | None:
     """Return the argument as a mask if it is one: (H, W) bool, or (H, W) of only 0 and 1."""
     if not isinstance(image, np.ndarray) or image.ndim != 2:
         return None

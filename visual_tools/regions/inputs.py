@@ -1,7 +1,5 @@
 """Validation of inputs: an image (anything that `load_image` takes) or a mask."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ RgbImage = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 
-def is_mask(image: Any) -> bool:
+def is_mask(image: object) -> bool:
     """Return True for a mask: an (H, W) array of bool, or of integers that are 0 and one other value, 1 or 255."""
     if not isinstance(image, np.ndarray) or image.ndim != 2 or image.size == 0:
         return False

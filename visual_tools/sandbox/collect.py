@@ -109,7 +109,7 @@ class Collector:
         self._end_stream()
         return tuple(self._outputs)
 
-    def take(self, kind: str, content: Mapping[str, Any]) -> None:
+    def take(self, kind: str, content: Mapping[str, object]) -> None:
         """Process one message of the kernel's output channel; its content is untrusted."""
         if kind == "stream":
             self._take_stream(_text_of(content.get("name")), _text_of(content.get("text")))
@@ -140,7 +140,7 @@ class Collector:
             self._outputs.append(output)
             self._num_output_chars += kept
 
-    def _take_display(self, kind: str, content: Mapping[str, Any]) -> None:
+    def _take_display(self, kind: str, content: Mapping[str, object]) -> None:
         self._end_stream()
         data = content.get("data")
         data = data if isinstance(data, dict) else {}
@@ -176,7 +176,7 @@ class Collector:
         was = f", reduced from {image.original_px[0]}x{image.original_px[1]}" if reduced else ""
         return f"[image {self._num_images}: {width}x{height} px{was}]"
 
-    def _take_error(self, content: Mapping[str, Any]) -> None:
+    def _take_error(self, content: Mapping[str, object]) -> None:
         self._end_stream()
         lines = content.get("traceback")
         kept = Clipped(_ERROR_CHARS)

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from apps.endpoint_check.answer import ParsedAnswer
 from apps.endpoint_check.endpoint import CheckedEndpoint, RawResponse, repeated, user
 from apps.endpoint_check.outcome import Outcome, failed, inconclusive, not_supported, ok, warning
+from model_runtime.json_types import Json
 
 COUNT = [user("Count from one to ten in words, with commas.")]
 UNICODE = "naïve 日本語 Ωμέγα 🙂👍🏽 e\u0301 שלום"
@@ -120,7 +120,7 @@ def probe_errors(endpoint: CheckedEndpoint) -> Outcome:
     """Check that invalid requests are refused with an error in OpenAI's shape."""
     base = endpoint.body([user("Hi")], max_tokens=1)
     without = {name: value for name, value in base.items() if name != "messages"}
-    wrong: dict[str, Any] = {
+    wrong: Json = {
         "a body that is not JSON": b"{",
         "no messages": without,
         "messages that are a text": {**base, "messages": "Hi"},

@@ -1,18 +1,18 @@
 """Probes of reasoning and of conversation history."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from apps.endpoint_check.answer import ParsedAnswer, find_marker, parse_answer
 from apps.endpoint_check.endpoint import OFF, ON, CheckedEndpoint, Message, user
 from apps.endpoint_check.outcome import Outcome, ProbeEnded, failed, inconclusive, ok, warning
 from apps.endpoint_check.probes.media import image_part
 from apps.endpoint_check.probes.tools import WEATHER
+from model_runtime.json_types import Json
 
 SUM = [user("What is 17 * 23? Think first, then answer in one sentence.")]
 UNPARSED = "start vLLM or SGLang with --reasoning-parser kimi_k2"
 THOUGHT = "I should look at the weather in the town that was named before I say anything at all. " * 4
-CALL: dict[str, Any] = {
+CALL: Json = {
     "id": "functions.get_weather:0",
     "type": "function",
     "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
@@ -72,7 +72,7 @@ def probe_thinking_off(endpoint: CheckedEndpoint) -> Outcome:
         raise failed(f"the flag is ignored, and thoughts are in the content; {UNPARSED}")
     if not answer.content and counts["off"] == counts["on"]:
         raise inconclusive("the model wrote nothing, and the prompt is as long with thinking as without")
-    official: dict[str, Any] = {"chat_template_kwargs": {}, "thinking": {"type": "disabled"}}
+    official: Json = {"chat_template_kwargs": {}, "thinking": {"type": "disabled"}}
     raw = endpoint.post(endpoint.body(SUM, **official))
     if raw.prompt_tokens != counts["off"] or parse_answer(raw.body).reasoning:
         seen = "ignored" if raw.status == 200 else f"answered with HTTP {raw.status}"
@@ -97,13 +97,13 @@ def probe_reasoning_history(endpoint: CheckedEndpoint) -> Outcome:
     return ok("kept within a running tool loop, dropped after it")
 
 
-def _loop(more: dict[str, str]) -> list[dict[str, Any]]:
+def _loop(more: dict[str, str]) -> list[Json]:
     call = {"role": "assistant", "content": "", "tool_calls": [CALL], **more}
     result = {"role": "tool", "tool_call_id": CALL["id"], "content": "18 degrees"}
     return [user("What is the weather in Paris?"), call, result]
 
 
-def _done(more: dict[str, str]) -> list[dict[str, Any]]:
+def _done(more: dict[str, str]) -> list[Json]:
     return [user("Good morning"), {"role": "assistant", "content": "Hello.", **more}, user("How are you?")]
 
 
@@ -139,7 +139,7 @@ LEAST = 20
 """Minimum number of tokens that the text above adds; it has about 50."""
 IMAGE_TOKENS = 4
 TURNS = 20
-WEATHER_CALL: dict[str, Any] = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+WEATHER_CALL: Json = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 WORD = "lighthouse"
 AGAIN = "Which word did I tell you? Answer with this one word."
 COLOUR = "Which colour has the image? Answer with one word: red, green or blue."
@@ -167,7 +167,7 @@ def probe_history(endpoint: CheckedEndpoint) -> Outcome:
     return ok(f"{len(talk)} messages of every role, the first of {len(long)}, and images of earlier turns")
 
 
-def _talk() -> list[dict[str, Any]]:
+def _talk() -> list[Json]:
     call = {"id": "functions.get_weather:0", "type": "function", "function": WEATHER_CALL}
     return [
         {"role": "system", "content": "Be brief."},
@@ -192,7 +192,7 @@ PLACES = {
 }
 
 
-def _grown(message: Message) -> dict[str, Any]:
+def _grown(message: Message) -> Json:
     if message.get("tool_calls"):
         (call,) = message["tool_calls"]
         arguments = f'{{"city": "Paris", "why": "{TEXT}"}}'

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from apps.endpoint_check.answer import ParsedAnswer, ReceivedCall, find_marker
 from apps.endpoint_check.endpoint import ON, CheckedEndpoint, user
 from apps.endpoint_check.outcome import Outcome, ProbeEnded, failed, inconclusive, not_supported, ok, warning
 from apps.endpoint_check.probes.media import image_part
+from model_runtime.json_types import Json
 
 K2_ID = re.compile(r"functions\.[\w.-]+:\d+")
 PARSERS = "start vLLM with --enable-auto-tool-choice --tool-call-parser kimi_k2 (SGLang: --tool-call-parser kimi_k2)"
@@ -105,7 +105,7 @@ def _check_arguments(text: str) -> None:
 
 def probe_parallel_calls(endpoint: CheckedEndpoint) -> Outcome:
     """Check several calls in one reply: the streamed reply has as many as the whole one."""
-    options: dict[str, Any] = {"tools": [WEATHER], "max_tokens": endpoint.budget(512)}
+    options: Json = {"tools": [WEATHER], "max_tokens": endpoint.budget(512)}
     whole = check_calls(endpoint.ask(THREE, **options))
     streamed = endpoint.stream(THREE, **options)
     if streamed.problems:
@@ -174,7 +174,7 @@ def probe_tool_ids(endpoint: CheckedEndpoint) -> Outcome:
     return warning(f"{verbatim}: clients must send back functions.NAME:INDEX unchanged, or the model imitates theirs")
 
 
-def _answered(call_id: str, content: object) -> list[dict[str, Any]]:
+def _answered(call_id: str, content: object) -> list[Json]:
     function = {"name": NAME, "arguments": '{"city": "Paris"}'}
     call = {"id": call_id, "type": "function", "function": function}
     return [

@@ -1,9 +1,10 @@
 """Checks of docx files: counts and findings."""
 
 import re
+from typing import TYPE_CHECKING
 
 from apps.office.check.findings import CheckReport, RenderedFile
-from apps.office.libraries import DocxDocument, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.libreoffice import can_draw_equations
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
@@ -11,6 +12,9 @@ from apps.office.word.fields import bookmarked_text, contents_paragraphs, headin
 from apps.office.word.ranges import body_paragraphs, live_runs, paragraph_of, text_of, w
 from apps.office.word.revisions import read_revisions
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -58,7 +62,7 @@ class Sections:
         titles: First-level headings, in order.
     """
 
-    def __init__(self, document: DocxDocument) -> None:
+    def __init__(self, document: "DocxDocument") -> None:
         tops = {element: text for level, text, element in headings(document) if level == 1}
         self.titles = list(tops.values())
         self._body, self._numbers, number = document.element.body, {}, 0
@@ -78,7 +82,7 @@ def count_words(text: str) -> int:
     return len(_WORD.findall(text))
 
 
-def _count(document: DocxDocument, report: CheckReport) -> None:
+def _count(document: "DocxDocument", report: CheckReport) -> None:
     body = document.element.body
     words = sum(count_words(text_of(paragraph)) for paragraph in body_paragraphs(document))
     display = len(list(body.iter(f"{_M}oMath")))
@@ -99,7 +103,7 @@ def _count(document: DocxDocument, report: CheckReport) -> None:
     }
 
 
-def _count_bibliography(document: DocxDocument) -> int:
+def _count_bibliography(document: "DocxDocument") -> int:
     """Count the paragraphs after the heading of the list of references, up to the next heading."""
     count, is_inside = 0, False
     for paragraph in document.paragraphs:
@@ -111,7 +115,7 @@ def _count_bibliography(document: DocxDocument) -> int:
     return count
 
 
-def _check_headings(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_headings(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     last = 0
     for level, text, element in headings(document):
         if level > last + 1:
@@ -120,7 +124,7 @@ def _check_headings(document: DocxDocument, report: CheckReport, sections: Secti
         last = level
 
 
-def _check_images(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_images(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     relations = document.part.rels
     for blip in document.element.body.iter(f"{_A}blip"):
         number, section = blip.get(f"{_R}embed"), sections.of(blip)
@@ -130,8 +134,8 @@ def _check_images(document: DocxDocument, report: CheckReport, sections: Section
         elif number not in relations or relations[number].is_external:
             message = f"an image refers to {number!r}, which is not in the file"
             report.add("error", "missing-image", message, section=section)
-    section = document.sections[0]
-    width = (section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)
+    layout = document.sections[0]
+    width = (layout.page_width or 0) - (layout.left_margin or 0) - (layout.right_margin or 0)
     for extent in document.element.body.iter(f"{_WP}extent"):
         wide = int(extent.get("cx", "0"))
         if width and wide > width * 1.02:
@@ -144,7 +148,7 @@ def _check_images(document: DocxDocument, report: CheckReport, sections: Section
             )
 
 
-def _check_captions(document: DocxDocument, report: CheckReport) -> None:
+def _check_captions(document: "DocxDocument", report: CheckReport) -> None:
     for label in ("Figure", "Table", "Equation"):
         shown = []
         for field in sequence_fields(document.element.body, label):
@@ -155,7 +159,7 @@ def _check_captions(document: DocxDocument, report: CheckReport) -> None:
             report.add("error", "caption-numbers", f"captions of {label.lower()}s are numbered {shown[:20]}")
 
 
-def _check_references(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_references(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     body = document.element.body
     names = {bookmark.get(w("name")) for bookmark in body.iter(w("bookmarkStart"))}
     count = 0
@@ -180,7 +184,7 @@ def _check_references(document: DocxDocument, report: CheckReport, sections: Sec
     _check_stale(document, report, sections)
 
 
-def _check_stale(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_stale(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     """Report references whose text differs from the text of their bookmark."""
     body = document.element.body
     for text in body.iter(w("instrText")):
@@ -193,7 +197,7 @@ def _check_stale(document: DocxDocument, report: CheckReport, sections: Sections
                 report.add("error", "stale-reference", message, section=sections.of(text))
 
 
-def _check_comments(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     body = document.element.body
     known = {str(comment.comment_id) for comment in document.comments}
     for name in ("commentRangeStart", "commentRangeEnd", "commentReference"):
@@ -212,7 +216,7 @@ def _check_comments(document: DocxDocument, report: CheckReport, sections: Secti
             report.add("error", "broken-footnote", message, section=sections.of(notes[number]))
 
 
-def _footnote_ids(document: DocxDocument) -> set[str]:
+def _footnote_ids(document: "DocxDocument") -> set[str]:
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
         if relation.reltype.endswith("/footnotes") and not relation.is_external:
@@ -221,7 +225,7 @@ def _footnote_ids(document: DocxDocument) -> set[str]:
     return set()
 
 
-def _check_contents(document: DocxDocument, report: CheckReport) -> None:
+def _check_contents(document: "DocxDocument", report: CheckReport) -> None:
     entries = contents_paragraphs(document)
     listed = [entry for entry in entries if text_of(entry).strip()]
     report.facts["contents"] = len(listed)
@@ -240,7 +244,7 @@ def _check_contents(document: DocxDocument, report: CheckReport) -> None:
             report.add("error", "stale-contents", f"the contents list {title.strip()[:60]!r}, which is not a heading")
 
 
-def _check_tables(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_tables(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     section = document.sections[0]
     width = ((section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)) / 635
     for number, table in enumerate(document.element.body.iter(w("tbl")), 1):
@@ -258,7 +262,7 @@ def _check_tables(document: DocxDocument, report: CheckReport, sections: Section
                 report.add("error", "empty-row", message, section=sections.of(table))
 
 
-def _check_fonts(document: DocxDocument, report: CheckReport, sections: Sections) -> None:
+def _check_fonts(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     """Report fonts used by the document that other machines may not have."""
     named = set()
     for fonts in document.element.body.iter(w("rFonts")):

@@ -1,14 +1,16 @@
 """Checks of PDF files: embedded fonts, link targets, forms, and equations by the file's own tags."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
-from apps.office.libraries import PdfReader
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
@@ -55,14 +57,14 @@ def check_pdf(rendered: RenderedFile, report: CheckReport) -> None:
         report.add("warning", "script", f"it holds {action}, which is not run here")
 
 
-def count_tags(reader: PdfReader) -> Counter[str]:
+def count_tags(reader: "PdfReader") -> Counter[str]:
     """Count each kind of element in the file's structure tree; empty for a file without tags."""
     counts: Counter[str] = Counter()
-    open_nodes = [reader.trailer["/Root"].get("/StructTreeRoot")]
+    open_nodes = [reader.root_object.get("/StructTreeRoot")]
     seen: set[int] = set()
     while open_nodes and len(seen) < _MAX_TAGS:
         node = open_nodes.pop()
-        node = node.get_object() if hasattr(node, "get_object") else node
+        node = node.get_object() if node is not None and hasattr(node, "get_object") else node
         if isinstance(node, list):
             open_nodes += node
         elif isinstance(node, dict) and id(node) not in seen:
@@ -74,7 +76,7 @@ def count_tags(reader: PdfReader) -> Counter[str]:
     return counts
 
 
-def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
+def _fonts(reader: "PdfReader") -> Iterator[tuple[str, bool]]:
     """Yield the name of each font and whether it is embedded."""
     for page in reader.pages:
         resources = page.get("/Resources")
@@ -90,7 +92,7 @@ def _fonts(reader: PdfReader) -> Iterator[tuple[str, bool]]:
             yield str(font.get("/BaseFont", "a font without name")), is_embedded
 
 
-def _count_images(reader: PdfReader) -> int:
+def _count_images(reader: "PdfReader") -> int:
     """Count the distinct images that pages draw."""
     seen = set()
     for page in reader.pages:
@@ -106,7 +108,7 @@ def _count_outline(outline: Any) -> int:
     return sum(_count_outline(entry) if isinstance(entry, list) else 1 for entry in outline)
 
 
-def _check_links(reader: PdfReader, report: CheckReport) -> None:
+def _check_links(reader: "PdfReader", report: CheckReport) -> None:
     names = set(reader.named_destinations)
     pages = {page.indirect_reference.idnum for page in reader.pages if page.indirect_reference is not None}
     count = inside = 0
@@ -136,12 +138,12 @@ def _check_links(reader: PdfReader, report: CheckReport) -> None:
     report.facts["links"], report.facts["references"] = count, inside
 
 
-def _leads(target: list[Any], pages: set[int]) -> bool:
+def _leads(target: Sequence[object], pages: set[int]) -> bool:
     return not target or not hasattr(target[0], "idnum") or target[0].idnum in pages
 
 
-def _find_actions(reader: PdfReader) -> Iterator[str]:
-    root = reader.trailer["/Root"]
+def _find_actions(reader: "PdfReader") -> Iterator[str]:
+    root = reader.root_object
     names = root.get("/Names")
     if names is not None and "/JavaScript" in names.get_object():
         yield "JavaScript"

@@ -5,11 +5,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
-from apps.office.libraries import Workbook, Worksheet
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
@@ -17,6 +16,10 @@ from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
 from apps.office.sheets.recalculate import ERRORS, calculate, check_values
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
 
 _NUMBER = re.compile(r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?%?$")
 _REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1,3}\$?\d+)?$")
@@ -61,7 +64,7 @@ def check_workbook(rendered: RenderedFile, report: CheckReport) -> None:
             )
 
 
-def _count(workbook: Workbook, package: OfficePackage, report: CheckReport) -> None:
+def _count(workbook: "Workbook", package: OfficePackage, report: CheckReport) -> None:
     sheets = workbook.worksheets
     texts = (cell.value for sheet in sheets for line in sheet.iter_rows() for cell in line)
     report.facts |= {
@@ -78,7 +81,7 @@ def _count(workbook: Workbook, package: OfficePackage, report: CheckReport) -> N
     }
 
 
-def _check_cells(workbook: Workbook, report: CheckReport) -> None:
+def _check_cells(workbook: "Workbook", report: CheckReport) -> None:
     for sheet in workbook.worksheets:
         alike = 0
         for line in sheet.iter_rows():
@@ -100,11 +103,11 @@ def _is_code(text: str) -> bool:
     return (digits.startswith("0") and len(digits) > 1 and "." not in digits[:2]) or len(digits) > 11
 
 
-def _has_drawings(sheet: Worksheet) -> bool:
+def _has_drawings(sheet: "Worksheet") -> bool:
     return bool(sheet._charts or sheet._images or sheet._pivots)
 
 
-def _check_charts(workbook: Workbook, package: OfficePackage, report: CheckReport) -> None:
+def _check_charts(workbook: "Workbook", package: OfficePackage, report: CheckReport) -> None:
     """Check that a chart's series refer to existing sheets."""
     names = set(workbook.sheetnames)
     for part in package.parts:
@@ -119,7 +122,7 @@ def _check_charts(workbook: Workbook, package: OfficePackage, report: CheckRepor
                 report.add("error", "broken-reference", f"{part} takes data from {reference}, which does not exist")
 
 
-def _check_names(workbook: Workbook, report: CheckReport) -> None:
+def _check_names(workbook: "Workbook", report: CheckReport) -> None:
     for name, defined in workbook.defined_names.items():
         if "#REF!" in (defined.attr_text or ""):
             report.add("error", "broken-reference", f"the name {name!r} refers to {defined.attr_text}")
@@ -189,7 +192,7 @@ def _check_stream(package: OfficePackage, report: CheckReport) -> None:
                 return
 
 
-def _error_cells(etree: ModuleType, data: Any) -> Iterator[tuple[str, str]]:
+def _error_cells(etree: ModuleType, data: object) -> Iterator[tuple[str, str]]:
     events = etree.iterparse(
         data, events=("end",), tag="{*}row", resolve_entities=False, no_network=True, huge_tree=True
     )

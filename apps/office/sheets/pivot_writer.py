@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import Workbook, Worksheet
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivots import (
     FUNCTIONS,
@@ -20,13 +19,17 @@ from apps.office.sheets.pivots import (
 from cua.errors import name_choices
 from envs.errors import require
 
+if TYPE_CHECKING:
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
+
 _CAPTIONS = {"sum": "Sum of", "count": "Count of", "average": "Average of", "min": "Min of", "max": "Max of"}
 _DATA = -2
 """Field number that represents the values. Source: ECMA-376 part 1, 18.10.1.90."""
 
 
 def add_pivot(
-    sheet: Worksheet,
+    sheet: "Worksheet",
     source: Any,
     *,
     rows: Sequence[str],
@@ -95,9 +98,9 @@ def _check_request(
 
 
 def _write_cells(
-    sheet: Worksheet,
+    sheet: "Worksheet",
     anchor: str,
-    frame: Mapping[tuple[tuple[Any, ...], Any, str], float],
+    frame: Mapping[tuple[tuple[object, ...], object, str], float],
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
@@ -134,7 +137,7 @@ def _write_cells(
     return f"{anchor}:{last}{first_row + len(lines) - 1}"
 
 
-def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: int) -> list[Any]:
+def _row_labels(key: tuple[object, ...], keys: Sequence[tuple[object, ...]], width: int) -> list[Any]:
     """Return the labels of a row; outer fields are labelled only where they change."""
     at = keys.index(key)
     if not at:
@@ -144,7 +147,7 @@ def _row_labels(key: tuple[Any, ...], keys: Sequence[tuple[Any, ...]], width: in
     return [None] * same + list(key[same:])
 
 
-def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def _order(key: tuple[object, ...]) -> tuple[Any, ...]:
     return tuple((isinstance(value, str), value) for value in key)
 
 
@@ -155,7 +158,7 @@ def _definition(
     rows: Sequence[str],
     columns: Sequence[str],
     values: Mapping[str, str],
-    workbook: Workbook,
+    workbook: "Workbook",
 ) -> Any:
     module = require("openpyxl.pivot.table", "office")
     fields = [_pivot_field(module, table, field, rows, columns, values) for field in table.names]
@@ -223,7 +226,7 @@ def _pivot_field(
     return module.PivotField(axis=axis, defaultSubtotal=False, items=items, **plain)
 
 
-def _row_items(module: ModuleType, keys: Sequence[tuple[Any, ...]], items: Sequence[list[Any]]) -> list[Any]:
+def _row_items(module: ModuleType, keys: Sequence[tuple[object, ...]], items: Sequence[Sequence[object]]) -> list[Any]:
     index = _index_class(module)
     row_items = []
     for at, key in enumerate(keys):
@@ -285,7 +288,7 @@ def _cache(table: PivotSource, listed: set[str]) -> Any:
 
 
 def _shared(
-    module: ModuleType, fields: ModuleType, table: PivotSource, name: str, items: Mapping[str, list[Any]]
+    module: ModuleType, fields: ModuleType, table: PivotSource, name: str, items: Mapping[str, Sequence[object]]
 ) -> Any:
     if name in items:
         listed = [_cache_value(fields, item) for item in items[name]]
@@ -303,7 +306,7 @@ def _shared(
     )
 
 
-def _cache_value(fields: ModuleType, value: Any) -> Any:
+def _cache_value(fields: ModuleType, value: object) -> Any:
     if value is None:
         return fields.Missing()
     if is_number(value):

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from apps.office.libraries import Worksheet, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.package import OfficePackage
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 Aggregation = Literal["sum", "count", "average", "min", "max"]
 FUNCTIONS: Mapping[str, str] = {"sum": "sum", "count": "size", "average": "mean", "min": "min", "max": "max"}
@@ -69,7 +72,7 @@ def sheet_parts(package: OfficePackage) -> dict[str, str]:
     }
 
 
-def check_pivot(pivot: Pivot, source: Any, shown: Any) -> list[str]:
+def check_pivot(pivot: Pivot, source: Any, shown: object) -> list[str]:
     """Return the errors of a pivot table, found by recomputing it with pandas.
 
     Args:
@@ -109,7 +112,7 @@ class PivotSource:
         return [record[at] for record in self.records]
 
 
-def read_source(sheet: Worksheet, cells: str = "") -> PivotSource:
+def read_source(sheet: "Worksheet", cells: str = "") -> PivotSource:
     """Read the records of a sheet, or of a range of its cells.
 
     Raises:
@@ -126,7 +129,7 @@ def read_source(sheet: Worksheet, cells: str = "") -> PivotSource:
     return PivotSource(names=tuple(names), records=records, reference=f"{sheet.title}!{cells}")
 
 
-def _named_block(sheet: Worksheet) -> str:
+def _named_block(sheet: "Worksheet") -> str:
     """Return the range from A1 to the last row, up to the first column without a name in the first row."""
     names = [cell.value for cell in sheet[1]]
     width = next((at for at, name in enumerate(names) if name in (None, "")), len(names))
@@ -134,12 +137,12 @@ def _named_block(sheet: Worksheet) -> str:
     return f"A1:{letter}{sheet.max_row}"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a cell value is a number that can be summed."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def label_of(value: Any) -> Any:
+def label_of(value: object) -> Any:
     """Return the label that a pivot table shows for a value of a row or column field."""
     if value is None or value == "":
         return "(blank)"
@@ -263,7 +266,7 @@ def _compare_cells(pivot: Pivot, table: PivotSource, shown: Any) -> Iterator[str
             )
 
 
-def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
+def _labelled_rows(lines: Sequence[Sequence[object]], width: int) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the labels of each row, with outer ones carried down; `()` for the total row."""
     carried = [""] * width
     for at, line in enumerate(lines):
@@ -274,7 +277,10 @@ def _labelled_rows(lines: Sequence[Sequence[Any]], width: int) -> Iterator[tuple
 
 
 def _numbers_at(
-    lines: Sequence[Sequence[Any]], labelled: Sequence[tuple[tuple[str, ...], int]], row: tuple[str, ...], column: Any
+    lines: Sequence[Sequence[Any]],
+    labelled: Sequence[tuple[tuple[str, ...], int]],
+    row: tuple[str, ...],
+    column: object,
 ) -> list[float]:
     """Return the numbers of a row, at a column if it has a heading; for a total those of the last row."""
     matches = [at for labels, at in labelled if row and labels == row]

@@ -88,7 +88,7 @@ def fill_values(path: Path) -> int:
     return count
 
 
-def _fill(cell: XmlElement, value: Any) -> bool:
+def _fill(cell: XmlElement, value: object) -> bool:
     """Store a value next to the formula of a cell, and return whether the cell has a formula."""
     formula = cell.find("{*}f")
     if formula is None:
@@ -117,7 +117,7 @@ def _fill(cell: XmlElement, value: Any) -> bool:
     return True
 
 
-def _serial(value: Any) -> float:
+def _serial(value: object) -> float:
     """Convert a date or time to a spreadsheet serial number."""
     to_excel = require("openpyxl.utils.datetime", "office").to_excel
     return float(to_excel(value))
@@ -150,7 +150,7 @@ def check_values(path: Path, calculated: list[CalculatedCell] | None = None) -> 
     return faults
 
 
-def _is_same(value: Any, other: Any) -> bool:
+def _is_same(value: object, other: object) -> bool:
     if isinstance(value, int | float) and isinstance(other, int | float):
         return abs(value - other) <= 1e-6 * max(1.0, abs(value), abs(other))
     return bool(value == other) or (value in (None, "") and other in (None, ""))

@@ -5,14 +5,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import Workbook
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.recalculate import fill_values
 from apps.office.tidy import tidy
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl import Workbook
 
 MAX_SHEET_BYTES = 48 * 2**20
 """Size limit of the XML of all sheets together: openpyxl takes about 50 times as much memory as a sheet has bytes."""
@@ -108,7 +110,7 @@ def csv_safe(value: object) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
 
 
-def save_workbook(workbook: Workbook, path: Path, *, calculated: bool = True) -> Path:
+def save_workbook(workbook: "Workbook", path: Path, *, calculated: bool = True) -> Path:
     """Save a workbook of openpyxl so that it matches the schema and shows values without recalculation.
 
     Args:

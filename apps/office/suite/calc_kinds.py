@@ -2,15 +2,17 @@
 
 import csv
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import Worksheet
 from apps.office.suite.case import Check, Failures, OfficeCase
 from apps.office.suite.sheets import load_book, load_openpyxl
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 NAME = "data.xlsx"
 Change = Callable[[Any], object]
@@ -31,7 +33,7 @@ def calc_cases() -> Iterator[OfficeCase]:
     yield _as_shown()
 
 
-def values_of(sheet: Worksheet) -> dict[str, Any]:
+def values_of(sheet: "Worksheet") -> dict[str, Any]:
     """Return the values of a sheet by cell name, without empty cells."""
     return {cell.coordinate: cell.value for row in sheet.iter_rows() for cell in row if cell.value is not None}
 
@@ -62,7 +64,7 @@ def _case(name: str, instruction: str, rows: Rows, check: Check, solve: Change, 
     )
 
 
-def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
+def _expecting(rows: Rows, new: Mapping[str, object]) -> Check:
     """Return a check that only the cells in `new` have changed."""
 
     def check(folder: Path, answer: str) -> list[str]:
@@ -78,8 +80,8 @@ def _expecting(rows: Rows, new: dict[str, Any]) -> Check:
     return check
 
 
-def _set(values: dict[str, Any]) -> Change:
-    def change(sheet: Worksheet) -> None:
+def _set(values: Mapping[str, object]) -> Change:
+    def change(sheet: "Worksheet") -> None:
         for cell, value in values.items():
             sheet[cell] = value
 
@@ -114,7 +116,7 @@ def _sort_with_formulas() -> OfficeCase:
     rows.append(["Total", None, None, "=SUM(D2:D11)"])
     ordered = sorted(lines, key=lambda line: -line[1] * line[2])
 
-    def write(sheet: Worksheet, *, carried: bool) -> None:
+    def write(sheet: "Worksheet", *, carried: bool) -> None:
         for at, line in enumerate(ordered, 2):
             old = lines.index(line) + 2
             for column, value in enumerate([*line, f"=B{old if carried else at}*C{old if carried else at}"], 1):
@@ -137,7 +139,7 @@ def _sort_with_formulas() -> OfficeCase:
 def _freeze() -> OfficeCase:
     rows: Rows = [["Room", *range(1, 13)], *([f"R{n}", *(n * m % 7 for m in range(1, 13))] for n in range(1, 60))]
 
-    def change(sheet: Worksheet, place: str) -> None:
+    def change(sheet: "Worksheet", place: str) -> None:
         sheet.freeze_panes = place
         sheet.sheet_view.zoomScale = 70
 
@@ -216,7 +218,7 @@ def _weekends() -> OfficeCase:
     days = [date(2026, 5, 1) + timedelta(n) for n in range(31)]
     rows: Rows = [["Date", "Shift"], *([day, "early" if day.day % 2 else "late"] for day in days)]
 
-    def fill(sheet: Worksheet, numbers: Sequence[int]) -> None:
+    def fill(sheet: "Worksheet", numbers: Sequence[int]) -> None:
         red = require("openpyxl.styles", "office").PatternFill("solid", fgColor="FFFF0000")
         for at, day in enumerate(days, 2):
             if day.weekday() in numbers:
@@ -276,7 +278,7 @@ def _hide() -> OfficeCase:
         failures = [] if hidden == missing else [f"the rows {hidden} are hidden, expected {missing}"]
         return failures + _expecting(rows, {})(folder, answer)
 
-    def hide(sheet: Worksheet) -> None:
+    def hide(sheet: "Worksheet") -> None:
         for at in missing:
             sheet.row_dimensions[at].hidden = True
 
@@ -303,7 +305,7 @@ def _as_shown() -> OfficeCase:
                 cell.number_format = form
         workbook.save(folder / NAME)
 
-    def write(folder: Path, lines: Sequence[Sequence[Any]]) -> None:
+    def write(folder: Path, lines: Sequence[Sequence[object]]) -> None:
         with (folder / "data.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(lines)
 

@@ -6,9 +6,8 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import PdfReader
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.markdown import Manuscript, write_docx
 from apps.office.package import open_package
@@ -21,6 +20,9 @@ from apps.office.suite.sheets import load_book, load_openpyxl
 from apps.office.suite.writer_kinds import load_document
 from apps.office.word.fields import add_caption, headings, sequence_fields
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 PRICES = PackageFile(kind="python", package="matplotlib", path="sample_data/msft.csv")
 STOCKS = PackageFile(kind="python", package="matplotlib", path="sample_data/Stocks.csv")
@@ -319,12 +321,13 @@ def _placeholders() -> OfficeCase:
     return with_package_file(AGENDA, "agenda.ott", case)
 
 
-def _outline(reader: PdfReader, marks: Any, level: int = 1) -> Iterator[list[str]]:
+def _outline(reader: "PdfReader", marks: Any, level: int = 1) -> Iterator[list[str]]:
     for bookmark in marks:
         if isinstance(bookmark, list):
             yield from _outline(reader, bookmark, level + 1)
         else:
-            yield [str(level), str(bookmark.title), str(reader.get_destination_page_number(bookmark) + 1)]
+            page = reader.get_destination_page_number(bookmark)
+            yield [str(level), str(bookmark.title), str(page if page is None else page + 1)]
 
 
 def _bookmarks() -> OfficeCase:

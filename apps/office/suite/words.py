@@ -3,9 +3,8 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import DocxDocument
 from apps.office.suite.case import Failures, OfficeCase, open_checked
 from apps.office.word.comments import add_comment, read_comments, reply_to, resolve
 from apps.office.word.fields import add_contents, add_footnote, contents_paragraphs, headings
@@ -19,6 +18,9 @@ from apps.office.word.revisions import (
     replace_tracked,
 )
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 _TEXTS: dict[str, tuple[str, ...]] = {
     "contract": (
@@ -87,7 +89,7 @@ def _write(folder: Path, name: str) -> None:
     document.save(str(folder / f"{name}.docx"))
 
 
-def _texts(document: DocxDocument) -> list[str]:
+def _texts(document: "DocxDocument") -> list[str]:
     return [text_of(paragraph._p) for paragraph in document.paragraphs if text_of(paragraph._p).strip()]
 
 

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import DocxDocument
 from apps.office.suite.case import Check, Failures, OfficeCase, open_checked
 from apps.office.word.fields import append_field
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 NAME = "text.docx"
 _TEXTS = (
@@ -60,18 +62,18 @@ def _case(name: str, instruction: str, make: Change, check: Check, solve: Change
     )
 
 
-def _write(document: DocxDocument) -> None:
+def _write(document: "DocxDocument") -> None:
     for text in _TEXTS:
         document.add_paragraph(text)
 
 
-def _same_text(document: DocxDocument, failures: Failures, texts: Sequence[str] = _TEXTS) -> None:
+def _same_text(document: "DocxDocument", failures: Failures, texts: Sequence[str] = _TEXTS) -> None:
     texts_found = [paragraph.text for paragraph in document.paragraphs if paragraph.text.strip()]
     failures.expect(texts_found == list(texts), f"the text was changed: {texts_found}")
 
 
 def _spacing() -> OfficeCase:
-    def space(document: DocxDocument, count: int) -> None:
+    def space(document: "DocxDocument", count: int) -> None:
         for paragraph in document.paragraphs[:count]:
             paragraph.paragraph_format.line_spacing = 2.0
 
@@ -90,7 +92,7 @@ def _spacing() -> OfficeCase:
 
 
 def _page_numbers() -> OfficeCase:
-    def number(document: DocxDocument, *, is_field: bool) -> None:
+    def number(document: "DocxDocument", *, is_field: bool) -> None:
         paragraph = document.sections[0].footer.paragraphs[0]
         paragraph.alignment = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.LEFT
         if is_field:
@@ -98,7 +100,7 @@ def _page_numbers() -> OfficeCase:
         else:
             paragraph.add_run("1")
 
-    def make(document: DocxDocument) -> None:
+    def make(document: "DocxDocument") -> None:
         for number in range(60):
             document.add_paragraph(_TEXTS[number % 4])
 
@@ -132,11 +134,11 @@ def _has_page_field(paragraph: Any) -> bool:
 
 
 def _strike() -> OfficeCase:
-    def strike(document: DocxDocument, at: int) -> None:
+    def strike(document: "DocxDocument", at: int) -> None:
         for run in document.paragraphs[at].runs:
             run.font.strike = True
 
-    def make(document: DocxDocument) -> None:
+    def make(document: "DocxDocument") -> None:
         for text in _TEXTS:
             first, rest = text[:9], text[9:]
             paragraph = document.add_paragraph(first)
@@ -168,13 +170,13 @@ _LOWERED = tuple(
 
 
 def _subscript() -> OfficeCase:
-    def lower(document: DocxDocument, *, every: bool) -> None:
+    def lower(document: "DocxDocument", *, every: bool) -> None:
         for number, text in enumerate(_FORMULAS):
             places = [at for line, at in _LOWERED if line == number]
             if every:
                 places = [at for at, letter in enumerate(text) if letter == "2"]
             paragraph = document.paragraphs[number]
-            paragraph.clear()
+            paragraph.clear()  # type: ignore[no-untyped-call]
             for at, letter in enumerate(text):
                 paragraph.add_run(letter).font.subscript = True if at in places else None
 
@@ -201,7 +203,7 @@ def _subscript() -> OfficeCase:
 
 
 def _highlight() -> OfficeCase:
-    def make(document: DocxDocument) -> None:
+    def make(document: "DocxDocument") -> None:
         colors = require("docx.enum.text", "office").WD_COLOR_INDEX
         for number, text in enumerate(_TEXTS):
             paragraph = document.add_paragraph(text[:12])
@@ -209,7 +211,7 @@ def _highlight() -> OfficeCase:
             run.italic = True
             run.font.highlight_color = colors.YELLOW if number != 2 else colors.TURQUOISE
 
-    def clear(document: DocxDocument, *, all_colors: bool) -> None:
+    def clear(document: "DocxDocument", *, all_colors: bool) -> None:
         yellow = require("docx.enum.text", "office").WD_COLOR_INDEX.YELLOW
         for run in (run for paragraph in document.paragraphs for run in paragraph.runs):
             if all_colors or run.font.highlight_color == yellow:
@@ -239,13 +241,13 @@ _LINES = ("Mill,Built,Wheel", "Upper,1702,overshot", "Lower,1744,breast", "Town,
 
 
 def _to_table() -> OfficeCase:
-    def make(document: DocxDocument) -> None:
+    def make(document: "DocxDocument") -> None:
         document.add_paragraph("The mills of the valley:")
         for line in _LINES:
             document.add_paragraph(line)
         document.add_paragraph("All three stand, but none works.")
 
-    def convert(document: DocxDocument, *, keeps_lines: bool) -> None:
+    def convert(document: "DocxDocument", *, keeps_lines: bool) -> None:
         lines = document.paragraphs[1:-1]
         table = document.add_table(0, 3)
         for line in _LINES:
@@ -279,7 +281,7 @@ def _to_table() -> OfficeCase:
 
 
 def _italics() -> OfficeCase:
-    def make(document: DocxDocument) -> None:
+    def make(document: "DocxDocument") -> None:
         pt = require("docx.shared", "office").Pt
         for text in _TEXTS:
             words = text.split()
@@ -288,7 +290,7 @@ def _italics() -> OfficeCase:
                 run = paragraph.add_run(word + (" " if at < len(words) - 1 else ""))
                 run.italic, run.font.size = (True if at % 3 == 1 else None), pt(12)
 
-    def enlarge(document: DocxDocument, *, everything: bool) -> None:
+    def enlarge(document: "DocxDocument", *, everything: bool) -> None:
         pt = require("docx.shared", "office").Pt
         for run in (run for paragraph in document.paragraphs for run in paragraph.runs):
             if run.italic or everything:

@@ -2,13 +2,16 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from apps.office.libraries import DocxDocument, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.safe_xml import OfficeError
 from apps.office.word.fields import ensure_style
 from apps.office.word.ranges import find_text, isolate_runs, make_element, paragraph_of, run_text, text_of, w
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 _W14 = "http://schemas.microsoft.com/office/word/2010/wordml"
 _W15 = "http://schemas.microsoft.com/office/word/2012/wordml"
@@ -39,7 +42,7 @@ class Comment:
 
 
 def add_comment(
-    document: DocxDocument, on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1
+    document: "DocxDocument", on: str, text: str, *, author: str, initials: str = "", occurrence: int = 1
 ) -> int:
     """Add a comment to words of the document.
 
@@ -66,7 +69,7 @@ def add_comment(
     return int(document.add_comment(wrapped, text=text, author=author, initials=initials).comment_id)
 
 
-def reply_to(document: DocxDocument, comment: int, text: str, *, author: str) -> int:
+def reply_to(document: "DocxDocument", comment: int, text: str, *, author: str) -> int:
     """Reply to a comment on the same words, and return the reply's number.
 
     Raises:
@@ -89,7 +92,7 @@ def reply_to(document: DocxDocument, comment: int, text: str, *, author: str) ->
     return int(answer.comment_id)
 
 
-def resolve(document: DocxDocument, comment: int, *, is_done: bool = True) -> None:
+def resolve(document: "DocxDocument", comment: int, *, is_done: bool = True) -> None:
     """Mark a comment's thread as done.
 
     Raises:
@@ -99,7 +102,7 @@ def resolve(document: DocxDocument, comment: int, *, is_done: bool = True) -> No
     _save_extended(document)
 
 
-def read_comments(document: DocxDocument) -> list[Comment]:
+def read_comments(document: "DocxDocument") -> list[Comment]:
     """Return all comments in the file's order."""
     anchors, extended = _anchors(document), _read_extended(document)
     by_para = {
@@ -127,7 +130,7 @@ def read_comments(document: DocxDocument) -> list[Comment]:
     return comments
 
 
-def _find(document: DocxDocument, comment: int) -> Any:
+def _find(document: "DocxDocument", comment: int) -> Any:
     existing = document.comments.get(comment)
     if existing is None:
         raise OfficeError(
@@ -136,7 +139,7 @@ def _find(document: DocxDocument, comment: int) -> Any:
     return existing
 
 
-def _anchors(document: DocxDocument) -> dict[str, str]:
+def _anchors(document: "DocxDocument") -> dict[str, str]:
     """Return the words between the marks of each comment."""
     open_ids: dict[str, list[str]] = {}
     done: dict[str, str] = {}
@@ -161,21 +164,21 @@ def _anchors(document: DocxDocument) -> dict[str, str]:
     return done
 
 
-def _ensure_style(document: DocxDocument) -> None:
+def _ensure_style(document: "DocxDocument") -> None:
     """Add the style of comment marks, which the default template lacks."""
     style = ensure_style(document, "annotation reference", "CommentReference", is_character=True)
     if style is not None:
         style.font.size = require("docx.shared", "office").Pt(8)
 
 
-def _extended_part(document: DocxDocument) -> Any:
+def _extended_part(document: "DocxDocument") -> Any:
     for relation in document.part.rels.values():
         if relation.reltype == _EXTENDED_RELATION:
             return relation.target_part
     return None
 
 
-def _tree(document: DocxDocument) -> XmlElement:
+def _tree(document: "DocxDocument") -> XmlElement:
     """Return the root of the part of replies, which stays on the document until it is saved."""
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
@@ -191,13 +194,13 @@ def _tree(document: DocxDocument) -> XmlElement:
     return root
 
 
-def _read_extended(document: DocxDocument) -> dict[str | None, XmlElement]:
+def _read_extended(document: "DocxDocument") -> dict[str | None, XmlElement]:
     if _extended_part(document) is None:
         return {}
     return {entry.get(f"{{{_W15}}}paraId"): entry for entry in _tree(document)}
 
 
-def _entry(document: DocxDocument, paragraph: XmlElement) -> XmlElement:
+def _entry(document: "DocxDocument", paragraph: XmlElement) -> XmlElement:
     """Return the entry for a comment's last paragraph in the part of replies, created if missing."""
     root = _tree(document)
     number = paragraph.get(_PARA_ID)
@@ -214,7 +217,7 @@ def _entry(document: DocxDocument, paragraph: XmlElement) -> XmlElement:
     return new_entry
 
 
-def _save_extended(document: DocxDocument) -> None:
+def _save_extended(document: "DocxDocument") -> None:
     etree = require("lxml.etree", "office")
     part = _extended_part(document)
     part._blob = etree.tostring(part.k25_root, xml_declaration=True, encoding="UTF-8", standalone=True)

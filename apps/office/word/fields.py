@@ -4,22 +4,26 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from apps.office.libraries import DocxDocument, Paragraph, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate_runs, make_element, run_text, text_of, w
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
+    from docx.text.paragraph import Paragraph
 
 _FOOTNOTES = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
 _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
 
 
-def headings(document: DocxDocument) -> list[tuple[int, str, XmlElement]]:
+def headings(document: "DocxDocument") -> list[tuple[int, str, XmlElement]]:
     """Return level, text and `w:p` of each heading in order."""
-    found_headings = []
+    found_headings: list[tuple[int, str, XmlElement]] = []
     for paragraph in document.paragraphs:
         match = _HEADING.match(paragraph.style.name or "") if paragraph.style is not None else None
         if match and text_of(paragraph._p).strip():
@@ -28,7 +32,7 @@ def headings(document: DocxDocument) -> list[tuple[int, str, XmlElement]]:
 
 
 def add_contents(
-    document: DocxDocument, *, levels: int = 3, before: Paragraph | None = None, title: str = "Contents"
+    document: "DocxDocument", *, levels: int = 3, before: "Paragraph | None" = None, title: str = "Contents"
 ) -> None:
     """Add a table of contents before a paragraph (the first heading by default).
 
@@ -51,7 +55,7 @@ def add_contents(
         anchor.addprevious(paragraph)
 
 
-def fill_contents(document: DocxDocument, pages: Sequence[int]) -> int:
+def fill_contents(document: "DocxDocument", pages: Sequence[int]) -> int:
     """Rewrite the table of contents with page numbers.
 
     Args:
@@ -83,7 +87,7 @@ def fill_contents(document: DocxDocument, pages: Sequence[int]) -> int:
     return len(listed)
 
 
-def contents_paragraphs(document: DocxDocument) -> list[XmlElement]:
+def contents_paragraphs(document: "DocxDocument") -> list[XmlElement]:
     """Return the `w:p` elements of the first table of contents; [] if there is none."""
     inside: list[XmlElement] = []
     depth = 0
@@ -101,7 +105,7 @@ def contents_paragraphs(document: DocxDocument) -> list[XmlElement]:
 
 
 def add_caption(
-    paragraph: Paragraph, label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
+    paragraph: "Paragraph", label: Literal["Figure", "Table", "Equation"], text: str, *, bookmark: str = ""
 ) -> None:
     """Convert a paragraph to a numbered caption; the number is a field that programs update.
 
@@ -125,7 +129,7 @@ def add_caption(
     paragraph._p.append(_text_run(paragraph._p, f": {text}" if text else ""))
 
 
-def add_reference(paragraph: Paragraph, bookmark: str) -> None:
+def add_reference(paragraph: "Paragraph", bookmark: str) -> None:
     """Append a reference to a caption that has a bookmark, such as "Figure 3".
 
     Raises:
@@ -158,7 +162,7 @@ def sequence_fields(root: XmlElement, label: str) -> list[XmlElement]:
     return complex_ones + [field for field in root.iter(w("fldSimple")) if pattern.match(field.get(w("instr"), ""))]
 
 
-def add_footnote(document: DocxDocument, after: str, text: str, *, occurrence: int = 1) -> int:
+def add_footnote(document: "DocxDocument", after: str, text: str, *, occurrence: int = 1) -> int:
     """Add a footnote after words of the document, and return its number.
 
     Raises:
@@ -181,7 +185,7 @@ def add_footnote(document: DocxDocument, after: str, text: str, *, occurrence: i
 
 
 def _contents(
-    document: DocxDocument, all_headings: Sequence[tuple[int, str, XmlElement]], levels: int, pages: Mapping[int, int]
+    document: "DocxDocument", all_headings: Sequence[tuple[int, str, XmlElement]], levels: int, pages: Mapping[int, int]
 ) -> list[XmlElement]:
     """Build the paragraphs of a table of contents; the first and the last one hold the ends of its field."""
     root = document.element.body
@@ -251,7 +255,7 @@ def append_field(paragraph: XmlElement, instruction: str, shown: str) -> None:
     _append_mark(paragraph, "end")
 
 
-def _footnotes(document: DocxDocument) -> tuple[Any, XmlElement]:
+def _footnotes(document: "DocxDocument") -> tuple[Any, XmlElement]:
     """Return the footnotes part and its root; a missing part is created with the two required separators."""
     etree = require("lxml.etree", "office")
     for relation in document.part.rels.values():
@@ -269,7 +273,7 @@ def _footnotes(document: DocxDocument) -> tuple[Any, XmlElement]:
     return part, root
 
 
-def ensure_style(document: DocxDocument, name: str, style_id: str, *, is_character: bool = False) -> Any | None:
+def ensure_style(document: "DocxDocument", name: str, style_id: str, *, is_character: bool = False) -> Any | None:
     """Add a style and return it for formatting; None if the document already has it."""
     if any(style.style_id == style_id or style.name == name for style in document.styles):
         return None
@@ -281,7 +285,7 @@ def ensure_style(document: DocxDocument, name: str, style_id: str, *, is_charact
     return style
 
 
-def _ensure_contents_styles(document: DocxDocument, levels: int) -> None:
+def _ensure_contents_styles(document: "DocxDocument", levels: int) -> None:
     shared, text = require("docx.shared", "office"), require("docx.enum.text", "office")
     section = document.sections[0]
     margins = (section.left_margin or shared.Cm(2.5)) + (section.right_margin or shared.Cm(2.5))
@@ -297,7 +301,7 @@ def _ensure_contents_styles(document: DocxDocument, levels: int) -> None:
         style.font.size, style.font.bold = shared.Pt(16), True
 
 
-def _ensure_note_styles(document: DocxDocument) -> None:
+def _ensure_note_styles(document: "DocxDocument") -> None:
     shared = require("docx.shared", "office")
     style = ensure_style(document, "footnote text", "FootnoteText")
     if style is not None:

@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from apps.office.libraries import DocxDocument, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.safe_xml import OfficeError
 from envs.errors import nearest
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -53,7 +57,7 @@ class TextRange:
     end: int
 
 
-def body_paragraphs(document: DocxDocument) -> Iterator[XmlElement]:
+def body_paragraphs(document: "DocxDocument") -> Iterator[XmlElement]:
     """Yield all `w:p` elements of the body in order, including those in tables."""
     yield from document.element.body.iter(w("p"))
 
@@ -91,7 +95,7 @@ def text_of(paragraph: XmlElement, *, with_deleted: bool = False) -> str:
     return "".join(run_text(run) for run in live_runs(paragraph, with_deleted=with_deleted))
 
 
-def find_text(document: DocxDocument, text: str, occurrence: int = 1) -> TextRange:
+def find_text(document: "DocxDocument", text: str, occurrence: int = 1) -> TextRange:
     """Find the n-th occurrence of a text in the body.
 
     Raises:

@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from apps.office.libraries import DocxDocument, XmlElement
+from apps.office.libraries import XmlElement
 from apps.office.safe_xml import OfficeError
 from apps.office.word.ranges import find_text, isolate_runs, live_runs, make_element, paragraph_of, run_text, w
+
+if TYPE_CHECKING:
+    from docx.document import Document as DocxDocument
 
 ChangeKind = Literal["inserted", "deleted", "moved", "formatted"]
 _KINDS: dict[str, ChangeKind] = {
@@ -49,7 +52,7 @@ class Revision:
     paragraph: str
 
 
-def replace_tracked(document: DocxDocument, old: str, new: str, *, author: str, occurrence: int = 1) -> None:
+def replace_tracked(document: "DocxDocument", old: str, new: str, *, author: str, occurrence: int = 1) -> None:
     """Replace words by a tracked deletion and insertion; the new words have the format of the old ones.
 
     Raises:
@@ -61,12 +64,12 @@ def replace_tracked(document: DocxDocument, old: str, new: str, *, author: str, 
         deleted.addnext(_inserted(document, new, runs[0], author))
 
 
-def delete_tracked(document: DocxDocument, text: str, *, author: str, occurrence: int = 1) -> None:
+def delete_tracked(document: "DocxDocument", text: str, *, author: str, occurrence: int = 1) -> None:
     """Delete words by a tracked change; raises like `replace_tracked`."""
     _mark_deleted(document, isolate_runs(find_text(document, text, occurrence)), author)
 
 
-def insert_tracked(document: DocxDocument, text: str, *, after: str, author: str, occurrence: int = 1) -> None:
+def insert_tracked(document: "DocxDocument", text: str, *, after: str, author: str, occurrence: int = 1) -> None:
     """Insert words after others by a tracked change; raises like `replace_tracked`."""
     text_range = find_text(document, after, occurrence)
     runs = isolate_runs(text_range)
@@ -75,7 +78,7 @@ def insert_tracked(document: DocxDocument, text: str, *, after: str, author: str
     anchor.addnext(_inserted(document, text, runs[-1], author))
 
 
-def read_revisions(document: DocxDocument) -> list[Revision]:
+def read_revisions(document: "DocxDocument") -> list[Revision]:
     """Return all tracked changes of the body in order."""
     revisions = []
     for element in document.element.body.iter(*_KINDS):
@@ -103,18 +106,18 @@ def read_revisions(document: DocxDocument) -> list[Revision]:
     return revisions
 
 
-def accept_revisions(document: DocxDocument, *, author: str | None = None) -> int:
+def accept_revisions(document: "DocxDocument", *, author: str | None = None) -> int:
     """Accept tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_NEW, drop=_OLD, settle_format=_drop)
 
 
-def reject_revisions(document: DocxDocument, *, author: str | None = None) -> int:
+def reject_revisions(document: "DocxDocument", *, author: str | None = None) -> int:
     """Reject tracked changes, of one author only if given, and return their number."""
     return _settle(document, author, keep=_OLD, drop=_NEW, settle_format=_restore)
 
 
 def _settle(
-    document: DocxDocument,
+    document: "DocxDocument",
     author: str | None,
     *,
     keep: set[str],
@@ -182,7 +185,7 @@ def _restore(element: XmlElement) -> None:
     holder.getparent().replace(holder, deepcopy(earlier))
 
 
-def _mark_deleted(document: DocxDocument, runs: list[XmlElement], author: str) -> XmlElement:
+def _mark_deleted(document: "DocxDocument", runs: list[XmlElement], author: str) -> XmlElement:
     """Wrap each run in a tracked deletion, and return the last wrapper."""
     last = runs[-1]
     for run in runs:
@@ -213,7 +216,7 @@ def _split_before_and_after(inserted: XmlElement, run: XmlElement) -> None:
         inserted.getparent().remove(inserted)
 
 
-def _inserted(document: DocxDocument, text: str, like: XmlElement, author: str) -> XmlElement:
+def _inserted(document: "DocxDocument", text: str, like: XmlElement, author: str) -> XmlElement:
     """Return an insertion whose run has the format of another run."""
     wrapped = _change(document, "ins", author, like)
     run = make_element(like, "r")
@@ -228,7 +231,7 @@ def _inserted(document: DocxDocument, text: str, like: XmlElement, author: str) 
     return wrapped
 
 
-def _change(document: DocxDocument, name: str, author: str, near: XmlElement) -> XmlElement:
+def _change(document: "DocxDocument", name: str, author: str, near: XmlElement) -> XmlElement:
     if not author.strip():
         raise OfficeError("a tracked change needs an author; expected a name")
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -236,7 +239,7 @@ def _change(document: DocxDocument, name: str, author: str, near: XmlElement) ->
     return make_element(near, name, id=number, author=author, date=stamp)
 
 
-def _free_ids(document: DocxDocument) -> Iterator[int]:
+def _free_ids(document: "DocxDocument") -> Iterator[int]:
     """Yield ids that no change and no bookmark uses."""
     used_ids = {
         int(value)

@@ -117,7 +117,7 @@ def new_order(address: Mapping[str, str], total: str, **quantities: int) -> dict
 
 
 def _task(
-    name: str, instruction: str, steps: str, path: str, changes: Mapping[str, Any] | None = None, **more: Any
+    name: str, instruction: str, steps: str, path: str, changes: Mapping[str, object] | None = None, **more: Any
 ) -> AppTaskConfig:
     changes = {f"oscar/{path}": value for path, value in (changes or {}).items()}
     return AppTaskConfig(

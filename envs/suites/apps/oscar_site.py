@@ -8,6 +8,7 @@ All names, products and prices are made up, and deterministic.
 
 import io
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -350,7 +351,7 @@ def _add_extras(people: dict[str, Any], goods: dict[str, Any]) -> None:
         voucher.offers.add(offer)
 
 
-def _sign_in(people: dict[str, Any]) -> None:
+def _sign_in(people: Mapping[str, object]) -> None:
     """Request the pages with images, so that their thumbnails are in the state, and store Mara's session."""
     from django.test import Client
     from oscar.core.loading import get_model

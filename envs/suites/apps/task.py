@@ -123,12 +123,12 @@ def has(*texts: str) -> AnswerCheck:
 def says_number(number: float) -> AnswerCheck:
     """Return a check that an answer contains only this number (`19.95`, `19,95`); ticket numbers (`#3`) are ignored."""
 
-    def is_it(answer: Any) -> bool:
+    def is_it(answer: object) -> bool:
         numbers = re.findall(r"(?<![#\w.,])\d+(?:[.,]\d+)?(?!\w)", str(answer))
         return len(numbers) > 0 and all(float(text.replace(",", ".")) == number for text in numbers)
 
     return is_it
 
 
-def _matches(wanted: Any, value: Any) -> bool:
+def _matches(wanted: object, value: object) -> bool:
     return wanted(value) if callable(wanted) else bool(wanted == value)

@@ -134,7 +134,7 @@ def _system_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _write(app: RunningApp, title: str, fields: Mapping[str, Any] | None) -> None:
+def _write(app: RunningApp, title: str, fields: Mapping[str, object] | None) -> None:
     """Save a tiddler, or delete it if `fields` is None."""
     path = (
         f"{_API}/{quote(title, safe='')}" if fields is not None else f"/bags/default/tiddlers/{quote(title, safe='')}"

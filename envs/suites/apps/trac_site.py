@@ -264,7 +264,7 @@ def _add_people(env: Any) -> None:
         db("INSERT INTO auth_cookie VALUES (%s, 'mara', '127.0.0.1', 4000000000)", (COOKIE,))
 
 
-def _add_plans(env: Any) -> None:
+def _add_plans(env: object) -> None:
     from trac.ticket.model import Component, Milestone, Version
 
     for old in (*Component.select(env), *Milestone.select(env), *Version.select(env)):
@@ -284,7 +284,7 @@ def _add_plans(env: Any) -> None:
         version.insert()
 
 
-def _add_tickets(env: Any) -> None:
+def _add_tickets(env: object) -> None:
     from trac.ticket.model import Ticket
 
     for number, row in enumerate(TICKETS, 1):
@@ -298,7 +298,7 @@ def _add_tickets(env: Any) -> None:
             ticket.save_changes(author, text, when=datetime(2024, 2, number, hour, tzinfo=UTC))
 
 
-def _add_pages(env: Any) -> None:
+def _add_pages(env: object) -> None:
     from trac.wiki.model import WikiPage
 
     for name, paragraphs in PAGES.items():

@@ -15,6 +15,7 @@ from envs.domain_rules import DomainRules
 from envs.env import Env, Task
 from envs.errors import EnvDiedError, EnvSetupError
 from envs.geometry import parse_size
+from envs.json_fields import Json
 from envs.observation import Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
 from envs.suites.miniwob.pages import PageServer, get_pages
@@ -51,7 +52,7 @@ class MiniWobOptions:
     a11y_tree: bool = False
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> "MiniWobOptions":
+    def parse(cls, options: Mapping[str, object]) -> "MiniWobOptions":
         """Parse options by name, as in an `EnvSpec` or on a command line.
 
         Raises:
@@ -61,7 +62,7 @@ class MiniWobOptions:
         for name in given:
             if name not in NAMES:
                 raise ValueError(f"the environment 'miniwob' has no option {name!r}; it has {', '.join(sorted(NAMES))}")
-        values: dict[str, Any] = {name: given[name] for name in NAMES - {"page_size"} if name in given}
+        values: Json = {name: given[name] for name in NAMES - {"page_size"} if name in given}
         for name, value in values.items():
             if name != "device_scale" and not isinstance(value, bool):
                 raise ValueError(f"{name} is {value!r}, expected true or false")
@@ -341,7 +342,7 @@ class MiniWobEnv(BrowserEnv):
     def _on_crash(self, _page: object) -> None:
         self._has_crashed = True
 
-    async def _run(self, page: "Page", name: str, seed: int, *, is_restart: bool) -> dict[str, Any] | None:
+    async def _run(self, page: "Page", name: str, seed: int, *, is_restart: bool) -> Json | None:
         """Run the start script; return None if the page cannot be restarted.
 
         Raises:
@@ -361,7 +362,7 @@ class MiniWobEnv(BrowserEnv):
         }
         try:
             async with asyncio.timeout(_START_TIMEOUT_S + 2.0):
-                episode: dict[str, Any] | None = await page.evaluate(_SCRIPT, settings)
+                episode: Json | None = await page.evaluate(_SCRIPT, settings)
         except TimeoutError as error:
             raise EnvSetupError(f"the page {name} of MiniWoB++ does not answer", retryable=True) from error
         except Error as error:

@@ -144,7 +144,7 @@ def score_of(name: str, raw_reward: float | None) -> float:
     return 1.0 if raw_reward >= NEAR_ENOUGH.get(name, 1.0) - _ROUNDING else 0.0
 
 
-def make_suite(*, first_seed: int = 0, **env_options: Any) -> Suite:
+def make_suite(*, first_seed: int = 0, **env_options: object) -> Suite:
     """Make all tasks, with these environment options.
 
     Args:

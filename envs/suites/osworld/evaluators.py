@@ -21,6 +21,7 @@ from xml.etree.ElementTree import ParseError
 from zipfile import BadZipFile
 
 from envs.errors import EvaluationError
+from envs.json_fields import JsonMapping
 from envs.suites.osworld.downloads import get_file, inside
 from envs.suites.osworld.guest_client import GuestAnswerError, GuestClient
 from envs.suites.osworld.program_settings import (
@@ -49,7 +50,7 @@ _FAILED = "__EVALUATION_FAILED__"
 """Placeholder of upstream's getters for a value that could not be determined."""
 
 
-def why_not_compared(options: Mapping[str, Any]) -> str | None:
+def why_not_compared(options: JsonMapping) -> str | None:
     """Return what is missing for the rules of a comparison, in one clause; None if nothing is missing."""
     rules = options.get("rules") or []
     other = next((rule.get("type") for rule in rules if rule.get("type") not in RULES), None)
@@ -59,7 +60,7 @@ def why_not_compared(options: Mapping[str, Any]) -> str | None:
     return f"{' and '.join(missing)}, which the extra osworld brings" if missing else None
 
 
-def compare_table(result: str | None, expected: str | None, options: Mapping[str, Any]) -> float:
+def compare_table(result: str | None, expected: str | None, options: JsonMapping) -> float:
     """Return 1 if a workbook meets all rules, most of which name a sheet of the reference.
 
     Args:
@@ -82,7 +83,7 @@ def compare_table(result: str | None, expected: str | None, options: Mapping[str
     return float(all(_follows(rule, book, reference) for rule in options["rules"]))
 
 
-def _follows(rule: Mapping[str, Any], book: "_Book", reference: "_Book | None") -> bool:
+def _follows(rule: JsonMapping, book: "_Book", reference: "_Book | None") -> bool:
     if rule["type"] == "sheet_name":
         return book.names == (reference.names if reference is not None else None)
     books = [_find(rule[name], book, reference) for name in ("sheet_idx0", "sheet_idx1")]

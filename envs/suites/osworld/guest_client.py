@@ -143,7 +143,7 @@ class GuestHttp:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _exchange(
-        self, method: str, path: str, max_bytes: int, timeout_s: float, **sent: Any
+        self, method: str, path: str, max_bytes: int, timeout_s: float, **sent: object
     ) -> tuple[int, Fault | None, bytes]:
         """Send once; return status, fault and body of the response."""
         async with self._sent(method, path, timeout_s, **sent) as response:

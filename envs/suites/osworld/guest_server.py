@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import EnvSetupError, require
+from envs.json_fields import Json, JsonMapping
 from envs.suites.osworld.guest import Guest, GuestRequestError
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def _guarded(work: Callable[["Request"], Any], token: str | None) -> Callable[["
     return answer
 
 
-async def _json(request: "Request") -> Mapping[str, Any]:
+async def _json(request: "Request") -> JsonMapping:
     data = b""
     async for chunk in request.stream():
         data += chunk
@@ -254,7 +255,7 @@ async def _json(request: "Request") -> Mapping[str, Any]:
     return value
 
 
-async def _verify(guest: Guest, wanted: Mapping[str, Any]) -> bool:
+async def _verify(guest: Guest, wanted: Mapping[str, object]) -> bool:
     if (name := wanted.get("window_exists")) and not await guest.activate(str(name)):
         return False
     if command := wanted.get("command_success"):
@@ -262,10 +263,10 @@ async def _verify(guest: Guest, wanted: Mapping[str, Any]) -> bool:
     return True
 
 
-def _tree(folder: Path) -> dict[str, Any]:
+def _tree(folder: Path) -> Json:
     left = _MAX_ENTRIES
 
-    def describe(path: Path) -> dict[str, Any]:
+    def describe(path: Path) -> Json:
         nonlocal left
         left -= 1
         if path.is_symlink() or not path.is_dir():

@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from envs.errors import EvaluationError
+from envs.json_fields import Json
 from envs.suites.osworld import guest_answers, official_runner
 from envs.suites.osworld.evaluators import EvalContext, OsworldVerdict
 from envs.suites.osworld.guest_client import GuestAnswerError
@@ -204,7 +204,7 @@ async def ask(
     folder: Path | None = None,
     timeout_s: float = _TIMEOUT_S,
     guest: str = "127.0.0.1",
-) -> dict[str, Any]:
+) -> Json:
     """Let the runner answer one request, in its own process, which is killed afterwards with its children.
 
     Args:
@@ -279,7 +279,7 @@ async def _talk(process: asyncio.subprocess.Process, request: bytes) -> tuple[by
     return result, last_output
 
 
-def _read_answer(answer: bytes, stderr: bytes, code: int | None) -> dict[str, Any]:
+def _read_answer(answer: bytes, stderr: bytes, code: int | None) -> Json:
     try:
         value = json.loads(answer)
         if isinstance(value, dict):

@@ -55,7 +55,7 @@ def _limit(memory_bytes: int | None, file_bytes: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _names(request: Mapping[str, Any]) -> dict[str, Any]:
+def _names(request: Mapping[str, object]) -> dict[str, Any]:
     missing = _missing()
     metrics, getters = _load()
     return {
@@ -260,7 +260,7 @@ class _Watch:
         requests = importlib.import_module("requests")
         plain = requests.Session.send
 
-        def send(session: Any, prepared: Any, **given: Any) -> Any:
+        def send(session: object, prepared: Any, **given: object) -> Any:
             if not prepared.url.startswith(f"{self._base}/"):
                 return plain(session, prepared, **given)
             if self._token:

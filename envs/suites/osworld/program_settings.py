@@ -20,6 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from envs.errors import EvaluationError
+from envs.json_fields import Json, JsonMapping
 
 _TIMEOUT_S = 10.0
 _SCRIPT = """
@@ -28,7 +29,7 @@ asked = json.load(sys.stdin)
 patterns = [re.compile(pattern, asked["flags"]) for pattern in asked["patterns"]]
 print(json.dumps([any(pattern.search(text) for text in asked["texts"]) for pattern in patterns]))
 """
-Rules = Mapping[str, Any]
+Rules = JsonMapping
 
 CHROME_PROFILE = "~/.config/google-chrome/Default"
 VLC_CONFIG = "~/.config/vlc/vlcrc"
@@ -64,7 +65,7 @@ def find_patterns(patterns: Sequence[str], texts: Sequence[str], flags: int = 0)
     return [is_match is True for is_match in json.loads(done.stdout)]
 
 
-def chrome_setting(preferences: Mapping[str, Any] | None, kind: str) -> Any:
+def chrome_setting(preferences: Mapping[str, object] | None, kind: str) -> Any:
     """Return one setting of Chrome from its file `Preferences`; None if the file is missing.
 
     Args:
@@ -106,7 +107,7 @@ CHROME_SETTINGS = (
 """Types of results that `chrome_setting` supports; the spelling is upstream's."""
 
 
-def _part(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _part(settings: Mapping[str, object], name: str) -> JsonMapping:
     part = settings.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -121,7 +122,7 @@ def commonest(names: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "unknown"
 
 
-def check_font_size(settings: Mapping[str, Any] | None, rules: Rules) -> float:
+def check_font_size(settings: Mapping[str, object] | None, rules: Rules) -> float:
     """Return 1 if Chrome's default font size is `value`, or between `min` and `max`."""
     if settings is None:
         return 0.0
@@ -129,7 +130,7 @@ def check_font_size(settings: Mapping[str, Any] | None, rules: Rules) -> float:
     return float(size == rules["value"] if rules["type"] == "value" else rules["min"] < size < rules["max"])
 
 
-def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> float:
+def is_expected_bookmarks(roots: Mapping[str, object] | None, rules: Rules) -> float:
     """Return 1 if the bookmark bar has exactly these folders, or exactly these addresses."""
     if not roots:
         return 0.0
@@ -144,7 +145,7 @@ def is_expected_bookmarks(roots: Mapping[str, Any] | None, rules: Rules) -> floa
     raise EvaluationError(f"bookmarks are compared by {rules['type']!r}, which is not known")
 
 
-def _has_one_of_each(children: Sequence[Mapping[str, Any]], rules: Rules) -> bool:
+def _has_one_of_each(children: Sequence[JsonMapping], rules: Rules) -> bool:
     folder = next((entry for entry in children if entry["type"] == "folder" and entry["name"] in rules["names"]), None)
     present = {entry["url"] for entry in folder.get("children", []) if entry["type"] == "url"} if folder else set()
     wanted = [{urls} if isinstance(urls, str) else set(urls) for urls in rules["urls"]]
@@ -239,7 +240,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
     """Return 1 if all expected filters of Thunderbird exist, and no unexpected ones."""
     if config is None:
         return 0.0
-    filters: list[dict[str, Any]] = []
+    filters: list[Json] = []
     for line in Path(config).read_text("utf-8", "replace").splitlines():
         key, _, quoted = line.partition("=")
         value = re.sub(r"\\(.)", r"\1", quoted.strip()[1:-1])
@@ -248,7 +249,7 @@ def check_thunderbird_filter(config: str | None, rules: Rules) -> float:
         if filters:
             filters[-1][key] = _CONDITION.findall(value) if key == "condition" else value
 
-    def is_there(wanted: Mapping[str, Any]) -> bool:
+    def is_there(wanted: Mapping[str, object]) -> bool:
         return any(all(rule.get(key) == value for key, value in wanted.items()) for rule in filters)
 
     return float(all(map(is_there, rules.get("expect", []))) and not any(map(is_there, rules.get("unexpect", []))))
@@ -276,7 +277,7 @@ def check_json(config: str | None, rules: Rules) -> float:
         return 0.0
 
 
-def fits(value: Any, rule: Rules) -> bool:
+def fits(value: object, rule: Rules) -> bool:
     """Return True if a value meets a rule with `method` and `ref`: a comparison, or a pattern found in a text.
 
     Raises:
@@ -302,7 +303,7 @@ def check_gnome_favorite_apps(printed: str, rules: Rules) -> float:
     return float(sorted(map(str, favorites)) == sorted(rules["expected"]))
 
 
-def check_moved_jpgs(tree: Mapping[str, Any], rules: Rules) -> float:
+def check_moved_jpgs(tree: JsonMapping, rules: Rules) -> float:
     """Return 1 if a folder has exactly these names."""
     return float(sorted(node["name"] for node in tree.get("children", ())) == sorted(rules["expected"]))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from envs.errors import EnvSetupError, did_you_mean
-from envs.json_fields import as_mapping, as_text, as_texts, load_json
+from envs.json_fields import JsonMapping, as_mapping, as_text, as_texts, load_json
 
 DATA = Path(__file__).with_name("data") / "osworld_2026_04_29.zip"
 LISTS = ("all", "nogdrive", "small", "infeasible")
@@ -59,7 +59,7 @@ class SetupStep:
     """
 
     kind: str
-    parameters: Mapping[str, Any]
+    parameters: JsonMapping
 
 
 class ValueSource(TypedDict, total=False):
@@ -104,7 +104,7 @@ class Metric:
     function: str
     result: ValueSource
     expected: ValueSource | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JsonMapping = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import EnvSetupError, EvaluationError
+from envs.json_fields import Json
 from envs.suite import FAMILY, Baseline, Suite
 from envs.suites.osworld.downloads import get_file, inside
 from envs.suites.osworld.env import GuestEnv
@@ -329,7 +330,7 @@ def make_suite(
     cache: str = "",
     parity: bool | str = False,
     evaluator: Evaluator = "auto",
-    **env_options: Any,
+    **env_options: object,
 ) -> Suite:
     """Make tasks on a guest.
 
@@ -384,7 +385,7 @@ def make_suite(
 
     def make_task(task_id: str, seed: int | None) -> OsworldTask:
         file = tasks.task(task_id.removeprefix(PREFIX))
-        metadata: dict[str, Any] = {FAMILY: file.domain, "infeasible": file.is_infeasible}
+        metadata: Json = {FAMILY: file.domain, "infeasible": file.is_infeasible}
         metadata["evaluator"] = judging.choose(file)
         missing = judging.why_not(file)
         if missing is not None:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 from envs.browser.redact import STARS
 from envs.errors import EnvError
+from envs.json_fields import Json, JsonMapping
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request
@@ -48,7 +49,7 @@ class TraceRecorder:
     def __init__(self, context: "BrowserContext", sites: Mapping[str, str]) -> None:
         self._context = context
         self._sites = dict(sites)
-        self._entries: list[dict[str, Any]] = []
+        self._entries: list[Json] = []
         self._reading: set[asyncio.Task[None]] = set()
         self._num_left_out = 0
         self._body_bytes = 0
@@ -60,13 +61,13 @@ class TraceRecorder:
         if len(self._entries) >= _MAX_EVENTS:
             self._num_left_out += 1
             return
-        entry: dict[str, Any] = {}
+        entry: Json = {}
         self._entries.append(entry)
         task = asyncio.ensure_future(self._read(request, entry, time.time()))
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
 
-    async def _read(self, request: "Request", entry: dict[str, Any], started_at: float) -> None:
+    async def _read(self, request: "Request", entry: Json, started_at: float) -> None:
         """Fill an entry; a request that is never answered gets no data."""
         from playwright.async_api import Error
 
@@ -78,7 +79,7 @@ class TraceRecorder:
         except Error:
             return
         kind = next((header["value"] for header in answered if header["name"].lower() == "content-type"), "")
-        har_entry: dict[str, Any] = {
+        har_entry: Json = {
             "startedDateTime": datetime.fromtimestamp(started_at, UTC).isoformat(),
             "time": 0,
             "request": {
@@ -232,7 +233,7 @@ def _clean_json(text: str) -> str:
         return text
 
 
-def _clean_value(value: Any) -> Any:
+def _clean_value(value: object) -> Any:
     if isinstance(value, dict):
         return {
             name: STARS if isinstance(field, str) and field and _SECRET_FIELD.search(name) else _clean_value(field)
@@ -249,7 +250,7 @@ class NetworkEvent:
         entry: The HAR entry.
     """
 
-    entry: Mapping[str, Any]
+    entry: JsonMapping
 
     @property
     def url(self) -> str:
@@ -275,12 +276,12 @@ class NetworkEvent:
         return {header["name"].lower(): header["value"] for header in self.entry["request"]["headers"]}
 
     @cached_property
-    def form(self) -> dict[str, Any] | None:
+    def form(self) -> Json | None:
         """Form fields of the request; None if it has none, or their content type is not compared."""
         return _parse_body(self.entry["request"].get("postData"))
 
     @cached_property
-    def content(self) -> dict[str, Any] | None:
+    def content(self) -> Json | None:
         """JSON object of the response; None for any other content."""
         return _parse_body(self.entry["response"].get("content"))
 
@@ -310,7 +311,7 @@ class NetworkEvent:
         )
 
 
-def _parse_body(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _parse_body(body: JsonMapping | None) -> Json | None:
     if not body or not body.get("text"):
         return None
     kind, text = body.get("mimeType", ""), body["text"]
@@ -325,7 +326,7 @@ def _parse_body(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return _parse_multipart(text, boundary[1]) if boundary is not None else None
 
 
-def _parse_multipart(text: str, boundary: str) -> dict[str, Any]:
+def _parse_multipart(text: str, boundary: str) -> Json:
     fields = {}
     for part in text.split(f"--{boundary}"):
         head, cut, body = part.strip().partition("\r\n\r\n")
@@ -338,7 +339,7 @@ def _parse_multipart(text: str, boundary: str) -> dict[str, Any]:
     return fields
 
 
-def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: bool = False) -> Any:
+def pick(data: JsonMapping | None, wanted: JsonMapping, *, is_open: bool = False) -> Any:
     """Select the wanted values of an object, by key: a name, a path `$.a[0].b`, or a pattern of names.
 
     Args:
@@ -357,7 +358,7 @@ def pick(data: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, is_open: 
     return selected
 
 
-def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
+def _pick_by_path(data: Mapping[str, object], path: str) -> Any:
     """Return the value at a path; several values as a tuple, None if there is none."""
     pattern = path[2:] if path.startswith("$.^") and path.endswith("$") else path
     if _is_pattern(pattern):
@@ -377,7 +378,7 @@ def _pick_by_path(data: Mapping[str, Any], path: str) -> Any:
 _STEP = re.compile(r"\.([A-Za-z_][\w-]*)|\['([^']*)'\]|\[(\d+)\]|\[\?\(@\.(\w+)\s*==\s*([^)]+)\)\]")
 
 
-def _walk(data: Any, steps: Sequence[tuple[str, ...]]) -> list[Any]:
+def _walk(data: object, steps: Sequence[tuple[str, ...]]) -> list[Any]:
     nodes = [data]
     for name, quoted, index, key, value in steps:
         key_wanted, after = name or quoted, []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from envs.errors import EnvDiedError, EnvSetupError
+from envs.json_fields import JsonMapping
 from envs.suites.webarena.scoring import ALL_FIXES, clean
 from envs.suites.webarena.task_config import PageCheck
 
@@ -64,7 +65,7 @@ class MagentoClient:
             raise EnvDiedError(f"{self.url} returned no order: {str(orders)[:200]}") from error
         return f"{self.url}/sales/order/view/order_id/{number}/"
 
-    async def latest_review(self, sku: str) -> Mapping[str, Any]:
+    async def latest_review(self, sku: str) -> JsonMapping:
         """Return the newest review of a product; empty if it has none."""
         reviews = await self._get(f"/rest/V1/products/{quote(sku, safe='')}/reviews", {})
         if not isinstance(reviews, list) or not all(isinstance(review, dict) for review in reviews):

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envs.errors import EnvSetupError, did_you_mean
-from envs.json_fields import as_mapping, as_text, as_texts, load_json
+from envs.json_fields import JsonMapping, as_mapping, as_text, as_texts, load_json
 
 DATA = Path(__file__).with_name("data") / "webarena_2025_09_05.zip"
 RAW, VERIFIED, HARD = "test.raw.json", "webarena-verified.json", "webarena-verified-hard.ids.json"
@@ -181,7 +181,7 @@ def _parse_logins(storage_state: object) -> tuple[str, ...]:
     return tuple(filter(None, name.removesuffix("_state.json").split(".")))
 
 
-def _parse_answers(evaluation: Mapping[str, Any], task_name: str) -> ReferenceAnswers:
+def _parse_answers(evaluation: Mapping[str, object], task_name: str) -> ReferenceAnswers:
     given = as_mapping(evaluation.get("reference_answers"), f"{task_name}: reference_answers")
     if unknown := set(given) - {"exact_match", "must_include", "fuzzy_match"}:
         raise EnvSetupError(f"{task_name}: reference_answers has {min(unknown)!r}, which nothing compares")
@@ -233,7 +233,7 @@ class TaskData:
         content = load_json(raw, str(self._path))
         if not isinstance(content, list) or not content:
             raise EnvSetupError(f"{self._path} holds no list of tasks")
-        self._tasks: dict[int, Mapping[str, Any]] = {}
+        self._tasks: dict[int, JsonMapping] = {}
         for number, entry in enumerate(content):
             task = as_mapping(entry, f"{self._path}: entry {number}")
             id = task.get("task_id")
@@ -247,7 +247,7 @@ class TaskData:
         """All task ids, in the order of the file."""
         return tuple(self._tasks)
 
-    def raw(self, task_id: int) -> Mapping[str, Any]:
+    def raw(self, task_id: int) -> JsonMapping:
         """Return one config as it is in the file.
 
         Raises:
@@ -284,7 +284,7 @@ class TaskData:
             raise EnvSetupError(f"{HARD} is not a list of task ids")
         return tuple(ids)
 
-    def verified(self) -> dict[int, Mapping[str, Any]]:
+    def verified(self) -> dict[int, JsonMapping]:
         """Return audited configs by task id; they have their own schema."""
         content = load_json(self._read(VERIFIED), VERIFIED)
         if not isinstance(content, list):
@@ -319,11 +319,11 @@ class Correction:
     """
 
     task_id: int
-    fields: Mapping[str, Any]
+    fields: JsonMapping
     reason: str
     source: str
 
-    def applied(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def applied(self, content: Mapping[str, object]) -> JsonMapping:
         """Return a corrected copy of a config.
 
         Raises:
@@ -341,7 +341,7 @@ class Correction:
                 place.pop(name, None)
             else:
                 place[name] = value
-        changed: Mapping[str, Any] = corrected
+        changed: JsonMapping = corrected
         return changed
 
 
@@ -370,7 +370,7 @@ def load_corrections(path: Path | None = None) -> Sequence[Correction]:
         raise EnvSetupError(f"the corrections cannot be read from {path}: {error!r}") from error
 
 
-def fill(content: Any, sites: Mapping[str, str]) -> Any:
+def fill(content: object, sites: Mapping[str, str]) -> Any:
     """Replace the placeholders in all texts of a JSON value with addresses.
 
     `__SHOPPING_ADMIN__` and `__SHOPPING__` are different placeholders; `__last_url__` and `__page__` are not replaced.

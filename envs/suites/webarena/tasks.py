@@ -233,7 +233,7 @@ def make_suite(
     corrected: bool = True,
     parity: bool | str = False,
     reset_command: str = "",
-    **env_options: Any,
+    **env_options: object,
 ) -> Suite:
     """Make tasks on configured sites; tasks that need other sites are left out.
 

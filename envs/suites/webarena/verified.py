@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal
 
 from envs.errors import EnvSetupError
-from envs.json_fields import as_mapping, as_text, as_texts
+from envs.json_fields import Json, JsonMapping, as_mapping, as_text, as_texts
 from envs.suites.webarena.network_trace import NetworkEvent, pick
 from envs.suites.webarena.task_config import fill
 from envs.suites.webarena.verified_urls import Query, SiteUrls, Url, UrlRules, read_url
@@ -43,7 +43,7 @@ class SchemaReader:
     def __init__(self, sites: SiteUrls) -> None:
         self._sites = sites
 
-    def read_data(self, data: object, schema: Mapping[str, Any], *, strict: bool) -> tuple[Any, ...] | None:
+    def read_data(self, data: object, schema: JsonMapping, *, strict: bool) -> tuple[Any, ...] | None:
         """Return the list in an answer; None if it has none.
 
         Raises:
@@ -70,12 +70,12 @@ class SchemaReader:
                 raise
             return value
 
-    def _read_objects(self, value: object, schema: Mapping[str, Any], *, strict: bool) -> Any:
+    def _read_objects(self, value: object, schema: JsonMapping, *, strict: bool) -> Any:
         if isinstance(value, list | tuple):
             return tuple(self.read_object(item, schema, strict=strict) for item in value)
         return self.read_object(value, schema, strict=strict)
 
-    def read_object(self, value: object, schema: Mapping[str, Any], *, strict: bool) -> Any:
+    def read_object(self, value: object, schema: JsonMapping, *, strict: bool) -> Any:
         """Parse the property values of an object.
 
         Raises:
@@ -94,7 +94,7 @@ class SchemaReader:
             for name, item in value.items()
         }
 
-    def _read_property(self, value: object, schema: Mapping[str, Any] | None, *, strict: bool) -> Any:
+    def _read_property(self, value: object, schema: JsonMapping | None, *, strict: bool) -> Any:
         schema = schema or {}
         if schema.get("type") == "object":
             return self.read_object(value, schema, strict=strict)
@@ -125,7 +125,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-def _kind_of(schema: Mapping[str, Any]) -> str:
+def _kind_of(schema: JsonMapping) -> str:
     return str(schema.get("format") or schema.get("type") or "string")
 
 
@@ -169,7 +169,7 @@ class VerifiedTask:
     intent: str
     template_id: int
     kind: str
-    checks: tuple[Mapping[str, Any], ...]
+    checks: tuple[JsonMapping, ...]
 
     @property
     def changes_state(self) -> bool:
@@ -255,13 +255,13 @@ class _Scorer:
         self._sites = sites
         self._reader = SchemaReader(sites)
 
-    def why_not(self, check: Mapping[str, Any], answer: str | None, events: Sequence[NetworkEvent]) -> str:
+    def why_not(self, check: Mapping[str, object], answer: str | None, events: Sequence[NetworkEvent]) -> str:
         """Return why an evaluator is not met; empty if it is met."""
         if check["evaluator"] == "AgentResponseEvaluator":
             return self._judge_answer(check, answer)
         return self._judge_events(check, [event for event in events if event.counts])
 
-    def _judge_answer(self, check: Mapping[str, Any], answer: str | None) -> str:
+    def _judge_answer(self, check: JsonMapping, answer: str | None) -> str:
         expected, schema = check["expected"], check.get("results_schema") or {}
         wanted = self._reader.read_data(expected.get("retrieved_data"), schema, strict=True)
         given = parse_answer(answer)
@@ -289,7 +289,7 @@ class _Scorer:
             return f"retrieved_data is {shown(values['retrieved_data'])}"
         return ""
 
-    def _judge_events(self, check: Mapping[str, Any], events: Sequence[NetworkEvent]) -> str:
+    def _judge_events(self, check: JsonMapping, events: Sequence[NetworkEvent]) -> str:
         expected = {"response_status": 200, "http_method": "GET", **check["expected"]}
         matching = list(self._find_events(check, expected, events))
         wanted = self._read_wanted(check, expected)
@@ -303,7 +303,7 @@ class _Scorer:
         return f"no request is as wanted, {request}" if matching else f"there is no request {request}"
 
     def _find_events(
-        self, check: Mapping[str, Any], expected: Mapping[str, Any], events: Sequence[NetworkEvent]
+        self, check: Mapping[str, object], expected: JsonMapping, events: Sequence[NetworkEvent]
     ) -> Iterator[NetworkEvent]:
         """Yield the events to compare: for a navigation the last page, else all with the method and the path."""
         if self._task.kind == "navigate" and expected["http_method"] == "GET":
@@ -324,7 +324,7 @@ class _Scorer:
             if from_url is None or not its_referer or from_url.has_path_of(read_url(its_referer.lower(), rules)):
                 yield event
 
-    def _rules(self, check: Mapping[str, Any], *, strict: bool) -> UrlRules:
+    def _rules(self, check: JsonMapping, *, strict: bool) -> UrlRules:
         schema = check.get("query_params_schema")
         return UrlRules(
             sites=self._sites,
@@ -335,11 +335,11 @@ class _Scorer:
             typed=partial(self._read_query, schema=schema, strict=strict) if schema else None,
         )
 
-    def _read_query(self, query: Query, *, schema: Mapping[str, Any], strict: bool) -> Query:
+    def _read_query(self, query: Query, *, schema: JsonMapping, strict: bool) -> Query:
         typed: Query = self._reader.read_object(query, schema, strict=strict)
         return typed
 
-    def _read_wanted(self, check: Mapping[str, Any], expected: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_wanted(self, check: JsonMapping, expected: JsonMapping) -> Json:
         rules = self._rules(check, strict=True)
         values = {
             "url": read_url(expected["url"], rules, expected.get("query_params")),
@@ -353,7 +353,7 @@ class _Scorer:
             values["headers"] = self._read_headers(expected["headers"], rules)
         return values
 
-    def _read_event(self, check: Mapping[str, Any], expected: Mapping[str, Any], event: NetworkEvent) -> dict[str, Any]:
+    def _read_event(self, check: Mapping[str, object], expected: JsonMapping, event: NetworkEvent) -> Json:
         """Return the values of a request that the check names."""
         form = pick(event.form, expected["post_data"], is_open=True) if expected.get("post_data") else None
         content = event.content if expected.get("response_content") else None
@@ -378,19 +378,19 @@ class _Scorer:
         except ValueError:
             return url
 
-    def _read_form(self, form: Mapping[str, Any] | None, check: Mapping[str, Any], *, strict: bool) -> Any:
+    def _read_form(self, form: JsonMapping | None, check: JsonMapping, *, strict: bool) -> Any:
         if not form:
             return None
         ignored = check.get("ignored_post_data_params_patterns") or ()
         kept = {name: value for name, value in form.items() if not any(_finds(pattern, name) for pattern in ignored)}
         return self._reader.read_object(kept, check.get("post_data_schema") or {}, strict=strict) if kept else kept
 
-    def _read_cookies(self, cookies: Mapping[str, Any] | None, *, strict: bool) -> dict[str, Any] | None:
+    def _read_cookies(self, cookies: JsonMapping | None, *, strict: bool) -> Json | None:
         if not cookies:
             return None
         return {name: self._read_plain(value, strict=strict) for name, value in cookies.items()}
 
-    def _read_headers(self, headers: Mapping[str, Any], rules: UrlRules) -> dict[str, Any]:
+    def _read_headers(self, headers: JsonMapping, rules: UrlRules) -> Json:
         values = {}
         for name, value in headers.items():
             if name in ("redirect_url", "referer") and value:
@@ -410,7 +410,7 @@ class _Scorer:
             return value
 
 
-def is_same(wanted: Any, given: Any, *, ordered: bool, is_open: bool = False) -> bool:
+def is_same(wanted: object, given: object, *, ordered: bool, is_open: bool = False) -> bool:
     """Return True if a given value equals the wanted one, in structure and values.
 
     Args:
@@ -455,11 +455,11 @@ def parse_answer(answer: str | None) -> Any:
     return parse_json((block if end else answer).strip()) or None
 
 
-def _has(given: Mapping[str, Any], name: str) -> bool:
+def _has(given: Mapping[str, object], name: str) -> bool:
     return name in given or (name == "task_type" and "performed_operation" in given)
 
 
-def _lookup(given: Mapping[str, Any], name: str) -> Any:
+def _lookup(given: Mapping[str, object], name: str) -> Any:
     return given[name] if name in given else given["performed_operation"]
 
 

@@ -1,7 +1,6 @@
 """Suite `webarena-verified`: the audited tasks on self-hosted sites, judged by answer and requests."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from envs.env import EnvSpec, TaskSpec, TaskVerdict
 from envs.suite import FAMILY, LABELS, Suite
@@ -58,7 +57,7 @@ def load_verified() -> dict[int, VerifiedTask]:
 
 
 def make_suite(
-    sites: str = "", only: str = "", split: str = "all", reset_command: str = "", **env_options: Any
+    sites: str = "", only: str = "", split: str = "all", reset_command: str = "", **env_options: object
 ) -> Suite:
     """Make audited tasks on configured sites; tasks that need other sites are left out.
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlparse, urlsplit, urlunparse, urlunsplit
 
+from envs.json_fields import JsonMapping
 from envs.suites.webarena.task_config import placeholder
 from envs.suites.webarena.verified_values import Value, is_pattern
 
-Query = Mapping[str, Any]
+Query = JsonMapping
 """Query values by key: a tuple of texts, or of typed values after a schema was applied."""
 _PORTS = {"http": "80", "https": "443"}
 _PATH_SAFE, _QUERY_SAFE = "~:/#[]@!$&'()*+,;=", "~:/?[]@!$'()*+,;"
@@ -282,11 +283,11 @@ def _first(values: Any) -> Any:
     return (values[0] if values[0] is not None else "") if values else ""
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value.forms)) if isinstance(value, Value) else (str(value),)
 
 
-def _is_same(first: Any, second: Any) -> bool:
+def _is_same(first: object, second: object) -> bool:
     if isinstance(first, Value):
         return first.is_met_by(second)
     return second.is_met_by(first) if isinstance(second, Value) else bool(first == second)

@@ -525,7 +525,7 @@ def _common_length(first: str, second: str) -> int:
     return row[-1]
 
 
-def _overlap(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+def _overlap(ours: Sequence[object], theirs: Sequence[object]) -> bool:
     return bool(set(ours) & set(theirs))
 
 

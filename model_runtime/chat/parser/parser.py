@@ -29,7 +29,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from model_runtime.chat.messages import ToolSpec
 from model_runtime.chat.parser.events import (
@@ -167,7 +167,7 @@ def _read_tool(tool: ToolSpec) -> tuple[str, ToolKeys] | None:
     if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
         return None
     parameters = function.get("parameters")
-    schema: Mapping[str, Any] = parameters if isinstance(parameters, Mapping) else {}
+    schema: Mapping[str, object] = parameters if isinstance(parameters, Mapping) else {}
     properties, required = schema.get("properties"), schema.get("required")
     keys = ToolKeys(
         known=frozenset(properties if isinstance(properties, Mapping) else ()),

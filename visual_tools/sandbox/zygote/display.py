@@ -69,7 +69,7 @@ def _bytes_of(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | bytearray) else base64.b64decode(str(value))
 
 
-def _fit(kind: str, file: bytes, about: dict[str, Any], limits: KernelLimits) -> tuple[bytes, dict[str, Any]]:
+def _fit(kind: str, file: bytes, about: Mapping[str, object], limits: KernelLimits) -> tuple[bytes, dict[str, Any]]:
     with Image.open(io.BytesIO(file)) as image:
         if image.width * image.height > _MAX_DECODED_PX:
             raise ValueError(f"{image.width}x{image.height} px is too large")

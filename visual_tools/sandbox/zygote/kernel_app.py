@@ -131,7 +131,7 @@ def _count_waiting(pipe: int) -> int:
     return count[0]
 
 
-def drain(*streams: Any) -> None:
+def drain(*streams: object) -> None:
     """Forward what subprocesses and C code have written to these streams so far."""
     for stream in streams:
         empty_pipe = getattr(stream, "empty_pipe", None)
@@ -157,7 +157,7 @@ def _shell_class() -> type[Any]:
     class Publisher(zmqshell.ZMQDisplayPublisher):  # type: ignore[misc]
         limits = KernelLimits()
 
-        def publish(self, data: Any, metadata: Any = None, **more: Any) -> None:
+        def publish(self, data: Any, metadata: Any = None, **more: object) -> None:
             data, metadata = tidy(data, metadata, self.limits)
             drain_streams()
             super().publish(data, metadata, **more)
@@ -196,7 +196,7 @@ def _shell_class() -> type[Any]:
 
         system = system_piped
 
-        def payloadpage_page(self, strg: Any, *args: Any, **kwargs: Any) -> None:
+        def payloadpage_page(self, strg: object, *args: object, **kwargs: object) -> None:
             """Print what would go to a pager, as for `name?`."""
             print(strg["text/plain"] if isinstance(strg, dict) else strg)
 
@@ -204,15 +204,17 @@ def _shell_class() -> type[Any]:
             """Ignore the request: a cell must not end the kernel."""
             print("exit() has no effect: the kernel keeps running")
 
-        def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        def showtraceback(self, exc_tuple: object = None, *args: object, **kwargs: object) -> None:
             kind, error, tb = self._get_exc_info(exc_tuple)
             self._showtraceback(kind, clip(str(error)), format_error(kind, error, tb, os.environ["HOME"]))
 
-        def _format_exception_for_storage(self, exception: BaseException, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        def _format_exception_for_storage(
+            self, exception: BaseException, *args: object, **kwargs: object
+        ) -> dict[str, Any]:
             """Return no traceback, since the history is not kept; IPython's method would format every frame again."""
             return {"ename": type(exception).__name__, "evalue": str(exception), "traceback": []}
 
-        def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
+        def showsyntaxerror(self, *args: object, **kwargs: object) -> None:
             self.showtraceback()
 
         def showindentationerror(self) -> None:
@@ -368,7 +370,7 @@ def _make_kernel(app: Any) -> Any:
         shell_class = type(app.shell)
         _supports_kernel_subshells = False
 
-        async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        async def do_execute(self, *args: object, **kwargs: object) -> dict[str, Any]:
             reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
             return reply | {"traceback": [], "evalue": ""} if "evalue" in reply else reply  # already sent as output
 
@@ -439,7 +441,7 @@ def _listen(context: Any, kind: int, descriptor: int) -> Any:
     return channel
 
 
-def _pack(message: Mapping[str, Any]) -> bytes:
+def _pack(message: Mapping[str, object]) -> bytes:
     """Encode as ASCII JSON, so that text with invalid Unicode does not lose a message."""
     from jupyter_client.jsonutil import json_default
 

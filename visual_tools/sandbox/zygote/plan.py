@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from visual_tools.sandbox.contract import KernelLimits
 
@@ -79,7 +79,7 @@ def to_json(thing: ZygotePlan | KernelSpec) -> str:
     return json.dumps(asdict(thing))
 
 
-def _from_fields(kind: type[T], values: dict[str, Any]) -> T:
+def _from_fields(kind: type[T], values: Mapping[str, object]) -> T:
     known = {name.name: values[name.name] for name in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
 
