@@ -14,7 +14,7 @@ from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_button, joined_lines
 from apps.literal.screen import OcrScreen, ScreenHistory
-from apps.literal.step_outcome import Done, Failed, RunCode, StepOutcome, StepProgress, at
+from apps.literal.step_outcome import Done, Failed, RunCode, StepOutcome, StepProgress, StepView, at, click, wait
 from apps.literal.steps import (
     ClickTarget,
     DragFigures,
@@ -187,32 +187,32 @@ def find_month_arrows(screen: OcrScreen, shown: Calendar) -> tuple[tuple[float, 
     return None
 
 
-def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_date(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     """Type the date if its field shows its date format; otherwise choose it in the calendar that opens."""
     day = parse_date(text)
-    screen = sight.now
+    screen = view.now
     shown = find_calendar(screen)
-    if shown is None and progress.count("turn") and progress.last != "pick":
+    if shown is None and view.progress.count("turn") and view.progress.last != "pick":
         return Failed(reason="after changing the month, the calendar's month cannot be read")
     if day is None:
-        return type_and_check(field, text, sight, progress)
-    if progress.last == "type":
-        move = type_and_check(field, text, sight, progress)
+        return type_and_check(field, text, view)
+    if view.progress.last == "type":
+        move = type_and_check(field, text, view)
         if not isinstance(move, Failed) or shown is None:
             return move
-    if progress.last == "pick":
-        return _check_picked(day, field, sight)
+    if view.progress.last == "pick":
+        return _check_picked(day, field, view.sight)
     if shown is None:
-        return _open(field, text, sight, progress)
+        return _open(field, text, view)
     months = (day.year - shown.month.year) * 12 + day.month - shown.month.month
     if not months:
-        code = (f"pyautogui.click({at(screen, shown.point_of(day.day))})", "time.sleep(0.3)")
-        return RunCode(code=code, thought=f"The calendar shows the month; I click day {day.day}.", phase="pick")
-    turns = progress.count("turn")
+        thought = f"The calendar shows the month; I click day {day.day}."
+        return click(screen, shown.point_of(day.day), thought, "pick", pause_s=0.3)
+    turns = view.progress.count("turn")
     turners = find_month_arrows(screen, shown)
     if turners is None:
         return Failed(reason="the calendar shows another month, and no button for the next or previous month was found")
-    before = find_calendar(sight.before) if turns and sight.before is not None else None
+    before = find_calendar(view.before) if turns and view.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
         return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
@@ -222,15 +222,15 @@ def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: S
     return RunCode(code=turning, thought=f"The calendar shows {shown.month:%B %Y}.", phase="turn")
 
 
-def _open(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _open(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     """Click the field; type if no calendar opens."""
-    box = find_field(sight.now, field, kind="text")
+    box = find_field(view.now, field, kind="text")
     if box is None:
-        return report_missing(sight.now, field)
-    if progress.count("open") or format_like(text, box.text) is not None:
-        return type_and_check(field, text, sight, progress)
-    code = (f"pyautogui.click({at(sight.now, box.box_px.center)})", "time.sleep(0.4)")
-    return RunCode(code=code, thought=f"The field is {box.why}; I click it and look for a calendar.", phase="open")
+        return report_missing(view.now, field)
+    if view.progress.count("open") or format_like(text, box.text) is not None:
+        return type_and_check(field, text, view)
+    thought = f"The field is {box.why}; I click it and look for a calendar."
+    return click(view.now, box.box_px.center, thought, "open", pause_s=0.4)
 
 
 def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> StepOutcome:
@@ -258,18 +258,18 @@ _MIN_OPEN = 3
 _SEND_NOTCHES = 5
 
 
-def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_suggestion(step: PickSuggestion, view: StepView) -> StepOutcome:
     """Type the beginning, read the list below the field, click the matching entry, and check the result."""
-    screen, wanted = sight.now, step.field or ElementTarget(role="field")
-    field = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
+    screen, wanted = view.now, step.field or ElementTarget(role="field")
+    field = find_field(screen, wanted) or _find_again(wanted, view.sight, len(view.progress.phases))
     if field is None:
         return report_missing(screen, wanted)
-    if not progress.count("open"):
+    if not view.progress.count("open"):
         code = type_into(field, _typed(step), screen)
         return RunCode(
             code=code, thought=f"The field is {field.why}; I type the beginning and wait for suggestions.", phase="open"
         )
-    if progress.count("pick"):
+    if view.progress.count("pick"):
         listed = find_suggestions(screen, field)
         fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
@@ -278,10 +278,9 @@ def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepPr
     rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
-        code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
-        return RunCode(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
-    wrong = _check_beginning(step, wanted, sight) if progress.last == "open" else None
-    return wrong or _search_further(step, screen, field, rows, progress)
+        return click(screen, fitting[0].box_px.center, f'The suggestion "{fitting[0].text}" {step.words}.', "pick")
+    wrong = _check_beginning(step, wanted, view.sight) if view.progress.last == "open" else None
+    return wrong or _search_further(step, screen, field, rows, view.progress)
 
 
 def _find_again(wanted: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
@@ -333,7 +332,7 @@ def _search_further(
     step: PickSuggestion, screen: OcrScreen, field: Field, rows: list[TextLine], progress: StepProgress
 ) -> StepOutcome:
     if progress.count("wait") < _MAX_WAITS:
-        return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be loading.", phase="wait")
+        return wait(0.7, "The suggestions may still be loading.")
     if rows and progress.count("find option") < _MAX_SCROLLS:
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="None of them matches; I scroll the list.", phase="find option")
@@ -364,8 +363,7 @@ def send(last: PlainStep, screen: OcrScreen, *, has_looked: bool) -> RunCode | F
     sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
     buttons = [(line.text, box) for line in sending if (box := find_button(screen, line.box_px)) is not None]
     if [text.strip().casefold() for text, _ in buttons] == ["submit"]:
-        code = (f"pyautogui.click({at(screen, buttons[0][1].center)})",)
-        return RunCode(code=code, thought="All fields are filled in; I submit the form.", phase="send")
+        return click(screen, buttons[0][1].center, "All fields are filled in; I submit the form.", "send")
     if not isinstance(last, _AIMS) or (not buttons and has_looked):
         return None
     if not buttons:

@@ -7,7 +7,7 @@ from apps.literal.find_field import choose
 from apps.literal.find_text import TextHit, find_text, keep_best, name_nearest
 from apps.literal.message_words import is_in_progress
 from apps.literal.screen import OcrScreen
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at, quote
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepPlans, StepView, at, wait
 from apps.literal.steps import CheckShown, ReportValue, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
 from apps.literal.targets import ElementTarget
 from apps.literal.text_match import CONTAINED, WHOLE, fit_texts
@@ -169,8 +169,9 @@ _MAX_VALUE_WAITS = 10
 _END_NOTCHES = 30
 
 
-def plan_scroll(step: ScrollBy, screen: OcrScreen) -> StepOutcome:
+def plan_scroll(step: ScrollBy, view: StepView) -> StepOutcome:
     """Turn the mouse wheel over the middle of the screen or over a target."""
+    screen = view.now
     point = (screen.width / 2, screen.height / 2)
     if step.over is not None:
         target_point, _ = locate(step.over, screen)
@@ -189,13 +190,14 @@ def scroll(direction: str, notches: int, point: str) -> str:
     return f"pyautogui.{call}({amount}, {point})"
 
 
-def plan_scroll_until(step: ScrollUntil, screen: OcrScreen, progress: StepProgress, is_stuck: bool) -> StepOutcome:
+def plan_scroll_until(step: ScrollUntil, view: StepView) -> StepOutcome:
     """Scroll a little and look again."""
+    screen = view.now
     point, why = locate(step.target, screen)
     if point is not None:
         return Done(thought=f"{why} It is visible.")
-    tries = progress.count("scroll down") + progress.count("scroll up")
-    if tries >= _MAX_SCROLLS or (tries and is_stuck):
+    tries = view.progress.count("scroll down") + view.progress.count("scroll up")
+    if tries >= _MAX_SCROLLS or (tries and view.sight.is_stuck):
         return Failed(
             reason=f"{step.target} was not found while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
@@ -205,40 +207,43 @@ def plan_scroll_until(step: ScrollUntil, screen: OcrScreen, progress: StepProgre
     return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not visible yet.", phase=phase)
 
 
-def plan_wait_for(step: WaitFor, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_wait_for(step: WaitFor, view: StepView) -> StepOutcome:
     """Check every second."""
+    screen = view.now
     is_there = any(hit.fit >= CONTAINED for hit in find_text(screen, step.text))
     if is_there == step.is_shown:
         return Done(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
-    if progress.count("wait") >= _MAX_WAITS:
+    if view.progress.count("wait") >= _MAX_WAITS:
         failure = "did not appear" if step.is_shown else "is still there"
         return Failed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
-    return RunCode(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
+    return wait(1, "Not yet.")
 
 
-def plan_wait(step: WaitSeconds) -> StepOutcome:
+def plan_wait(step: WaitSeconds, view: StepView) -> StepOutcome:
     """Wait for a fixed time."""
-    return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait for the given time.")
+    return wait(step.duration_s, "I wait for the given time.", phase="")
 
 
-def plan_report(step: ReportValue, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_report(step: ReportValue, view: StepView) -> StepOutcome:
     """Read the text next to a label; wait if its value is still loading."""
+    screen = view.now
     answer = read_value(screen, step.target)
     if answer is not None and is_in_progress(answer):
-        if progress.count("wait") < _MAX_VALUE_WAITS:
-            return RunCode(code=("time.sleep(1)",), thought=f'It still says "{answer}"; I wait.', phase="wait")
+        if view.progress.count("wait") < _MAX_VALUE_WAITS:
+            return wait(1, f'It still says "{answer}"; I wait.')
         return Failed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
     if answer is not None:
         return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
-        if progress.count("wait") < _MAX_VALUE_WAITS:
-            return RunCode(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
+        if view.progress.count("wait") < _MAX_VALUE_WAITS:
+            return wait(1, "It has no value yet; I wait.")
         return Failed(reason=f"no value found next to {step.target}")
     return report_missing(screen, step.target)
 
 
-def plan_check(step: CheckShown, screen: OcrScreen) -> StepOutcome:
+def plan_check(step: CheckShown, view: StepView) -> StepOutcome:
     """Check that a text is shown, or what is next to it."""
+    screen = view.now
     choice = choose(screen, step.target)
     is_there = choice is not None and choice.hit.fit >= CONTAINED
     if step.value is not None:
@@ -256,8 +261,18 @@ def _check_value(step: CheckShown, screen: OcrScreen, value: str) -> StepOutcome
         return Done(thought=f'{step.target} is "{seen}", as expected.')
     if seen is None:
         return NotFound(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
-    return Failed(reason=f'{step.target} is "{seen}", expected {quote(value)}')
+    return Failed(reason=f'{step.target} is "{seen}", expected {value!r}')
 
 
 def _seen(screen: OcrScreen, text: str) -> str:
     return "most similar visible texts: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))
+
+
+PLANS: StepPlans = {
+    ScrollBy: plan_scroll,
+    ScrollUntil: plan_scroll_until,
+    WaitFor: plan_wait_for,
+    WaitSeconds: plan_wait,
+    ReportValue: plan_report,
+    CheckShown: plan_check,
+}

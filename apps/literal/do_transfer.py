@@ -9,8 +9,19 @@ from apps.literal.do_pointer import report_missing
 from apps.literal.field_boxes import find_inputs, is_button, is_text_area
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
+from apps.literal.screen import OcrScreen, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import (
+    Done,
+    Failed,
+    NotFound,
+    RunCode,
+    StepOutcome,
+    StepPlans,
+    StepView,
+    at,
+    drag,
+    replace_text,
+)
 from apps.literal.steps import ComputeAnswer, CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
 from apps.literal.targets import ElementTarget, nth
 from apps.literal.text_match import CONTAINED, alphanumeric, normalize, similarity
@@ -36,33 +47,29 @@ def find_writable(screen: OcrScreen, target: ElementTarget, *, is_area: bool) ->
     return nth(alike, target.ordinal)
 
 
-def plan_copy(step: CopyText, screen: OcrScreen) -> StepOutcome:
+def plan_copy(step: CopyText, view: StepView) -> StepOutcome:
     """Click into the field and copy all of its text."""
+    screen = view.now
     box = find_writable(screen, step.field, is_area=True)
     if box is None:
         return report_missing_field(screen, step.field)
-    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'c')")
+    code = replace_text(screen, field_point(box), "pyautogui.hotkey('ctrl', 'c')")
     return RunCode(code=code, thought="I copy the text of that field.")
 
 
-def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_paste(step: PasteText, view: StepView) -> StepOutcome:
     """Paste over the contents of the field, then check that it changed."""
-    screen = sight.now
+    screen = view.now
     box = find_writable(screen, step.field, is_area=False)
-    if progress.last == "type" and sight.before is not None:
-        was = find_writable(sight.before, step.field, is_area=False)
-        if was is not None and has_changed_inside(sight.before, screen, was):
+    if view.progress.last == "type" and view.before is not None:
+        was = find_writable(view.before, step.field, is_area=False)
+        if was is not None and has_changed_inside(view.before, screen, was):
             return Done(thought="The field shows the text.")
         return Failed(reason="the field did not change after pasting")
     if box is None:
         return report_missing_field(screen, step.field)
-    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
+    code = replace_text(screen, field_point(box), "pyautogui.hotkey('ctrl', 'v')")
     return RunCode(code=code, thought="I paste into it.", phase="type")
-
-
-def click_field(screen: OcrScreen, box: Box) -> str:
-    """Return code that clicks a field where its text starts."""
-    return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
 
 
 def report_missing_field(screen: OcrScreen, field: ElementTarget) -> StepOutcome:
@@ -114,11 +121,11 @@ def _goes_on(above: TextLine, line: TextLine) -> bool:
     return is_alike and (is_below or (is_beside and 0 < line.box_px.left - above.box_px.right < 2 * height))
 
 
-def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_select_text(step: SelectText, view: StepView) -> StepOutcome:
     """Select the text by dragging, or all text of the editor; press the style's keys; check that the screen changed."""
-    screen = sight.now
-    if progress.count("part") and sight.before is not None:
-        if not find_changed_boxes(sight.before, screen):
+    screen = view.now
+    if view.progress.count("part") and view.before is not None:
+        if not find_changed_boxes(view.before, screen):
             return Failed(reason=f"nothing changed after this step: {step}")
         return Done(thought="The text looks selected.")
     keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
@@ -126,7 +133,7 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
         inside = _find_edited(screen)
         if not inside:
             return Failed(reason="no text in an editor found")
-        code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
+        code = replace_text(screen, inside[0].box_px.center, *keys)
         return RunCode(code=code, thought="I select all text.", phase="part")
     span = _find_span(screen, step)
     if span is None:
@@ -134,12 +141,7 @@ def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgr
             return report_missing(screen, ElementTarget(text=step.text))
         count = len(find_paragraphs(screen))
         return Failed(reason=f"{step}: found {count} paragraphs: the step must say which one")
-    start, end = span
-    code = (
-        f"pyautogui.moveTo({at(screen, start)})",
-        f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
-    )
-    return RunCode(code=(*code, *keys), thought="I drag over the text.", phase="part")
+    return RunCode(code=(*drag(screen, *span), *keys), thought="I drag over the text.", phase="part")
 
 
 def _find_edited(screen: OcrScreen) -> list[TextLine]:
@@ -169,22 +171,22 @@ def _find_span(screen: OcrScreen, step: SelectText) -> tuple[tuple[float, float]
     return (first.left - 1.0, first.center[1]), (last.right + 3.0, last.center[1])
 
 
-def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_type_answer(step: TypeAnswer, view: StepView) -> StepOutcome:
     """Type the answer that was read last."""
-    if not progress.answers:
+    if not view.progress.answers:
         return Failed(reason="no earlier step read an answer to type")
-    answer, field = progress.answers[-1], step.field
+    answer, field = view.progress.answers[-1], step.field
     if field.text or field.relation is not None:
-        return type_and_check(field, answer, sight, progress)
-    if progress.last == "type" and sight.before is not None:
-        was = find_writable(sight.before, field, is_area=False)
+        return type_and_check(field, answer, view)
+    if view.progress.last == "type" and view.before is not None:
+        was = find_writable(view.before, field, is_area=False)
         if was is None:
             return Done(thought="I typed it.")
-        return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
-    box = find_writable(sight.now, field, is_area=False)
+        return check_typed(answer, _as_field(view.before, was), view.before, view.now)
+    box = find_writable(view.now, field, is_area=False)
     if box is None:
-        return report_missing_field(sight.now, field)
-    code = (click_field(sight.now, box), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({answer!r})")
+        return report_missing_field(view.now, field)
+    code = replace_text(view.now, field_point(box), f"pyautogui.write({answer!r})")
     return RunCode(code=code, thought=f'I type "{answer}".', phase="type")
 
 
@@ -192,10 +194,10 @@ def _as_field(screen: OcrScreen, box: Box) -> Field:
     return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
 
 
-def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_fill_from_page(step: FillFromPage, view: StepView) -> StepOutcome:
     """Type the next value; done when no empty field is left whose label also occurs elsewhere."""
-    screen = sight.now
-    done = progress.count("part")
+    screen = view.now
+    done = view.progress.count("part")
     labelled = list_labelled_values(screen)
     empty = [(label, value) for label, value, holds in labelled if not holds]
     unknown = [label.text for label, value in empty if value is None]
@@ -215,7 +217,7 @@ def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: Step
         field = _field_right_of(screen, label)
     if field is None:
         return Failed(reason=f'no field found for "{label.text}"')
-    code = (click_field(screen, field.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
+    code = replace_text(screen, field_point(field.box_px), f"pyautogui.write({value!r})")
     return RunCode(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
 
 
@@ -284,13 +286,14 @@ _SCALES = (2.0, 3.0, 1.5)
 """Scales at which a decisive word is read again."""
 
 
-def plan_compute(step: ComputeAnswer, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_compute(step: ComputeAnswer, view: StepView) -> StepOutcome:
     """Compute the answer and store it."""
+    screen = view.now
     if step.is_in_area:
         box = find_writable(screen, ElementTarget(role="area"), is_area=True)
         if box is None:
             return report_missing_field(screen, ElementTarget(role="area"))
-        if step.ordinal == -1 and not progress.count("part"):
+        if step.ordinal == -1 and not view.progress.count("part"):
             code = (f"pyautogui.scroll(-{_END_NOTCHES}, {at(screen, box.center)})", "time.sleep(0.2)")
             return RunCode(code=code, thought="The last word may be below the visible part.", phase="part")
         answer, problem = _read_word_in(screen, box, step.ordinal)
@@ -445,3 +448,13 @@ def _find_unknown(terms: list[str], result: Fraction) -> Fraction | None:
             return result / known if known else None
         case _:
             return known / result if result else None
+
+
+PLANS: StepPlans = {
+    CopyText: plan_copy,
+    PasteText: plan_paste,
+    SelectText: plan_select_text,
+    ComputeAnswer: plan_compute,
+    TypeAnswer: plan_type_answer,
+    FillFromPage: plan_fill_from_page,
+}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from apps.literal.find_text import find_button, find_text, name_nearest
 from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepPlans, StepView, click, drag
 from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures
 from apps.literal.targets import COLOURS, FigureStyle, name_colours
 from apps.literal.text_match import WHOLE
@@ -389,14 +389,13 @@ _DRAG_SHARE = (
 _INSET_PX = 6  # distance from the edge that a dragged figure keeps
 
 
-def plan_click_figures(step: ClickFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_click_figures(step: ClickFigures, view: StepView) -> StepOutcome:
     """Click the figure that matches, or the next one if all are to be clicked."""
-    if step.phrase and not progress.phases:
+    screen = view.now
+    if step.phrase and not view.progress.phases:
         named = [hit for hit in find_text(screen, step.phrase) if hit.fit >= WHOLE]
         if named:
-            return RunCode(
-                code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'"{step.phrase}" is visible.'
-            )
+            return click(screen, named[0].point, f'"{step.phrase}" is visible.')
     figures = find_figures(screen)
     matches = _pick(screen, figures, step.looks)
     if (step.is_all or not matches) and has_ambiguous_glyph(figures, step.looks):
@@ -409,13 +408,11 @@ def plan_click_figures(step: ClickFigures, screen: OcrScreen, progress: StepProg
         return Failed(reason=f"found {len(matches)} figures, expected exactly one {step.phrase}")
     if not step.is_all:
         chosen = nearest_in_colour(matches, step.looks.colour)
-        return RunCode(code=(_click(screen, chosen),), thought=f"Found {len(matches)} matching figures.")
-    pressed = progress.count("part")
+        return click(screen, chosen.box_px.center, f"Found {len(matches)} matching figures.")
+    pressed = view.progress.count("part")
     if pressed >= len(matches) or pressed >= _MAX_PRESSED:
         return Done(thought=f"I clicked all {pressed} of them.")
-    return RunCode(
-        code=(_click(screen, matches[pressed]),), thought=f"Found {len(matches)} matching figures.", phase="part"
-    )
+    return click(screen, matches[pressed].box_px.center, f"Found {len(matches)} matching figures.", "part")
 
 
 def _pick(screen: OcrScreen, figures: list[Figure], looks: FigureStyle) -> list[Figure]:
@@ -426,19 +423,15 @@ def _pick(screen: OcrScreen, figures: list[Figure], looks: FigureStyle) -> list[
     return pick_figures(figures, looks, paper=name_colours((red, green, blue)))
 
 
-def _click(screen: OcrScreen, figure: Figure) -> str:
-    return f"pyautogui.click({at(screen, figure.box_px.center)})"
-
-
-def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_drag_figures(step: DragFigures, view: StepView) -> StepOutcome:
     """Drag a figure once in a direction, or drag each matching figure into the box until none is outside."""
-    screen = sight.now
+    screen = view.now
     figures = find_figures(screen)
-    drags = progress.count("part")
+    drags = view.progress.count("part")
     if step.direction:
-        return _drag_aside(step, sight, drags)
+        return _drag_aside(step, view.sight, drags)
     if step.box == "larger":
-        return _drag_into_larger(step, sight, drags)
+        return _drag_into_larger(step, view.sight, drags)
     box = _find_box(figures, step.box)
     if box is None:
         return NotFound(what=f"the {step.box} box", nearest=())
@@ -455,7 +448,7 @@ def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepPro
         if not drags and not inside:
             return NotFound(what=f"figures that look like: {step.looks}", nearest=())
         return Done(thought=f"None of them is outside the box; I dragged {drags}.")
-    has_moved = sight.before is None or bool(find_changed_boxes(sight.before, screen))
+    has_moved = view.before is None or bool(find_changed_boxes(view.before, screen))
     if drags >= _MAX_DRAGS or (drags and not has_moved):
         return Failed(reason=f"{step}: the figures do not stay in the box")
     return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside the box.")
@@ -476,11 +469,7 @@ def _find_box(figures: list[Figure], description: str) -> Box | None:
 
 
 def _drag(screen: OcrScreen, figure: Figure, end: tuple[float, float], thought: str) -> RunCode:
-    code = (
-        f"pyautogui.moveTo({at(screen, figure.box_px.center)})",
-        f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
-    )
-    return RunCode(code=code, thought=thought, phase="part")
+    return RunCode(code=drag(screen, figure.box_px.center, end), thought=thought, phase="part")
 
 
 def _pick_movable(screen: OcrScreen, looks: FigureStyle) -> list[Figure]:
@@ -523,8 +512,9 @@ def _drag_into_larger(step: DragFigures, sight: ScreenHistory, drags: int) -> St
     return _drag(screen, boxes[0], boxes[1].box_px.center, "I drag the smaller one onto the larger one.")
 
 
-def plan_describe_figures(step: DescribeFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_describe_figures(step: DescribeFigures, view: StepView) -> StepOutcome:
     """Press the button with the answer, or return the answer."""
+    screen = view.now
     figures = find_figures(screen)
     if step.what == "count":
         if has_ambiguous_glyph(figures, step.looks):
@@ -541,8 +531,7 @@ def plan_describe_figures(step: DescribeFigures, screen: OcrScreen, progress: St
     for answer in answers:
         buttons = [hit for hit in find_text(screen, answer) if hit.fit >= WHOLE and hit.button is not None]
         if buttons:
-            code = (f"pyautogui.click({at(screen, buttons[0].point)})",)
-            return RunCode(code=code, thought=f"{step}: {answer}. I click the button with this text.")
+            return click(screen, buttons[0].point, f"{step}: {answer}. I click the button with this text.")
     if step.what == "count":
         return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
     return NotFound(
@@ -562,3 +551,10 @@ def _names_of(figure: Figure) -> list[str]:
             return ["Rectangle", "Square"]
         case _:
             return [figure.kind.capitalize()]
+
+
+PLANS: StepPlans = {
+    ClickFigures: plan_click_figures,
+    DragFigures: plan_drag_figures,
+    DescribeFigures: plan_describe_figures,
+}

@@ -9,23 +9,23 @@ from apps.literal.field_boxes import (
     find_containing_field,
     find_field_boxes,
     find_fields,
-    find_frames,
     find_lists,
     is_button,
     is_cell,
     is_filled,
+    is_frame,
     is_label_cell,
     is_list,
     is_tool,
     may_be_field,
 )
 from apps.literal.find_text import TextHit, find_button, find_named, find_text, keep_best
-from apps.literal.screen import OcrScreen
-from apps.literal.targets import AnchorRelation, ElementTarget, Role
+from apps.literal.screen import OcrScreen, innermost, reading_order
+from apps.literal.targets import AnchorRelation, ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, normalize
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
-from visual_tools.widgets import find_rectangles
+from visual_tools.widgets import find_lines, find_rectangles
 
 _PRESSED: frozenset[Role] = frozenset({"button", "link", "tab", "menu"})
 _ROW_REACH = 1.0
@@ -157,15 +157,9 @@ def _choose_ordinal(hits: list[TextHit], target: ElementTarget) -> TargetChoice 
         equals = [hit for hit in hits if hit.score >= best.score - 0.005]
         more = f"; {len(equals)} texts match equally well, this is the topmost" if len(equals) > 1 else ""
         return TargetChoice(hit=best, why=f'I see "{best.line.text}"{more}')
-    pool = _in_reading_order(keep_best(hits, at_least=abs(target.ordinal)))
-    if target.ordinal > len(pool):
-        return None
-    hit = pool[target.ordinal - 1] if target.ordinal > 0 else pool[-1]
-    return TargetChoice(hit=hit, why=f'"{target.text}" is visible {len(pool)} times')
-
-
-def _in_reading_order(hits: list[TextHit]) -> list[TextHit]:
-    return sorted(hits, key=lambda hit: (round(hit.box_px.center[1] / 8), hit.box_px.left))
+    pool = keep_best(hits, at_least=abs(target.ordinal))
+    hit = nth(sorted(pool, key=lambda hit: reading_order(hit.box_px)), target.ordinal)
+    return TargetChoice(hit=hit, why=f'"{target.text}" is visible {len(pool)} times') if hit is not None else None
 
 
 def _choose_related(
@@ -186,12 +180,10 @@ def _choose_related(
         return None
     nearest = [hit for _, _, hit in ranked]
     if target.ordinal is not None:
-        pool = _in_reading_order(list(dict.fromkeys(nearest)))
-        if target.ordinal > len(pool):
-            return None
-        return TargetChoice(
-            hit=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"selected by its number out of {len(pool)}"
-        )
+        pool = sorted(dict.fromkeys(nearest), key=lambda hit: reading_order(hit.box_px))
+        numbered = nth(pool, target.ordinal)
+        why = f"selected by its number out of {len(pool)}"
+        return TargetChoice(hit=numbered, why=why) if numbered is not None else None
     return TargetChoice(hit=nearest[0], why=f'it is the nearest one {relation.kind} "{relation.anchor}"')
 
 
@@ -227,10 +219,7 @@ def is_in_line(box: Box, anchor: Box) -> bool:
 def _share_row(box: Box, anchor: Box, screen: OcrScreen) -> bool:
     """Return True if both boxes lie in one low rectangle, such as a row or a card of a list."""
     limit = _CARD_REACH * max(box.height, anchor.height)
-    return any(
-        rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
-        for rectangle in screen.rectangles
-    )
+    return any(row.contains(box) and row.contains(anchor) and row.height <= limit for row in screen.boxes)
 
 
 def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen) -> float:
@@ -254,9 +243,9 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen)
 
 def shared_box(box: Box, anchor: Box, screen: OcrScreen) -> float:
     """Return a bonus in pixels if both boxes share a card, row or panel; larger for a smaller container."""
-    for rectangle in screen.rectangles:
-        if rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor):
-            return 400.0 * max(0.0, 1 - rectangle.box_px.area / (0.6 * screen.width * screen.height))
+    for shared in screen.boxes:
+        if shared.contains(box) and shared.contains(anchor):
+            return 400.0 * max(0.0, 1 - shared.area / (0.6 * screen.width * screen.height))
     return 0.0
 
 
@@ -390,7 +379,8 @@ def _costs_of(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -
 
 def _costs(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
-    cells = [*boxes, *find_frames(screen)]  # the cell next to a label's cell may contain a field and more
+    # The cell next to a label's cell may contain a field and more.
+    cells = [*boxes, *(box for box in screen.boxes if is_frame(screen, box))]
     for box in boxes:
         cost_and_reason = _cost(screen, label.box_px, box)
         if cost_and_reason is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
@@ -470,10 +460,8 @@ def _by_ordinal(ranked: list[tuple[float, Box, TextHit, str]], ordinal: int) -> 
     best: dict[int, tuple[float, Box, TextHit, str]] = {}
     for item in ranked:
         best.setdefault(id(item[2]), item)
-    ordered = sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left))
-    if ordinal > len(ordered):
-        return []
-    return [ordered[ordinal - 1 if ordinal > 0 else -1]]
+    item = nth(sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left)), ordinal)
+    return [item] if item is not None else []
 
 
 def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
@@ -482,7 +470,7 @@ def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
     framed = _find_framed(screen, box)
     if framed is not None:
         return _make(screen, framed, label.line, f'the box whose border bears the label "{label.line.text}"')
-    for rule in screen.rules:
+    for rule in find_lines(screen.image):
         gap = rule.top - box.bottom
         if -2 <= gap < 3.5 * max(box.height, 12) and rule.left - 12 <= box.left <= rule.left + 0.5 * rule.width:
             space = Box(rule.left, max(box.bottom, rule.top - 26) if gap > 14 else box.top - 4, rule.right, rule.top)
@@ -500,20 +488,11 @@ def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
 
 def _find_framed(screen: OcrScreen, label: Box) -> Box | None:
     """Return the box whose border is interrupted by a label."""
-    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
-        screen.width, screen.height
-    )
-    barrier = Box(
-        label.left - around.left - 6,
-        label.top - around.top - 2,
-        label.right - around.left + 6,
-        label.bottom - around.top + 2,
-    )
+    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120)
+    around = around.clipped(screen.width, screen.height)
+    barrier = label.padded(6, 2).moved(-around.left, -around.top)
     for rectangle in find_rectangles(screen.crop(around), barriers=(barrier,)):
-        inner = rectangle.box_px
-        box = Box(
-            inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top
-        )
+        box = rectangle.box_px.moved(around.left, around.top)
         if (
             box.width > 40
             and 15 < box.height < 110
@@ -537,25 +516,17 @@ def _find_unnamed(screen: OcrScreen, target: ElementTarget, boxes: list[Box]) ->
             for anchor in anchors
             if not box.contains(anchor.box_px)
         )
-        return (
-            _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"')
-            if ranked
-            else None
-        )
+        why = f'the nearest box {relation.kind} "{relation.anchor}"'
+        return _make(screen, ranked[0][1], anchors[0].line, why) if ranked else None
     if target.role == "area" or not usable:
-        leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
-        usable = (
-            [box for box in leaves if not any(box != other and box.contains(other) for other in leaves)]
-            or leaves
-            or [screen.box]
-        )
+        large = [box for box in screen.boxes if box.height > 40]
+        usable = innermost(large) or large or [screen.box]
         return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
     usable = find_lists(screen) if target.role == "list" else find_fields(screen) or usable
     if target.ordinal is None and len(usable) > 1:
         return None  # ambiguous
-    ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
-    index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
-    return _make(screen, ordered[index], None, "the field with that number") if index < len(ordered) else None
+    box = nth(sorted(usable, key=lambda box: (round(box.top / 8), box.left)), target.ordinal or 1)
+    return _make(screen, box, None, "the field with that number") if box is not None else None
 
 
 def _make(screen: OcrScreen, box: Box, label: TextLine | None, why: str) -> Field:

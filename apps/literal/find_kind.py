@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import reduce
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
 from apps.literal.find_field import choose, distance, satisfies_relation
 from apps.literal.find_text import TextHit, find_button, find_text, is_coloured, keep_best
-from apps.literal.screen import RINGS, OcrScreen
+from apps.literal.screen import RINGS, OcrScreen, find_bounds, find_components, innermost, reading_order
 from apps.literal.targets import ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
@@ -43,16 +44,11 @@ class Slider:
 def find_sliders(screen: OcrScreen) -> list[Slider]:
     """Return long, thin tracks that have one thicker handle each, from top to bottom."""
     differs = (screen.strength > _INK_STEP).astype(np.uint8)
-    flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
-    upright = [
-        Slider(box_px=_turn(box), handle=_turn(handle), is_vertical=True)
-        for box, handle in _find_flat(np.ascontiguousarray(differs.T))
-    ]
-    return sorted([*flat, *upright], key=lambda slider: (slider.box_px.top, slider.box_px.left))
-
-
-def _turn(box: Box) -> Box:
-    return Box(box.top, box.left, box.bottom, box.right)
+    sliders = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
+    for turned in _find_flat(np.ascontiguousarray(differs.T)):
+        box, handle = (Box(box.top, box.left, box.bottom, box.right) for box in turned)
+        sliders.append(Slider(box_px=box, handle=handle, is_vertical=True))
+    return sorted(sliders, key=lambda slider: (slider.box_px.top, slider.box_px.left))
 
 
 def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
@@ -64,12 +60,7 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
     cv2 = require("cv2", "literal")
     runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((1, _MIN_RUN_PX), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_TRACK_PX - 5, 1), np.uint8))
-    count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
-    pieces = [
-        Box(left, top, left + width, top + height)
-        for left, top, width, height in (map(int, row[:4]) for row in stats[1:count])
-        if 3 <= height <= _MAX_TRACK_PX
-    ]
+    pieces = [box for box, _ in find_components(joined) if 3 <= box.height <= _MAX_TRACK_PX]
     tracks = []
     for piece in sorted(pieces, key=lambda box: box.left):
         if any(_goes_on(box, piece) for box in pieces):
@@ -142,45 +133,40 @@ def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> UnnamedButt
     if not buttons:
         return None
     if target.ordinal is not None:
-        index = target.ordinal - 1 if target.ordinal > 0 else -1
-        return (
-            UnnamedButton(point=buttons[index].center, why="Selected by its number.") if index < len(buttons) else None
-        )
+        button = nth(buttons, target.ordinal)
+        return UnnamedButton(point=button.center, why="Selected by its number.") if button is not None else None
     if len(buttons) == 1:
         return UnnamedButton(point=buttons[0].center, why="It is the only button.")
-    names = [line.text for box in buttons for line in screen.lines_in(box)]
-    return UnnamedButton(
-        point=None, why=f"there are {len(buttons)} buttons ({', '.join(names[:6])}): the step must name one"
-    )
+    names = ", ".join([line.text for box in buttons for line in screen.lines_in(box)][:6])
+    return UnnamedButton(point=None, why=f"there are {len(buttons)} buttons ({names}): the step must name one")
 
 
 def list_buttons(screen: OcrScreen) -> list[Box]:
     """Return low boxes with an icon or one or two texts in the middle, in reading order."""
     candidates = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
-    inside = [rectangle.box_px for rectangle in screen.rectangles]
-    candidates += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
+    candidates += [box for box in screen.boxes if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
     boxes = [
         box
         for box in dict.fromkeys(candidates)
         if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
     ]
-    outer = [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
-    single = [box for box in outer if not is_cell(box, outer)] or outer or _list_large(screen)
-    return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
+    inner = innermost(boxes)
+    single = [box for box in inner if not is_cell(box, inner)] or inner or _list_large(screen)
+    return sorted(single, key=reading_order)
 
 
 def _list_large(screen: OcrScreen) -> list[Box]:
     """Return boxes taller than usual buttons with a single text exactly in their middle."""
     large = []
-    for rectangle in screen.rectangles:
-        box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
+    for box in screen.boxes:
+        inside = screen.lines_in(box)
         if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
             continue
         x, y = inside[0].box_px.center
         is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
         if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
             large.append(box)
-    return [box for box in large if not any(other != box and box.contains(other) for other in large)]
+    return innermost(large)
 
 
 def _is_icon_button(screen: OcrScreen, box: Box) -> bool:
@@ -226,7 +212,6 @@ def _find_related(screen: OcrScreen, target: ElementTarget, buttons: list[Box]) 
     return UnnamedButton(point=ranked[0][1].center, why=f'It is the button {relation.kind} "{relation.anchor}".')
 
 
-_ROW_PX = 8
 _TEXT_SHARE = 0.3
 _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
@@ -243,17 +228,17 @@ def find_kind(screen: OcrScreen, role: Role) -> list[Box]:
         case "button":
             return list_buttons(screen)
         case "field":
-            return _in_reading_order(find_fields(screen))
+            return sorted(dict.fromkeys(find_fields(screen)), key=reading_order)
         case "input" | "textarea":
             return [box for box in find_inputs(screen) if is_text_area(screen, box) == (role == "textarea")]
         case "list":
-            return _in_reading_order(find_lists(screen))
+            return sorted(dict.fromkeys(find_lists(screen)), key=reading_order)
         case "checkbox" | "radio":
             return [toggle.box_px for toggle in find_plain_toggles(screen, role)]
         case "link":
-            return _in_reading_order(_find_links(screen))
+            return find_links(screen)
         case "result":
-            return _in_reading_order(_find_results(screen))
+            return _find_results(screen)
         case _:
             return []
 
@@ -276,7 +261,7 @@ def find_plain_toggles(screen: OcrScreen, role: Role) -> list[Toggle]:
     counts = Counter(toggle.box_px.height for toggle in toggles)
     height = max(counts, key=lambda each: (counts[each], -each))  # small buttons are larger than checkboxes
     alike = [toggle for toggle in toggles if abs(toggle.box_px.height - height) <= 2]
-    return sorted(alike, key=lambda toggle: _place(toggle.box_px))
+    return sorted(alike, key=lambda toggle: reading_order(toggle.box_px))
 
 
 def _is_letter(screen: OcrScreen, toggle: Toggle, line: TextLine) -> bool:
@@ -315,29 +300,18 @@ def is_other(screen: OcrScreen, toggle: Toggle, box: Box) -> bool:
     if all(measure_contrast(screen.crop(strip)) < _MIN_MARK_CONTRAST for strip in cross):
         return True
     ink = find_ink(screen.crop(box.padded(-max(3, round(0.2 * box.width)))))
-    if not ink.any():
-        return False
-    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
-    return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
+    mark = find_bounds(ink)
+    return mark is not None and mark.height > _MAX_MARK_RATIO * mark.width
 
 
-def _find_links(screen: OcrScreen) -> list[Box]:
-    """Return runs of words in a distinct colour, outside buttons."""
-    return [box for line in screen.lines for box in _coloured_runs(screen, line)]
-
-
-def _coloured_runs(screen: OcrScreen, line: TextLine) -> list[Box]:
-    if find_button(screen, line.box_px) is not None:
-        return []
-    runs: list[Box] = []
-    is_open = False
-    for _, box in line.words:
-        if not _is_link(screen, box):
-            is_open = False
-            continue
-        runs = [*runs[:-1], runs[-1].union(box)] if is_open else [*runs, box]
-        is_open = True
-    return runs
+def find_links(screen: OcrScreen) -> list[Box]:
+    """Return runs of words in a distinct colour, outside buttons, in reading order."""
+    links: list[Box] = []
+    for line in screen.lines:
+        if find_button(screen, line.box_px) is None:
+            for is_link, words in groupby((box for _, box in line.words), lambda box: _is_link(screen, box)):
+                links += [reduce(Box.union, words)] if is_link else []
+    return sorted(dict.fromkeys(links), key=reading_order)
 
 
 def find_links_by_text(screen: OcrScreen, text: str) -> list[TextHit]:
@@ -367,7 +341,7 @@ def _is_link(screen: OcrScreen, box: Box) -> bool:
 
 def _find_results(screen: OcrScreen) -> list[Box]:
     """Return the links that start the entries of a list: at the left edge shared by most links, one for each entry."""
-    links = _in_reading_order(_find_links(screen))
+    links = find_links(screen)
     if not links:
         return []
     edges = Counter(round(box.left / _INDENT_PX) for box in links)
@@ -386,14 +360,6 @@ def _is_address(screen: OcrScreen, box: Box) -> bool:
     return re.search(r"https?:|www\.|\w\.\w{2,}(?:/|$)|\S\s*[›»]\s*\S", inside) is not None
 
 
-def _in_reading_order(boxes: list[Box]) -> list[Box]:
-    return sorted(dict.fromkeys(boxes), key=_place)
-
-
-def _place(box: Box) -> tuple[int, int]:
-    return round(box.center[1] / _ROW_PX), box.left
-
-
 _REACH_LEFT_PX = 90
 _REACH_RIGHT_PX = 420
 _RIGHT_COST_PX = 8.0
@@ -406,7 +372,7 @@ be larger, like its label. The penalties apply to a toggle right of its label or
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FoundToggle:
     """Toggle with the text that labels it."""
 
@@ -433,9 +399,7 @@ def find_toggle(screen: OcrScreen, target: ElementTarget) -> FoundToggle | None:
     if toggle is None and not is_row:
         toggle = _find_best(screen, label, label.right, screen.width)
         toggle = toggle if toggle is not None and _ends_row(screen, toggle, label) else None
-    if toggle is None:
-        return None
-    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.hit.line.text, label_box=label)
+    return None if toggle is None else FoundToggle(toggle.box_px, toggle.is_on, choice.hit.line.text, label)
 
 
 def _find_best(screen: OcrScreen, label: Box, left: int, right: int) -> Toggle | None:
@@ -443,7 +407,8 @@ def _find_best(screen: OcrScreen, label: Box, left: int, right: int) -> Toggle |
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
-    candidates = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
+    found = find_toggles(screen.crop(near), side_px)
+    candidates = (replace(each, box_px=each.box_px.moved(near.left, near.top)) for each in found)
     costs = [
         (cost, toggle)
         for toggle in candidates
@@ -458,20 +423,13 @@ def _find_unnamed(screen: OcrScreen, target: ElementTarget) -> FoundToggle | Non
     """Return the toggle with the target's ordinal, or the only toggle."""
     toggles = find_plain_toggles(screen, target.role)
     toggle = nth(toggles, target.ordinal)
-    if toggle is None:
-        return None
-    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
+    return None if toggle is None else FoundToggle(toggle.box_px, toggle.is_on, str(target), toggle.box_px)
 
 
 def _ends_row(screen: OcrScreen, toggle: Toggle, label: Box) -> bool:
     """Return True for a switch at the end of a label's row with no text in between."""
     between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
     return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
-
-
-def _shift(toggle: Toggle, near: Box) -> Box:
-    box = toggle.box_px
-    return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
 
 
 def _cost(screen: OcrScreen, box: Box, label: Box) -> float | None:

@@ -1,11 +1,11 @@
 """Result of planning a step, and the progress that is restored from earlier action texts."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
-from apps.literal.screen import OcrScreen
+from apps.literal.screen import OcrScreen, ScreenHistory
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*+Action\s*+:?\s*+([^\n]+)")
@@ -182,6 +182,31 @@ def _advance(progress: StepProgress, action: str, total: int) -> StepProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """Screens and progress on which the next action of a step depends.
+
+    Attributes:
+        sight: Current and earlier screens.
+        progress: Progress so far.
+        typed: Texts that earlier steps typed.
+    """
+
+    sight: ScreenHistory
+    progress: StepProgress
+    typed: Sequence[str] = ()
+
+    @property
+    def now(self) -> OcrScreen:
+        """Current screen."""
+        return self.sight.now
+
+    @property
+    def before(self) -> OcrScreen | None:
+        """Screen on which the last action was executed."""
+        return self.sight.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunCode:
     """Code to run.
 
@@ -238,6 +263,8 @@ class Failed:
 
 
 StepOutcome = RunCode | Done | NotFound | Failed
+StepPlans = dict[type, Callable[[Any, StepView], StepOutcome]]
+"""Functions that return the next action of a step, by its class."""
 
 
 def at(screen: OcrScreen, point: tuple[float, float]) -> str:
@@ -246,16 +273,37 @@ def at(screen: OcrScreen, point: tuple[float, float]) -> str:
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"
 
 
-def quote(text: str) -> str:
-    """Return a Python string literal."""
-    return repr(text)
+def click(
+    screen: OcrScreen,
+    point: tuple[float, float],
+    thought: str,
+    phase: str = "",
+    *,
+    pause_s: float = 0.0,
+    call: str = "click",
+    label: str = "",
+) -> RunCode:
+    """Return a click on a point, or another call of the mouse, and a pause after it."""
+    code = (f"pyautogui.{call}({at(screen, point)})", *([f"time.sleep({pause_s:g})"] if pause_s else []))
+    return RunCode(code=code, thought=thought, phase=phase, label=label)
 
 
-def hotkey(keys: Sequence[str]) -> str:
-    """Return a call that presses keys together."""
-    if len(keys) == 1:
-        return f"pyautogui.press({quote(keys[0])})"
-    return f"pyautogui.hotkey({', '.join(quote(key) for key in keys)})"
+def drag(
+    screen: OcrScreen, start: tuple[float, float], end: tuple[float, float], duration_s: float = 0.3
+) -> tuple[str, str]:
+    """Return code that drags from one point to another."""
+    to = f"pyautogui.dragTo({at(screen, end)}, duration={duration_s:g}, button='left')"
+    return f"pyautogui.moveTo({at(screen, start)})", to
+
+
+def replace_text(screen: OcrScreen, point: tuple[float, float], *then: str) -> tuple[str, ...]:
+    """Return code that clicks a field, selects its contents, and goes on."""
+    return (f"pyautogui.click({at(screen, point)})", "pyautogui.hotkey('ctrl', 'a')", *then)
+
+
+def wait(duration_s: float, thought: str, phase: str = "wait") -> RunCode:
+    """Return a pause, after which the step looks at the screen again."""
+    return RunCode(code=(f"time.sleep({duration_s:g})",), thought=thought, phase=phase)
 
 
 class NotUnderstoodError(ValueError):
