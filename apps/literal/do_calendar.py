@@ -2,12 +2,12 @@
 
 import calendar
 import re
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 
+from apps.literal.do_choice import find_again
 from apps.literal.do_keyboard import format_like, parse_date, type_and_check, type_into
 from apps.literal.do_pointer import report_missing
 from apps.literal.do_scroll_and_read import scroll
@@ -53,7 +53,7 @@ _MIN_NAMES = 5
 _MIN_ARROW_PX = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Calendar:
     """Month shown on the screen.
 
@@ -145,16 +145,8 @@ def _fit_days(
         share = _MOST if header is None else _HALF
         if fitting < max(_MIN_DAYS, share * len(cells)) or top - title.bottom > 6 * row_px:
             continue
-        candidate = Calendar(
-            month=month,
-            title=title,
-            left=left,
-            right=left + 6 * column_px,
-            top=top,
-            row_px=row_px,
-            first_column=first_column,
-        )
-        best = max(best or (0, candidate), (fitting, candidate), key=lambda pair: pair[0])
+        if best is None or fitting > best[0]:
+            best = fitting, Calendar(month, title, left, left + 6 * column_px, top, row_px, first_column)
     return best[1] if best is not None else None
 
 
@@ -193,7 +185,7 @@ def plan_date(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     screen = view.now
     shown = find_calendar(screen)
     if shown is None and view.progress.count("turn") and view.progress.last != "pick":
-        return Failed(reason="after changing the month, the calendar's month cannot be read")
+        return Failed("after changing the month, the calendar's month cannot be read")
     if day is None:
         return type_and_check(field, text, view)
     if view.progress.last == "type":
@@ -211,11 +203,11 @@ def plan_date(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     turns = view.progress.count("turn")
     turners = find_month_arrows(screen, shown)
     if turners is None:
-        return Failed(reason="the calendar shows another month, and no button for the next or previous month was found")
+        return Failed("the calendar shows another month, and no button for the next or previous month was found")
     before = find_calendar(view.before) if turns and view.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
-        return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
+        return Failed(f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
     times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
@@ -235,19 +227,14 @@ def _open(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
 
 def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> StepOutcome:
     """Check that the field, or a new text, shows the chosen day."""
-    numbers = Counter((day.year, day.month, day.day))
-    short = Counter((day.year % 100, day.month, day.day))
+    numbers = (sorted((day.year, day.month, day.day)), sorted((day.year % 100, day.month, day.day)))
     shown = find_field(sight.now, field, kind="text")
     texts = [shown.text] if shown is not None else []
     for text in [*texts, *(line.text for line in sight.now.lines)]:
-        shown_day = parse_date(text)
-        read = Counter(int(part) for part in re.findall(r"\d+", text))
-        if shown_day == day or read in (numbers, short):
-            return Done(thought=f'"{text}" is selected.')
+        if parse_date(text) == day or sorted(map(int, re.findall(r"\d+", text))) in numbers:
+            return Done(f'"{text}" is selected.')
     shows = f'; its field shows "{shown.text}"' if shown is not None else ""
-    return Failed(
-        reason=f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}"
-    )
+    return Failed(f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}")
 
 
 _MAX_WAITS = 2
@@ -261,20 +248,19 @@ _SEND_NOTCHES = 5
 def plan_suggestion(step: PickSuggestion, view: StepView) -> StepOutcome:
     """Type the beginning, read the list below the field, click the matching entry, and check the result."""
     screen, wanted = view.now, step.field or ElementTarget(role="field")
-    field = find_field(screen, wanted) or _find_again(wanted, view.sight, len(view.progress.phases))
+    field = find_field(screen, wanted) or find_again(wanted, view.sight, len(view.progress.phases))
     if field is None:
         return report_missing(screen, wanted)
     if not view.progress.count("open"):
-        code = type_into(field, _typed(step), screen)
-        return RunCode(
-            code=code, thought=f"The field is {field.why}; I type the beginning and wait for suggestions.", phase="open"
-        )
+        thought = f"The field is {field.why}; I type the beginning and wait for suggestions."
+        return RunCode(code=type_into(field, step.typed, screen), thought=thought, phase="open")
     if view.progress.count("pick"):
         listed = find_suggestions(screen, field)
-        fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
+        readings = [(line, line.text.strip()) for line in screen.lines]  # a last stroke may be the caret
+        fitting = [line for line, text in readings if step.fits(text) or step.fits(re.sub(r"[lI|1]$", "", text))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
-            return Done(thought=f'"{fitting[0].text}" is selected.')
-        return Failed(reason=f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
+            return Done(f'"{fitting[0].text}" is selected.')
+        return Failed(f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
     rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
@@ -283,33 +269,14 @@ def plan_suggestion(step: PickSuggestion, view: StepView) -> StepOutcome:
     return wrong or _search_further(step, screen, field, rows, view.progress)
 
 
-def _find_again(wanted: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
-    """Return the field's contents at its earlier position, after the suggestions started to look like a field."""
-    for count in range(min(oldest, len(sight.images) - 1), 0, -1):
-        earlier = sight.back(count)
-        was = find_field(earlier, wanted) if earlier is not None else None
-        if was is not None:
-            return replace(was, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
-    return None
-
-
-def _typed(step: PickSuggestion) -> str:
-    return step.start or step.part or step.end
-
-
 def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHistory) -> Failed | None:
     """Read the typed beginning back; return a failure if the field does not show it."""
     before = sight.before
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
         return None
-    checked = check_typed(_typed(step), typed_into, before, sight.now, part="start")
+    checked = check_typed(step.typed, typed_into, before, sight.now, part="start")
     return checked if isinstance(checked, Failed) else None
-
-
-def _without_caret(text: str) -> tuple[str, str]:
-    """Return a text with and without a last stroke, which may be the caret."""
-    return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
 
 
 def find_suggestions(screen: OcrScreen, field: Field) -> list[TextLine]:
@@ -337,7 +304,7 @@ def _search_further(
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="None of them matches; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
-    return Failed(reason=f"the field has no suggestion that {step.words}; texts below it: {seen}")
+    return Failed(f"the field has no suggestion that {step.words}; texts below it: {seen}")
 
 
 SUBMIT = ClickTarget(target=ElementTarget(text="Submit", role="button"))
@@ -367,7 +334,7 @@ def send(last: PlainStep, screen: OcrScreen, *, has_looked: bool) -> RunCode | F
     if not isinstance(last, _AIMS) or (not buttons and has_looked):
         return None
     if not buttons:
-        code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
+        code = (scroll("down", _SEND_NOTCHES, at(screen, screen.box.center)),)
         return RunCode(code=code, thought="I look for a submit button further down.", phase="scroll down")
     reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
-    return Failed(reason=f"the form is filled in but not submitted: {reason}")
+    return Failed(f"the form is filled in but not submitted: {reason}")

@@ -6,21 +6,11 @@ from dataclasses import replace
 from apps.literal.do_keyboard import type_and_check
 from apps.literal.do_pointer import locate, report_missing
 from apps.literal.field_boxes import find_inputs
-from apps.literal.find_field import Field, choose, find_field
+from apps.literal.find_field import Field, Kind, choose, find_field
 from apps.literal.find_kind import FoundToggle, Slider, find_sliders, find_toggle
-from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.find_text import TextHit, find_text, find_whole, name_nearest
 from apps.literal.screen import OcrScreen, ScreenHistory, find_bounds, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import (
-    Done,
-    Failed,
-    NotFound,
-    RunCode,
-    StepOutcome,
-    StepView,
-    at,
-    click,
-    replace_text,
-)
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepView, at, click, replace_text
 from apps.literal.steps import SelectOption, SetSlider, SetToggle, SetValue
 from apps.literal.targets import AnchorRelation, ElementTarget
 from apps.literal.text_match import WHOLE, alphanumeric, fit_texts
@@ -49,7 +39,7 @@ def plan_listbox(step: SelectOption, view: StepView, field: Field) -> StepOutcom
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="The row is not visible; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
-    return Failed(reason=f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
+    return Failed(f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
 
 
 def press_row(screen: OcrScreen, row: TextHit, *, is_more: bool) -> RunCode:
@@ -64,8 +54,7 @@ def find_row_in(screen: OcrScreen, option: str, box: Box) -> TextHit | None:
     """Return the row of an option among the lines of a box; None if the box has one line or no such row."""
     if len(screen.lines_in(box)) < 2:
         return None
-    places = (hit for hit in find_text(screen, option) if hit.fit >= WHOLE)
-    return next((hit for hit in places if box.has_point(*hit.box_px.center)), None)
+    return next((hit for hit in find_whole(screen, option) if box.has_point(*hit.box_px.center)), None)
 
 
 def find_list_row(screen: OcrScreen, option: str) -> TextHit | None:
@@ -94,7 +83,7 @@ def plan_toggle(step: SetToggle, view: StepView) -> StepOutcome:
     screen, tries = view.now, view.progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
-        return Failed(reason=f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
+        return Failed(f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
     if toggle is not None:
         return _click_toggle(screen, toggle, is_on=step.is_on)
     if tries:
@@ -115,19 +104,19 @@ def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
-        return Failed(reason=f"no checkbox or switch found next to {step.target}, so its state is unknown")
+        return Failed(f"no checkbox or switch found next to {step.target}, so its state is unknown")
     row = choice.hit.line.box_px.padded(120, 16)
     if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
-        return Done(thought="Its look changed after the click.")
+        return Done("Its look changed after the click.")
     return Failed(
-        reason=f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
+        f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
     )
 
 
 def _click_toggle(screen: OcrScreen, toggle: FoundToggle, *, is_on: bool) -> StepOutcome:
     state = "on" if toggle.is_on else "off"
     if toggle.is_on == is_on:
-        return Done(thought=f'"{toggle.label}" is {state}.')
+        return Done(f'"{toggle.label}" is {state}.')
     return click(screen, toggle.box_px.center, f'The box next to "{toggle.label}" is {state}.', "toggle")
 
 
@@ -153,9 +142,7 @@ def plan_select(step: SelectOption, view: StepView) -> StepOutcome:
         return _select_anywhere(step, view)
     field = find_field(screen, step.field, kind="list")
     if field is None and step.is_more:
-        field = _find_again(
-            step.field, view.sight, len(view.sight.images) - 1
-        )  # the selected row hides the list's outline
+        field = find_again(step.field, view.sight, len(view.sight.images), kind="list")
     is_list = field is not None and has_down_arrow(screen.crop(field.box_px))
     if not view.progress.count("open"):
         if field is not None and not is_list and len(screen.lines_in(field.box_px)) >= _MIN_ROWS:
@@ -169,14 +156,14 @@ def plan_select(step: SelectOption, view: StepView) -> StepOutcome:
             group = AnchorRelation(kind="inside", anchor=step.field.text)  # a group of radio buttons
             toggle = find_toggle(screen, ElementTarget(text=step.option.text, relation=group))
             if toggle is not None and view.progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
-                return Failed(reason=f'"{toggle.label}" is still off after the click')
+                return Failed(f'"{toggle.label}" is still off after the click')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
         if shows_option(screen, field, step.option.text):
-            return Done(thought=f'"{step.option.text}" is already selected.')
+            return Done(f'"{step.option.text}" is already selected.')
         return click(screen, field.box_px.center, f"The list is {field.why}; I open it first.", "open")
     if view.progress.last in ("pick", "keys"):
-        field = field or _find_again(step.field, view.sight, min(len(view.progress.phases), len(view.sight.images) - 1))
+        field = field or find_again(step.field, view.sight, len(view.progress.phases), kind="list")
         return _verify(step, step.field, field, view)
     row = _find_row(screen, step.option.text, field, view.before)
     if row is not None:
@@ -189,22 +176,19 @@ def plan_select(step: SelectOption, view: StepView) -> StepOutcome:
     return RunCode(code=keys, thought="The row is not seen; I type its name.", phase="keys")
 
 
-def _find_again(field: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
-    """Find a list that this screen no longer shows by its text, because the selected row replaced or highlights it.
+def find_again(field: ElementTarget, sight: ScreenHistory, oldest: int, kind: Kind = "") -> Field | None:
+    """Find a field that a selected row or a suggestion hides: what is now at its position on an earlier screen.
 
     Args:
-        field: The list.
+        field: The field.
         sight: Current and earlier screens.
         oldest: Number of actions since it may have been visible.
-
-    Returns:
-        Current contents at its position on the oldest of these screens that shows it; None if none does.
+        kind: As for `find_field`.
     """
-    for count in range(oldest, 0, -1):
-        earlier = sight.back(count)
-        was = find_field(earlier, field, kind="list") if earlier is not None else None
+    for earlier in map(sight.back, range(oldest, 0, -1)):
+        was = find_field(earlier, field, kind=kind) if earlier is not None else None
         if was is not None:
-            return replace(was, label=None, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
+            return replace(was, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
     return None
 
 
@@ -212,13 +196,13 @@ def _verify(step: SelectOption, target: ElementTarget, field: Field | None, view
     """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
     option, screen = step.option.text, view.now
     if field is None:
-        return Failed(reason=f'after clicking the row "{option}", the list {target} is no longer visible')
+        return Failed(f'after clicking the row "{option}", the list {target} is no longer visible')
     if shows_option(screen, field, option):
         if (
             view.progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option)
         ):  # one of a series
-            return Failed(reason=f'I typed "{option}", and the list shows only "{field.text}"')
-        return Done(thought=f'"{option}" is selected.', notes=note_typed(view.progress.index, field, screen))
+            return Failed(f'I typed "{option}", and the list shows only "{field.text}"')
+        return Done(f'"{option}" is selected.', notes=note_typed(view.progress.index, field, screen))
     may_show = _may_show(field, option, view)
     if view.progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
         typed = (
@@ -228,12 +212,10 @@ def _verify(step: SelectOption, target: ElementTarget, field: Field | None, view
         )
         return RunCode(code=typed, thought=f'The list still shows "{field.text}"; I try the keyboard.', phase="keys")
     if view.progress.count("pick") and may_show:
-        return Done(thought=f'I clicked the row "{option}"; the list shows "{field.text}".')
+        return Done(f'I clicked the row "{option}"; the list shows "{field.text}".')
     if view.progress.count("pick"):
-        return Failed(reason=f'after clicking the row "{option}", the list {target} shows "{field.text}"')
-    return Failed(
-        reason=f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}'
-    )
+        return Failed(f'after clicking the row "{option}", the list {target} shows "{field.text}"')
+    return Failed(f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}')
 
 
 def shows_option(screen: OcrScreen, field: Field, option: str) -> bool:
@@ -383,13 +365,13 @@ def plan_slider(step: SetSlider, view: StepView) -> StepOutcome:
             code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I take a new screenshot.", phase="part"
         )
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
-        return Failed(reason=f"{step}: found {len(sliders)} sliders")
+        return Failed(f"{step}: found {len(sliders)} sliders")
     index = (step.number or 1) - 1
     shown = _read(screen, index)
     if shown == step.value:
-        return Done(thought=f"Its value is {shown:g}.")
+        return Done(f"Its value is {shown:g}.")
     if nudges >= _MAX_NUDGES or (shown is None and nudges):
-        return Failed(reason=f"{step}: no number next to it confirms the value; it shows {shown}")
+        return Failed(f"{step}: no number next to it confirms the value; it shows {shown}")
     key = "right" if shown is None or step.value > shown else "left"
     if not nudges:
         focus = f"pyautogui.click({at(screen, sliders[index].handle.center)})"
@@ -410,11 +392,11 @@ def _plan_spinner(step: SetSlider, view: StepView) -> StepOutcome:
         boxes = find_inputs(view.before) if view.before is not None else []
         shown = _read_field(view.now, boxes[0]) if len(boxes) == 1 else None
         if shown == step.value:
-            return Done(thought=f"It shows {shown:g}.")
-        return Failed(reason=f"{step}: the field does not show the typed value; it shows {shown}")
+            return Done(f"It shows {shown:g}.")
+        return Failed(f"{step}: the field does not show the typed value; it shows {shown}")
     boxes = find_inputs(view.now)
     if len(boxes) != 1:
-        return Failed(reason=f"{step}: found {len(boxes)} number fields")
+        return Failed(f"{step}: found {len(boxes)} number fields")
     point = (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1])
     typing = (f"pyautogui.write('{step.value:g}')", "pyautogui.press('tab')", "time.sleep(0.1)")
     return RunCode(code=replace_text(view.now, point, *typing), thought="I type it.", phase="type")

@@ -6,27 +6,15 @@ from datetime import date, datetime
 
 from apps.literal.do_pointer import report_missing
 from apps.literal.find_field import Field, find_field
-from apps.literal.find_text import find_text
+from apps.literal.find_text import find_whole
 from apps.literal.screen import OcrScreen, find_changed_regions
 from apps.literal.step_outcome import Done, RunCode, StepOutcome, StepPlans, StepView, at, click, replace_text
 from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeInto
 from apps.literal.targets import ElementTarget
-from apps.literal.text_match import WHOLE
 from apps.literal.verify_typed import Part, check_typed, note_typed
 from visual_tools.box import Box
 
-_READ = (
-    "%Y-%m-%d",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-    "%m/%d/%Y",
-    "%B %d, %Y",
-    "%b %d, %Y",
-    "%d %B %Y",
-    "%d %b %Y",
-    "%B %d %Y",
-    "%Y%m%d",
-)
+_READ = "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%m/%d/%Y|%B %d, %Y|%b %d, %Y|%d %B %Y|%d %b %Y|%B %d %Y|%Y%m%d".split("|")
 _LETTERS = re.compile(r"(?<![a-z])([dmyjatg]{1,4})\s*([./-])\s*([dmyjatg]{1,4})\s*\2\s*([dmyjatg]{1,4})(?![a-z])", re.I)
 _DIGITS = re.compile(r"\b(\d{1,4})\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{1,4})\b")
 _CLOCK_FIELD = re.compile(r"^$|[-–—一]{1,2}\s*[:.]?\s*[-–—一]{1,2}|\d{1,2}:\d{2}\s*[AP]M", re.I)
@@ -124,7 +112,7 @@ def plan_type(step: TypeInto, view: StepView) -> StepOutcome:
     if view.progress.last == "enter" and view.before is not None:
         return _check_sent(step.field, view.sight.back(2) or view.before, view.before, view.now)
     if view.progress.last == "press":
-        return Done(thought="I clicked the button next to it.")
+        return Done("I clicked the button next to it.")
     move = type_and_check(step.field, step.text, view, append=step.append)
     if isinstance(move, Done) and after:
         return RunCode(code=after, thought=move.thought, phase="enter", notes=move.notes)
@@ -135,19 +123,16 @@ def _check_sent(field: ElementTarget, empty: OcrScreen, before: OcrScreen, now: 
     """Check the effect of Enter; if only the field changed, press the button next to it."""
     text_field = find_field(empty, field, kind="text")
     if text_field is None or find_changed_regions(before, now, text_field.box_px.padded(4)):
-        return Done(thought="Enter submitted it.")
+        return Done("Enter submitted it.")
     box = text_field.box_px
     beside = [
         hit
         for word in _SENDING
-        for hit in find_text(now, word)
-        if hit.fit >= WHOLE
-        and hit.button is not None
-        and hit.box_px.overlap_y(box) > 0
-        and not box.contains(hit.box_px)
+        for hit in find_whole(now, word)
+        if hit.button is not None and hit.box_px.overlap_y(box) > 0 and not box.contains(hit.box_px)
     ]
     if not beside:
-        return Done(thought="Nothing changed.")
+        return Done("Nothing changed.")
     hit = min(beside, key=lambda hit: abs(hit.box_px.left - box.right))
     return click(now, hit.point, "Enter had no effect; I click the button.", "press")
 
@@ -158,7 +143,7 @@ def type_and_check(field: ElementTarget, text: str, view: StepView, *, append: b
     if view.progress.last == "type" and view.before is not None:
         typed_into = find_field(view.before, field, kind="text")
         if typed_into is None:
-            return Done(thought="I typed it.")
+            return Done("I typed it.")
         shown = format_like(text, typed_into.text)
         part: Part = "end" if append else "whole"
         checked = check_typed(text, typed_into, view.before, view.now, shown=shown, part=part)
@@ -167,7 +152,7 @@ def type_and_check(field: ElementTarget, text: str, view: StepView, *, append: b
         if tries >= _MAX_TRIES or "did not change" not in checked.reason:
             return checked
     elif view.progress.last == "type":
-        return Done(thought="I typed it.")
+        return Done("I typed it.")
     text_field = find_field(view.now, field, kind="text")
     if text_field is None:
         return report_missing(view.now, field)
@@ -209,7 +194,7 @@ def plan_press(step: PressKeys, view: StepView) -> StepOutcome:
     """Press keys, or the button "Submit" if a form is to be sent."""
     screen = view.now
     if step.is_submit:
-        button = next((hit for hit in find_text(screen, "Submit") if hit.fit >= WHOLE and hit.button), None)
+        button = next((hit for hit in find_whole(screen, "Submit") if hit.button), None)
         if button is not None:
             return click(screen, button.point, "The button is visible.")
     keys = ", ".join(map(repr, step.keys))

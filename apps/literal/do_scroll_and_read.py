@@ -172,7 +172,7 @@ _END_NOTCHES = 30
 def plan_scroll(step: ScrollBy, view: StepView) -> StepOutcome:
     """Turn the mouse wheel over the middle of the screen or over a target."""
     screen = view.now
-    point = (screen.width / 2, screen.height / 2)
+    point = screen.box.center
     if step.over is not None:
         target_point, _ = locate(step.over, screen)
         if target_point is None:
@@ -195,14 +195,14 @@ def plan_scroll_until(step: ScrollUntil, view: StepView) -> StepOutcome:
     screen = view.now
     point, why = locate(step.target, screen)
     if point is not None:
-        return Done(thought=f"{why} It is visible.")
+        return Done(f"{why} It is visible.")
     tries = view.progress.count("scroll down") + view.progress.count("scroll up")
     if tries >= _MAX_SCROLLS or (tries and view.sight.is_stuck):
         return Failed(
-            reason=f"{step.target} was not found while scrolling {step.direction} to the end; "
+            f"{step.target} was not found while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
         )
-    middle = at(screen, (screen.width / 2, screen.height / 2))
+    middle = at(screen, screen.box.center)
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
     return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not visible yet.", phase=phase)
 
@@ -212,10 +212,10 @@ def plan_wait_for(step: WaitFor, view: StepView) -> StepOutcome:
     screen = view.now
     is_there = any(hit.fit >= CONTAINED for hit in find_text(screen, step.text))
     if is_there == step.is_shown:
-        return Done(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
+        return Done(f'"{step.text}" is {"there" if is_there else "gone"}.')
     if view.progress.count("wait") >= _MAX_WAITS:
         failure = "did not appear" if step.is_shown else "is still there"
-        return Failed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
+        return Failed(f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
     return wait(1, "Not yet.")
 
 
@@ -231,13 +231,13 @@ def plan_report(step: ReportValue, view: StepView) -> StepOutcome:
     if answer is not None and is_in_progress(answer):
         if view.progress.count("wait") < _MAX_VALUE_WAITS:
             return wait(1, f'It still says "{answer}"; I wait.')
-        return Failed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
+        return Failed(f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
     if answer is not None:
         return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
         if view.progress.count("wait") < _MAX_VALUE_WAITS:
             return wait(1, "It has no value yet; I wait.")
-        return Failed(reason=f"no value found next to {step.target}")
+        return Failed(f"no value found next to {step.target}")
     return report_missing(screen, step.target)
 
 
@@ -249,19 +249,19 @@ def plan_check(step: CheckShown, view: StepView) -> StepOutcome:
     if step.value is not None:
         return _check_value(step, screen, step.value)
     if is_there == step.is_shown:
-        return Done(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
+        return Done(f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
     if not step.is_shown:
-        return Failed(reason=f"{step.target} is shown, expected it not to be")
+        return Failed(f"{step.target} is shown, expected it not to be")
     return report_missing(screen, step.target)
 
 
 def _check_value(step: CheckShown, screen: OcrScreen, value: str) -> StepOutcome:
     seen = read_value(screen, step.target)
     if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
-        return Done(thought=f'{step.target} is "{seen}", as expected.')
+        return Done(f'{step.target} is "{seen}", as expected.')
     if seen is None:
         return NotFound(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
-    return Failed(reason=f'{step.target} is "{seen}", expected {value!r}')
+    return Failed(f'{step.target} is "{seen}", expected {value!r}')
 
 
 def _seen(screen: OcrScreen, text: str) -> str:

@@ -5,10 +5,11 @@ import re
 import numpy as np
 
 from apps.literal.find_text import find_button
-from apps.literal.screen import OcrScreen, find_components, reading_order
+from apps.literal.screen import OcrScreen, reading_order
 from apps.literal.text_match import alphanumeric
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
+from visual_tools.regions.components import find_components
 from visual_tools.widgets import has_down_arrow
 
 _MAX_FIELD_SHARE = 0.4
@@ -46,9 +47,12 @@ def find_field_boxes(screen: OcrScreen) -> list[Box]:
 def find_outlines(screen: OcrScreen) -> list[Box]:
     """Return boxes with their own border on all four sides, whatever they contain; letters may touch the border."""
     outlines = []
-    for box, mask in find_components(screen.strength > _BORDER_STEP):
+    found = find_components(screen.strength > _BORDER_STEP)
+    for component in found:
+        box = component.box_px
         if box.width < 30 or box.height < 11 or box.area > _MAX_FIELD_SHARE * screen.box.area:
             continue
+        mask = found.labels[box.slices] == component.label
         sides = (mask[:3].any(axis=0), mask[-3:].any(axis=0), mask[:, :3].any(axis=1), mask[:, -3:].any(axis=1))
         if all(side.mean() > 0.9 for side in sides):
             outlines.append(box.padded(-1))

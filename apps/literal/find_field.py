@@ -19,7 +19,7 @@ from apps.literal.field_boxes import (
     is_tool,
     may_be_field,
 )
-from apps.literal.find_text import TextHit, find_button, find_named, find_text, keep_best
+from apps.literal.find_text import TextHit, find_button, find_named, find_text, find_whole, keep_best
 from apps.literal.screen import OcrScreen, innermost, reading_order
 from apps.literal.targets import AnchorRelation, ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, normalize
@@ -70,7 +70,7 @@ def choose(
     if target.verb:
         return _choose_by_verb(screen, target)
     if target.phrase and target.phrase != target.text:
-        named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
+        named = find_whole(screen, target.phrase)
         if named and not (named[0].is_heading and target.role in _PRESSED):
             return TargetChoice(hit=named[0], why=f'"{target.phrase}" is visible word for word')
     hits = find_text(screen, target.text)
@@ -87,17 +87,20 @@ def _choose_by_verb(screen: OcrScreen, target: ElementTarget) -> TargetChoice | 
     Without a noun ("order it") any button with the verb matches ("Place order"), if there is only one. In a dialog that
     dims its page, only the dialog's own buttons count.
     """
-    texts = {normalize(line.text): line for line in reversed(screen.lines) if _may_do(screen, line)}
+    panel = screen.dialog or screen.box
+    short = [line for line in reversed(screen.lines) if len(line.text) <= _MAX_BUTTON_CHARS]
+    buttons = [line for line in short if panel.contains(line.box_px) and find_button(screen, line.box_px) is not None]
+    texts = {normalize(line.text): line for line in buttons}
     verbs = _VERB_SYNONYMS.get(target.verb, (target.verb,))
     noun = target.text.removeprefix(target.verb).split()
     tiers = [
         [text for text in texts if text in {f"{verb} {' '.join(noun)}".strip() for verb in verbs}],
-        [text for text in texts if noun and _begins(text, verbs) and _stem(noun[-1]) in map(_stem, text.split())],
         [
             text
             for text in texts
-            if text in verbs or any(text == f"{verb} {more}" for verb in verbs for more in _ANY_NOUN)
+            if noun and _begins(text, verbs) and noun[-1].rstrip("s") in [word.rstrip("s") for word in text.split()]
         ],
+        [text for text in texts if text in {*verbs, *(f"{verb} {more}" for verb in verbs for more in _ANY_NOUN)}],
         [text for text in texts if not noun and any(verb in text.split() or _begins(text, (verb,)) for verb in verbs)],
     ]
     candidates = next((tier for tier in tiers if tier), [])
@@ -108,17 +111,8 @@ def _choose_by_verb(screen: OcrScreen, target: ElementTarget) -> TargetChoice | 
     return None if hit is None else TargetChoice(hit=hit, why=f'the button "{line.text}" does that')
 
 
-def _may_do(screen: OcrScreen, line: TextLine) -> bool:
-    is_inside = screen.dialog is None or screen.dialog.contains(line.box_px)
-    return is_inside and len(line.text) <= _MAX_BUTTON_CHARS and find_button(screen, line.box_px) is not None
-
-
 def _begins(text: str, verbs: Collection[str]) -> bool:
     return any(text == verb or text.startswith(f"{verb} ") for verb in verbs)
-
-
-def _stem(word: str) -> str:
-    return word.rstrip("s")
 
 
 def _pressable_first(hits: list[TextHit], target: ElementTarget) -> list[TextHit]:
@@ -204,16 +198,10 @@ def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: 
             return abs(y - anchor_y) <= _ROW_REACH * height or _share_row(box, anchor, screen)
         case "near":
             gap_x, gap_y = -box.overlap_x(anchor), -box.overlap_y(anchor)
-            return (gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width) or _share_row(
-                box, anchor, screen
-            )
+            is_close = gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width
+            return is_close or _share_row(box, anchor, screen)
         case _:
             return True
-
-
-def is_in_line(box: Box, anchor: Box) -> bool:
-    """Return True if two texts are on one line."""
-    return abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
 
 
 def _share_row(box: Box, anchor: Box, screen: OcrScreen) -> bool:
@@ -227,9 +215,8 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen)
     gap_x, gap_y = max(0, -box.overlap_x(anchor)), max(0, -box.overlap_y(anchor))
     match relation.kind:
         case "row":
-            return (
-                gap_x * 0.1 + 8.0 * gap_y + (0 if box.overlap_y(anchor) > 0 else 150) - shared_box(box, anchor, screen)
-            )
+            apart = 0 if box.overlap_y(anchor) > 0 else 150
+            return gap_x * 0.1 + 8.0 * gap_y + apart - shared_box(box, anchor, screen)
         case "below" | "above":
             return gap_y + 2.0 * gap_x
         case "left" | "right":
@@ -237,8 +224,9 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen)
         case "inside":
             return gap_x + gap_y - shared_box(box, anchor, screen)
         case _:
-            apart = 0.0 if is_in_line(box, anchor) else _OTHER_LINE_PX
-            return gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen) + apart
+            is_in_line = abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
+            near = gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen)
+            return near + (0.0 if is_in_line else _OTHER_LINE_PX)
 
 
 def shared_box(box: Box, anchor: Box, screen: OcrScreen) -> float:
@@ -315,7 +303,9 @@ def find_field(screen: OcrScreen, target: ElementTarget, kind: Kind = "") -> Fie
         ),
         key=lambda item: item[0],
     )
-    if target.ordinal is not None and not _is_name(target, labels):
+    names = [label.line.text for label in labels if target.phrase]
+    fits = [fit.score for name in names for fit in fit_texts(target.phrase, name)]
+    if target.ordinal is not None and max(fits, default=0.0) < WHOLE:  # in "First name" it is part of the name
         ranked = _by_ordinal(ranked, target.ordinal)
     bare = None if ranked and ranked[0][0] <= _GOOD_COST else _find_bare(screen, labels[0])
     if bare is not None:
@@ -324,9 +314,8 @@ def find_field(screen: OcrScreen, target: ElementTarget, kind: Kind = "") -> Fie
         _, box, label, how = ranked[0]
         return _make(screen, box, label.line, f'the box {how} the label "{label.line.text}"')
     line = labels[0].line
-    return _make(
-        screen, labels[0].box_px, line, f'"{line.text}", near which no box is seen: pressing it focuses its field'
-    )
+    why = f'"{line.text}", near which no box is seen: pressing it focuses its field'
+    return _make(screen, labels[0].box_px, line, why)
 
 
 def _find_by_format(screen: OcrScreen, target: ElementTarget) -> Field | None:
@@ -340,13 +329,6 @@ def _find_by_format(screen: OcrScreen, target: ElementTarget) -> Field | None:
     return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
 
 
-def _is_name(target: ElementTarget, labels: list[TextHit]) -> bool:
-    """Return True if an ordinal is part of the name, as in "First name"."""
-    return bool(target.phrase) and any(
-        fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
-    )
-
-
 def _find_labels(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
     labels = keep_best(find_named(screen, target))
     if target.relation is None or (
@@ -355,26 +337,20 @@ def _find_labels(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
         return labels
     anchors = keep_best(find_text(screen, target.relation.anchor))
     relation = target.relation
-    return sorted(
-        labels,
-        key=lambda label: min(
-            (distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0
-        ),
-    )[:1]
+
+    def apart(label: TextHit) -> float:
+        return min((distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0)
+
+    return sorted(labels, key=apart)[:1]
 
 
 def _costs_of(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     """Return candidate boxes for a text with their costs: the field that shows it, or the fields it may label."""
     home = find_containing_field(screen, label.line.box_px, boxes)
-    if home is not None:
-        return [
-            (
-                _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind),
-                home,
-                "with",
-            )
-        ]
-    return _costs(screen, label, boxes, kind)
+    if home is None:
+        return _costs(screen, label, boxes, kind)
+    cost = _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind)
+    return [(cost, home, "with")]
 
 
 def _costs(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
@@ -460,8 +436,8 @@ def _by_ordinal(ranked: list[tuple[float, Box, TextHit, str]], ordinal: int) -> 
     best: dict[int, tuple[float, Box, TextHit, str]] = {}
     for item in ranked:
         best.setdefault(id(item[2]), item)
-    item = nth(sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left)), ordinal)
-    return [item] if item is not None else []
+    numbered = nth(sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left)), ordinal)
+    return [numbered] if numbered is not None else []
 
 
 def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:

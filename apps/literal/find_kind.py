@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
 from apps.literal.find_field import choose, distance, satisfies_relation
 from apps.literal.find_text import TextHit, find_button, find_text, is_coloured, keep_best
-from apps.literal.screen import RINGS, OcrScreen, find_bounds, find_components, innermost, reading_order
+from apps.literal.screen import RINGS, OcrScreen, find_bounds, innermost, reading_order
 from apps.literal.targets import ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, measure_contrast
 from visual_tools.ocr import TextLine
+from visual_tools.regions.components import find_components
 from visual_tools.widgets import MAX_TOGGLE_PX, Toggle, find_toggles
 
 _MIN_LENGTH_PX = 50
@@ -60,7 +61,7 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
     cv2 = require("cv2", "literal")
     runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((1, _MIN_RUN_PX), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_TRACK_PX - 5, 1), np.uint8))
-    pieces = [box for box, _ in find_components(joined) if 3 <= box.height <= _MAX_TRACK_PX]
+    pieces = [part.box_px for part in find_components(joined) if 3 <= part.box_px.height <= _MAX_TRACK_PX]
     tracks = []
     for piece in sorted(pieces, key=lambda box: box.left):
         if any(_goes_on(box, piece) for box in pieces):
@@ -102,43 +103,34 @@ _OFF_CENTRE_PX = 6
 _SHADE_STEP = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnnamedButton:
-    """Result of a search for a button without a name.
-
-    Attributes:
-        point: Centre in pixels; None if the button is ambiguous.
-        why: Reason for the choice, or for not choosing.
-    """
-
-    point: tuple[float, float] | None
-    why: str
-
-
-def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> UnnamedButton | None:
-    """Return the only button, the one at a position, or the one with a number; None if there is none.
+def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> tuple[Box | None, str]:
+    """Return a button by its relation or number, or the only one, and the reason; None if there is no such button.
 
     If a button's own text is the anchor of the relation ("the button in the dialog labelled Cancel"), it is that
     button.
     """
-    if target.relation is not None:
-        for anchor in keep_best(find_text(screen, target.relation.anchor)):
-            if anchor.button is not None and target.relation.kind == "inside":
-                return UnnamedButton(point=anchor.button.center, why=f'The button "{anchor.line.text}" is visible.')
-    buttons = list_buttons(screen)
-    if target.relation is not None:
-        return _find_related(screen, target, buttons)
+    buttons, relation = list_buttons(screen), target.relation
+    if relation is not None:
+        anchors = keep_best(find_text(screen, relation.anchor))
+        own = (hit for hit in anchors if hit.button is not None and relation.kind == "inside")
+        hit = next(own, None)
+        if hit is not None:
+            return hit.button, f'The button "{hit.line.text}" is visible.'
+        ranked = sorted(
+            (distance(relation, box, anchor.box_px, screen), box)
+            for anchor in anchors
+            for box in buttons
+            if not box.contains(anchor.box_px) and satisfies_relation(relation, box, anchor.box_px, screen)
+        )
+        return (ranked[0][1], f'It is the button {relation.kind} "{relation.anchor}".') if ranked else (None, "")
     if screen.dialog is not None:
         buttons = [box for box in buttons if screen.dialog.contains(box)] or buttons
-    if not buttons:
-        return None
-    if target.ordinal is not None:
-        button = nth(buttons, target.ordinal)
-        return UnnamedButton(point=button.center, why="Selected by its number.") if button is not None else None
-    if len(buttons) == 1:
-        return UnnamedButton(point=buttons[0].center, why="It is the only button.")
-    names = ", ".join([line.text for box in buttons for line in screen.lines_in(box)][:6])
-    return UnnamedButton(point=None, why=f"there are {len(buttons)} buttons ({names}): the step must name one")
+    if target.ordinal is None and len(buttons) > 1:
+        names = ", ".join([line.text for box in buttons for line in screen.lines_in(box)][:6])
+        return None, f"there are {len(buttons)} buttons ({names}): the step must name one"
+    button = nth(buttons, target.ordinal)
+    why = "It is the only button." if target.ordinal is None else "Selected by its number."
+    return button, why if button is not None else ""
 
 
 def list_buttons(screen: OcrScreen) -> list[Box]:
@@ -195,21 +187,6 @@ def _holds_two_texts(screen: OcrScreen, box: Box) -> bool:
     if box.height < 60 and box.width < 60 and is_shaded(screen, box):
         return min(left, right) > -_OVERHANG_PX  # a narrow button that its words overflow
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
-
-
-def _find_related(screen: OcrScreen, target: ElementTarget, buttons: list[Box]) -> UnnamedButton | None:
-    relation = target.relation
-    if relation is None:
-        return None
-    ranked = sorted(
-        (distance(relation, box, anchor.box_px, screen), box)
-        for anchor in keep_best(find_text(screen, relation.anchor))
-        for box in buttons
-        if not box.contains(anchor.box_px) and satisfies_relation(relation, box, anchor.box_px, screen)
-    )
-    if not ranked:
-        return None
-    return UnnamedButton(point=ranked[0][1].center, why=f'It is the button {relation.kind} "{relation.anchor}".')
 
 
 _TEXT_SHARE = 0.3

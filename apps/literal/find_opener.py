@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.find_text import find_text, is_coloured
-from apps.literal.screen import OcrScreen, find_bounds, find_components
+from apps.literal.find_text import find_whole, is_coloured
+from apps.literal.screen import OcrScreen, find_bounds
 from apps.literal.targets import OpenerKind
-from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
 from visual_tools.ink import find_ink, find_runs, read_sign
 from visual_tools.ocr import TextLine
+from visual_tools.regions.components import find_components
 
 _MAX_TAB_PX = (260, 64)
 _MIN_TAB_PX = 13
@@ -30,12 +30,7 @@ _NEXT_PAGE = (">", "Next", "›", "»", "Next >", "Next page", "Next →", "→"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
-    """Element that shows more when clicked.
-
-    Attributes:
-        point: Point to click, in pixels.
-        label: Its text; "" if it has no readable text.
-    """
+    """Element that shows more when clicked at a point; its label is "" if it has no readable text."""
 
     point: tuple[float, float]
     label: str
@@ -112,7 +107,8 @@ def find_sections(screen: OcrScreen) -> list[Opener]:
 def find_bars(screen: OcrScreen) -> list[Box]:
     """Return low, wide boxes: flat or bordered ones, and strips in a distinct colour, including gradients."""
     components = find_components(screen.strength > _BAR_STEP, connectivity=4)
-    boxes = [*(box for box, mask in components if mask.mean() > _BAR_SHARE), *screen.boxes]
+    filled = [part.box_px for part in components if part.area_px > _BAR_SHARE * part.box_px.area]
+    boxes = [*filled, *screen.boxes]
     wide = [box for box in boxes if box.width >= _MIN_SECTION_SHARE * screen.width]
     wide = [box for box in wide if _MIN_TAB_PX <= box.height <= _MAX_SECTION_PX]
     return [
@@ -192,7 +188,7 @@ def find_submenus(screen: OcrScreen) -> list[Opener]:
 
 def find_next_page(screen: OcrScreen) -> list[Opener]:
     """Return the link or button to the next page of a list: the lowest one on the screen."""
-    named = [hit for text in _NEXT_PAGE for hit in find_text(screen, text) if hit.fit >= WHOLE]
+    named = [hit for text in _NEXT_PAGE for hit in find_whole(screen, text)]
     next_pages = [
         Opener(point=hit.point, label=hit.line.text)
         for hit in named

@@ -11,7 +11,7 @@ from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import choose, find_field
 from apps.literal.find_kind import find_links_by_text
 from apps.literal.find_opener import find_openers
-from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.find_text import TextHit, find_whole, name_nearest
 from apps.literal.screen import OcrScreen, ScreenHistory
 from apps.literal.step_outcome import (
     Done,
@@ -62,14 +62,17 @@ def plan_open_until(step: OpenUntil, view: StepView) -> StepOutcome:
     """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
     screen = view.now
     if is_visible(screen, step.target):
-        return Done(thought=f"{step.target} is visible.")
+        return Done(f"{step.target} is visible.")
     tries, scrolls = view.progress.count("seek"), view.progress.count("scroll down")
     is_fresh = view.progress.last in ("seek", "scroll down")
     is_at_end = view.progress.last == "scroll down" and view.sight.is_stuck
-    if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and _runs_over(screen):
-        return _scroll(screen, -3, "scroll down", f"{step.target} is not visible yet; the opened part continues below.")
+    goes_on = any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
+    middle, pause = at(screen, screen.box.center), "time.sleep(0.2)"
+    if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and goes_on:
+        thought = f"{step.target} is not visible yet; the opened part continues below."
+        return RunCode(code=(scroll("down", 3, middle), pause), thought=thought, phase="scroll down")
     if view.progress.last == "scroll down":
-        return _scroll(screen, 30, "scroll up", "Back to the top.")
+        return RunCode(code=(scroll("up", 30, middle), pause), thought="Back to the top.", phase="scroll up")
     openers = find_openers(screen, step.kind)
     if step.kind in ("tab", "section") and all(opener.label for opener in openers):
         tried = {alphanumeric(phase.label) for phase in view.progress.phases if phase.kind == "seek"}
@@ -80,23 +83,13 @@ def plan_open_until(step: OpenUntil, view: StepView) -> StepOutcome:
     index = 0 if is_identified else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
         if not tries:
-            return Failed(reason=f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
-        return Failed(reason=f"opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
+            return Failed(f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
+        return Failed(f"opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
     if step.kind == "page" and view.progress.last == "seek" and view.sight.is_stuck:
-        return Failed(reason=f"{step.target} is not on the visited pages, and the next page does not open")
+        return Failed(f"{step.target} is not on the visited pages, and the next page does not open")
     opener = openers[index]
     thought = f'{step.target} is not visible; I open "{opener.label}".'
     return click(screen, opener.point, thought, "seek", pause_s=0.4, label=opener.label)
-
-
-def _scroll(screen: OcrScreen, notches: int, phase: str, thought: str) -> RunCode:
-    middle = at(screen, (screen.width / 2, screen.height / 2))
-    return RunCode(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
-
-
-def _runs_over(screen: OcrScreen) -> bool:
-    """Return True if text is at the lower edge, so that there may be more below."""
-    return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
 
 
 def is_visible(screen: OcrScreen, target: ElementTarget) -> bool:
@@ -126,24 +119,16 @@ def resolve_list(step: PlainStep, screen: OcrScreen, progress: StepProgress) -> 
 
 def is_part(step: PlainStep) -> bool:
     """Return True if a step is the rest of a name that the previous step used as a whole."""
-    match step:
-        case (
-            ClickTarget(target=target)
-            | SetToggle(target=target)
-            | ReportValue(target=target)
-            | SelectOption(option=target)
-        ):
-            return target.is_rest and target.text == target.whole
-        case _:
-            return False
+    target = step.target if isinstance(step, (ClickTarget, SetToggle, ReportValue)) else None
+    target = step.option if isinstance(step, SelectOption) else target
+    return target is not None and target.is_rest and target.text == target.whole
 
 
 def _resolve_list_part(target: ElementTarget, screen: OcrScreen, progress: StepProgress) -> ElementTarget:
     was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
     if was_one or _is_shown_as_one(screen, target.whole):
         return replace(target, text=target.whole)
-    is_there = any(hit.fit >= WHOLE for hit in find_text(screen, target.text))
-    if target.is_rest or is_there:
+    if target.is_rest or find_whole(screen, target.text):
         return replace(target, whole="", is_rest=False)
     return replace(target, text=target.whole)
 
@@ -152,7 +137,7 @@ def _is_shown_as_one(screen: OcrScreen, whole: str) -> bool:
     """Return True if a screen shows the words as one text; a list with commas must be shown with them."""
     if "," in whole:
         return any(normalize(line.text) == normalize(whole) for line in screen.lines)
-    return any(hit.fit >= WHOLE for hit in find_text(screen, whole))
+    return bool(find_whole(screen, whole))
 
 
 _ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
@@ -183,21 +168,15 @@ def plan_dialog(step: AnswerDialog, view: StepView) -> StepOutcome:
 
 def _find_button(screen: OcrScreen, text: str) -> TextHit | None:
     """Return the button with a text, inside the dialog if one dims its page."""
-    for hit in find_text(screen, text):
-        is_inside = screen.dialog is None or screen.dialog.contains(hit.box_px)
-        if hit.fit >= WHOLE and is_inside and (hit.button is not None or screen.dialog is not None):
-            return hit
-    return None
+    panel, hits = screen.dialog, find_whole(screen, text)
+    return next((hit for hit in hits if (panel.contains(hit.box_px) if panel is not None else hit.button)), None)
 
 
 def _is_beside_dismiss(screen: OcrScreen, hit: TextHit) -> bool:
-    others = (_find_button(screen, text) for text in _DISMISS[:3])
-    return any(
-        abs(other.box_px.center[1] - hit.box_px.center[1]) < hit.box_px.height
-        and abs(other.box_px.center[0] - hit.box_px.center[0]) < _BESIDE_PX
-        for other in others
-        if other is not None
-    )
+    (x, y), height = hit.box_px.center, hit.box_px.height
+    buttons = (_find_button(screen, text) for text in _DISMISS[:3])
+    centers = (button.box_px.center for button in buttons if button is not None)
+    return any(abs(other_y - y) < height and abs(other_x - x) < _BESIDE_PX for other_x, other_y in centers)
 
 
 _MAX_WAITS = 2
@@ -234,11 +213,11 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
         last = acts[progress.index - 1]
         return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
     has_looked = progress.count("scroll down") > 0
-    notes = [ScreenNote(kind="saw", text=message)] if message is not None else []
+    notes = [ScreenNote("saw", message)] if message is not None else []
     while progress.index < len(steps):
         step = resolve_list(steps[progress.index], sight.now, progress)
         move = (
-            Done(thought=IS_PART)
+            Done(IS_PART)
             if is_part(step)
             else _PLANS[type(step)](
                 step, StepView(sight=sight, progress=progress, typed=find_typed(steps[: progress.index]))
@@ -249,15 +228,12 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
         match move:
             case Done():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
-                notes += [*move.notes, *([ScreenNote(kind="doubt", text=move.doubt)] if move.doubt else [])]
+                notes += [*move.notes, *([ScreenNote("doubt", move.doubt)] if move.doubt else [])]
                 progress = progress.next_step()
             case RunCode():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
-                phase = (
-                    StepPhase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
-                    if move.phase
-                    else None
-                )
+                number = progress.count(move.phase) + 1
+                phase = StepPhase(kind=move.phase, number=number, label=move.label) if move.phase else None
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
@@ -288,7 +264,7 @@ def _plan_select(step: SelectOption, view: StepView) -> StepOutcome:
 def _plan_set(step: SetValue, view: StepView) -> StepOutcome:
     """Set a field's value; a date that cannot be typed is chosen in the calendar that opened."""
     is_choosing = view.progress.last in ("turn", "pick") and parse_date(step.value) is not None
-    move = Failed(reason="") if is_choosing and not view.progress.count("open") else plan_set(step, view)
+    move = Failed("") if is_choosing and not view.progress.count("open") else plan_set(step, view)
     if isinstance(move, Failed) and parse_date(step.value) is not None and not view.progress.count("open"):
         is_open = is_choosing or find_calendar(view.now) is not None
         return plan_date(step.field, step.value, view) if is_open else move
@@ -308,7 +284,7 @@ _PLANS: StepPlans = {
     SetSlider: plan_slider,
     AnswerDialog: plan_dialog,
     OpenUntil: plan_open_until,
-    DoNotSubmit: lambda step, view: Done(thought="The form is not submitted."),
+    DoNotSubmit: lambda step, view: Done("The form is not submitted."),
 }
 
 
@@ -316,7 +292,7 @@ def search_further(
     step: PlainStep, missing: NotFound, screen: OcrScreen, progress: StepProgress, *, is_stuck: bool
 ) -> StepOutcome:
     """Wait, scroll down to the end, scroll up to the start, then give up."""
-    middle = at(screen, (screen.width / 2, screen.height / 2))
+    middle = at(screen, screen.box.center)
     thought = f"{missing.what} is not visible yet."
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
         return wait(0.7, f"{thought} The page may still be loading.")
@@ -324,13 +300,11 @@ def search_further(
     panels = progress.count("panels down")
     down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
-        return RunCode(
-            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I scroll down.", phase="scroll down"
-        )
+        code = (scroll("down", _NOTCHES, middle),)
+        return RunCode(code=code, thought=f"{thought} I scroll down.", phase="scroll down")
     if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
-        return RunCode(
-            code=_scroll_panels("down", screen), thought=f"{thought} I scroll the panels.", phase="panels down"
-        )
+        panels_down = _scroll_panels("down", screen)
+        return RunCode(code=panels_down, thought=f"{thought} I scroll the panels.", phase="panels down")
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
     if not up_is_over and not progress.count("panels up"):
         return RunCode(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I scroll up.", phase="scroll up")
@@ -338,9 +312,7 @@ def search_further(
     if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
         return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I scroll the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
-    return Failed(
-        reason=f"did not find {missing.what} after scrolling the page up and down; the nearest texts: {nearest}"
-    )
+    return Failed(f"did not find {missing.what} after scrolling the page up and down; the nearest texts: {nearest}")
 
 
 def _scroll_panels(direction: str, screen: OcrScreen) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
+from visual_tools.regions.components import find_components
 from visual_tools.widgets import Rectangle, find_dialog, find_rectangles, find_toggles, without_carets
 
 _NUM_REMEMBERED = 4
@@ -195,16 +196,6 @@ def find_bounds(mask: NDArray[np.bool_]) -> Box | None:
     """Return the smallest box around the pixels of a mask; None if it has none."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
-
-
-def find_components(mask: NDArray[np.bool_], connectivity: int = 8) -> Iterator[tuple[Box, NDArray[np.bool_]]]:
-    """Yield the box of each connected part of a mask, and its own pixels in that box."""
-    cv2 = require("cv2", "literal")
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=connectivity)
-    for index in range(1, count):
-        left, top, width, height = map(int, stats[index, :4])
-        box = Box(left, top, left + width, top + height)
-        yield box, labels[box.slices] == index
 
 
 def innermost(boxes: Sequence[Box]) -> list[Box]:
@@ -428,7 +419,7 @@ def find_changed_boxes(before: OcrScreen, now: OcrScreen) -> list[Box]:
     cv2 = require("cv2", "literal")
     changed = (largest_channel(cv2.absdiff(before.image, now.image)) > _STEP).astype(np.uint8)
     merged = cv2.dilate(changed, np.ones((_REACH_PX, _REACH_PX), np.uint8))
-    boxes = (box.padded(-(_REACH_PX // 2)) for box, _ in find_components(merged))
+    boxes = [component.box_px.padded(-(_REACH_PX // 2)) for component in find_components(merged)]
     return [box for box in boxes if box.width > _CARET_PX[0] or box.height > _CARET_PX[1]]
 
 

@@ -21,13 +21,7 @@ _LOOK, _SEND = "look", "send"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPhase:
-    """Part of a step that did not finish it.
-
-    Attributes:
-        kind: Its kind.
-        number: 1-based number of the try of that kind.
-        label: Text of what was clicked, if it has to be remembered.
-    """
+    """Part of a step that did not finish it: the try of its kind, and the label of what was clicked, if needed."""
 
     kind: str
     number: int
@@ -35,22 +29,9 @@ class StepPhase:
 
 
 NoteKind = Literal[
-    "saw",
-    "good",
-    "unsure",
-    "new",
-    "doubt",
-    "held",
-    "typed",
-    "gone",
-    "ran",
-    "was",
-    "moved",
-    "sign",
-    "button",
-    "busy",
-    "idle",
-]
+    "saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "ran", "was", "moved", "sign", "button",
+    "busy", "idle",
+]  # fmt: skip
 """Kinds of notes about a screen.
 
 `saw`: an error message. `good`, `unsure`: texts that appeared after the last action. `new`: start of the page that
@@ -61,10 +42,10 @@ worked. `button`: a button was clicked. `busy`: work still in progress. `idle`: 
 the last look only.
 """
 
-_LASTING = ("saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "ran", "was", "moved", "sign", "button")
+_PASSING = ("busy", "idle")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScreenNote:
     """Fact about a screen that must be remembered after the screen has left the history."""
 
@@ -109,12 +90,12 @@ class StepProgress:
 
     def with_notes(self, notes: Iterable[ScreenNote]) -> "StepProgress":
         """Return the progress with more notes, without duplicates; earlier notes of the last look are dropped."""
-        kept = (note for note in self.notes if note.kind in _LASTING)
+        kept = (note for note in self.notes if note.kind not in _PASSING)
         return replace(self, notes=tuple(dict.fromkeys((*kept, *notes))))
 
     def new_notes(self, notes: Iterable[ScreenNote]) -> tuple[ScreenNote, ...]:
         """Return the notes that the history does not contain, or contains for its last look only."""
-        return tuple(note for note in dict.fromkeys(notes) if note.kind not in _LASTING or note not in self.notes)
+        return tuple(note for note in dict.fromkeys(notes) if note.kind in _PASSING or note not in self.notes)
 
     def next_step(self) -> "StepProgress":
         """Return the progress advanced by one step without an action."""
@@ -160,9 +141,7 @@ def _advance(progress: StepProgress, action: str, total: int) -> StepProgress:
         return progress
     index, kind = int(mark["step"]) - 1, mark["kind"]
     answers = (*progress.answers, mark["answer"]) if mark["answer"] is not None else progress.answers
-    notes = [
-        ScreenNote(kind=cast("NoteKind", each["kind"]), text=each["text"]) for each in _NOTE.finditer(mark["notes"])
-    ]
+    notes = [ScreenNote(cast("NoteKind", each["kind"]), each["text"]) for each in _NOTE.finditer(mark["notes"])]
     is_sent = progress.is_sent or kind == _SEND
     common = replace(
         progress.with_notes(notes),
@@ -208,11 +187,9 @@ class StepView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCode:
-    """Code to run.
+    """Code to run, in lines of pyautogui calls, and the reason.
 
     Attributes:
-        code: Lines of pyautogui calls.
-        thought: Reason.
         phase: Kind of phase, if the step continues after this action.
         answer: Answer that the step read.
         label: Text of what is clicked, if later phases need it.
@@ -227,15 +204,9 @@ class RunCode:
     notes: tuple[ScreenNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing to do, as the step is already complete.
-
-    Attributes:
-        thought: Reason.
-        doubt: Evidence against it, if it is uncertain.
-        notes: Facts to remember about this screen.
-    """
+    """Nothing to do, as the step is already complete; `doubt` is the evidence against it, if it is uncertain."""
 
     thought: str
     doubt: str = ""
@@ -244,18 +215,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotFound:
-    """Target that is not on the screen: search further, then give up.
-
-    Attributes:
-        what: Description of the target.
-        nearest: Most similar texts on the screen.
-    """
+    """Target that is not on the screen, with the most similar texts: search further, then give up."""
 
     what: str
     nearest: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Failure that searching further cannot fix."""
 

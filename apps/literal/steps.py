@@ -20,12 +20,7 @@ class PlainStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenUntil(PlainStep):
-    """Open elements one after another (tabs, sections, tree nodes, pages of a list) until a target is visible.
-
-    Attributes:
-        kind: Type of element to open.
-        target: Target to find.
-    """
+    """Open elements of a kind one after another (tabs, sections, tree nodes, pages) until a target is visible."""
 
     wording = "Open one {s.kind} after another until {s.target} is seen"
     kind: OpenerKind
@@ -76,7 +71,6 @@ class ComputeAnswer(PlainStep):
     """Compute an answer from the screen and store it: a word of a paragraph, a sum, an unknown.
 
     Attributes:
-        kind: Kind of answer.
         ordinal: 1-based number of the word; -1 is the last.
         is_in_area: True if the text is in a text area, which may have to be scrolled.
     """
@@ -115,12 +109,9 @@ class FillFromPage(PlainStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSlider(PlainStep):
-    """Set a slider or a spinner to a value.
+    """Set a slider, or a spinner (a number field with arrows), to a value.
 
-    Attributes:
-        value: Number to show.
-        number: 1-based number of the slider from the top; None is the only one.
-        is_spinner: True if it is a number field with arrows.
+    `number` is the 1-based number of the slider from the top; None is the only one.
     """
 
     value: float
@@ -137,8 +128,6 @@ class ClickFigures(PlainStep):
     """Click the centre of a figure, or of all matching figures, one after another.
 
     Attributes:
-        looks: Description of the figures.
-        is_all: True to click all matching figures.
         phrase: Words as written; a matching text is preferred to a figure.
         is_only: True if exactly one figure must match.
     """
@@ -157,7 +146,6 @@ class DragFigures(PlainStep):
     """Drag a figure, or all matching figures, in a direction or into a box.
 
     Attributes:
-        looks: Description of the figures.
         direction: Direction, if no box is named.
         box: Target box: its colour, "left" or "right", "larger", or empty for the only one.
         is_others: True to drag the figures that do not match.
@@ -177,12 +165,7 @@ class DragFigures(PlainStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeFigures(PlainStep):
-    """Count the matching figures, or name the only one, and press the button with the answer if there is one.
-
-    Attributes:
-        looks: Figures to count.
-        what: Kind of answer.
-    """
+    """Count the matching figures, or name the only one, and press the button with the answer if there is one."""
 
     looks: FigureStyle
     what: Literal["count", "name", "sides"] = "count"
@@ -197,11 +180,7 @@ class DescribeFigures(PlainStep):
 class ClickTarget(PlainStep):
     """Click a target with a mouse button, or only hover if `clicks` is 0.
 
-    Attributes:
-        target: Target to click.
-        button: Mouse button.
-        clicks: Number of clicks.
-        reveals: Next part of a menu path; if hovering shows it, no click is needed.
+    `reveals` is the next part of a menu path; if hovering shows it, no click is needed.
     """
 
     target: ElementTarget
@@ -249,10 +228,7 @@ class ClearField(PlainStep):
 class SelectOption(PlainStep):
     """Choose an option of a list; without `field`, any element with the option's text.
 
-    Attributes:
-        option: The option.
-        field: The list.
-        is_more: True to keep the options that earlier steps selected.
+    With `is_more`, the options that earlier steps selected stay selected.
     """
 
     option: ElementTarget
@@ -265,19 +241,20 @@ class SelectOption(PlainStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickSuggestion(PlainStep):
-    """Type the beginning of a text into a field and choose from the suggestions below it.
+    """Type the beginning of a text into a field, or the only one, and choose from the suggestions below it.
 
-    Attributes:
-        start: Start of the text; empty if unspecified.
-        end: End of the text; empty if unspecified.
-        part: Part of the text; empty if unspecified.
-        field: Field to type into; None is the only field on the screen.
+    Start, end and part of the text are empty if unspecified.
     """
 
     start: str = ""
     end: str = ""
     part: str = ""
     field: ElementTarget | None = None
+
+    @property
+    def typed(self) -> str:
+        """Text to type, after which the suggestions appear."""
+        return self.start or self.part or self.end
 
     def fits(self, text: str) -> bool:
         """Return True if a suggestion meets the conditions."""
@@ -310,13 +287,7 @@ class SetToggle(PlainStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressKeys(PlainStep):
-    """Press keys together, `times` times.
-
-    Attributes:
-        keys: The keys.
-        times: Number of times.
-        is_submit: True to send a form; a button "Submit" is pressed if there is one.
-    """
+    """Press keys together, `times` times; with `is_submit`, a button "Submit" instead if there is one."""
 
     keys: tuple[str, ...]
     times: int = 1
@@ -432,10 +403,7 @@ def find_typed(steps: Sequence[PlainStep]) -> list[str]:
 class Unreadable:
     """Part of an instruction that could not be parsed as a step.
 
-    Attributes:
-        text: The part, as written.
-        words: Words in it that were not understood, if the rest was.
-        hint: Suggested wording.
+    `words` in it were not understood, if the rest was; `hint` is a suggested wording.
     """
 
     text: str
