@@ -103,7 +103,7 @@ def _right_of(screen: OcrScreen, label: Box) -> str | None:
         and line.box_px.overlap_y(label) > 0.4 * min(line.box_px.height, label.height)
         and line.box_px.left - label.right < 0.5 * screen.width
     ]
-    return _text(min(beside, key=lambda line: line.box_px.left)) if beside else None
+    return min(beside, key=lambda line: line.box_px.left).text.strip() if beside else None
 
 
 def _below(screen: OcrScreen, label: Box) -> str | None:
@@ -112,7 +112,7 @@ def _below(screen: OcrScreen, label: Box) -> str | None:
         for line in screen.lines
         if 0 <= line.box_px.top - label.bottom < 3 * max(label.height, 12) and line.box_px.overlap_x(label) > 0
     ]
-    return _text(min(under, key=lambda line: line.box_px.top)) if under else None
+    return min(under, key=lambda line: line.box_px.top).text.strip() if under else None
 
 
 def _read_cell(screen: OcrScreen, target: ElementTarget, anchor: str) -> str | None:
@@ -136,7 +136,7 @@ def _read_cell(screen: OcrScreen, target: ElementTarget, anchor: str) -> str | N
     if not cells:
         return None
     *_, line, row = min(cells, key=lambda cell: cell[:2])
-    return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
+    return " ".join(line.text.strip() for line in _cell_lines(screen, line, row.box_px))
 
 
 def _cell_lines(screen: OcrScreen, first: TextLine, anchor: Box) -> list[TextLine]:
@@ -157,10 +157,6 @@ def _cell_lines(screen: OcrScreen, first: TextLine, anchor: Box) -> list[TextLin
 def _header_rank(header: TextHit, row: TextHit) -> tuple[bool, bool, int]:
     """Return the sort key of a column header: texts that are not buttons, then full matches, then the nearest."""
     return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
-
-
-def _text(line: TextLine) -> str:
-    return line.text.strip()
 
 
 _MAX_SCROLLS = 40

@@ -177,16 +177,13 @@ def plan_type_answer(step: TypeAnswer, view: StepView) -> StepOutcome:
         was = find_writable(view.before, field, is_area=False)
         if was is None:
             return Done("I typed it.")
-        return check_typed(answer, _as_field(view.before, was), view.before, view.now)
+        texts = tuple(line.text for line in view.before.lines_in(was))
+        return check_typed(answer, Field(box_px=was, label=None, texts=texts, why=""), view.before, view.now)
     box = find_writable(view.now, field, is_area=False)
     if box is None:
         return report_missing_field(view.now, field)
     code = replace_text(view.now, field_point(box), f"pyautogui.write({answer!r})")
     return RunCode(code=code, thought=f'I type "{answer}".', phase="type")
-
-
-def _as_field(screen: OcrScreen, box: Box) -> Field:
-    return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
 
 
 def plan_fill_from_page(step: FillFromPage, view: StepView) -> StepOutcome:

@@ -171,7 +171,7 @@ def find_message(steps: Sequence[PlainStep], sight: ScreenHistory, progress: Ste
     before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
     if before is None or len(sight.images) < 2 or not progress.last_action or _has_scrolled(steps, progress):
         return None
-    return find_error_message(before, sight.now, _named_texts(steps), is_form=_is_sent(steps, progress))
+    return find_error_message(before, sight.now, [*map(str, steps)], is_form=_is_sent(steps, progress))
 
 
 def _has_scrolled(steps: Sequence[PlainStep], progress: StepProgress) -> bool:
@@ -213,7 +213,7 @@ def verify_result(
     before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
     assert before is not None
     if progress.num_looks < len(sight.images) - 1:
-        question = find_question(before, sight.now, _named_texts(steps))
+        question = find_question(before, sight.now, [*map(str, steps)])
         if question is not None:
             return Failed(f'a question was left unanswered after the last step ({last}): "{question}"')
     action = _describe_last_action(steps, before)
@@ -272,7 +272,7 @@ def _describe_last_action(steps: Sequence[PlainStep], before: OcrScreen) -> Last
         colour = find_background(before.crop(pressed))
     return LastAction(
         colour=colour,
-        named=_named_texts(steps),
+        named=[*map(str, steps)],
         typed=tuple(find_typed(steps)),
         pressed=pressed,
         is_form=is_form,
@@ -447,8 +447,3 @@ def _is_sent(steps: Sequence[PlainStep], progress: StepProgress) -> bool:
     """Return True if the last action may have sent a form; red hints during filling are not refusals."""
     is_filling = bool(progress.phases) or (progress.index and isinstance(steps[progress.index - 1], _FILLING))
     return not is_filling and _is_form(steps, progress)
-
-
-def _named_texts(steps: Sequence[PlainStep]) -> list[str]:
-    """Return the texts of the instruction; a message that consists of them is expected."""
-    return [str(step) for step in steps]
