@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.error_messages import find_tone, is_control
+from apps.literal.error_messages import find_tone, is_control, is_named
 from apps.literal.field_boxes import find_field_boxes
 from apps.literal.find_text import joined_lines
 from apps.literal.message_words import (
@@ -61,7 +61,14 @@ def find_open_bar(
     bars = [Box(*(int(number) for number in bar_note.groups())) for bar_note in bar_notes if bar_note is not None]
     if before is not None:
         effects = find_changed_regions(before, now, pressed)
-        bars += [_with_pale_part(now, box) for box in effects if _is_bar(box) and not _has_text(now, box)]
+        (least, most), long_px = _BAR_PX, _MIN_LENGTH_PX
+        bars += [
+            _with_pale_part(now, box)
+            for box in effects
+            if least <= box.height <= most
+            and box.width >= max(long_px, _MIN_UNEVEN * box.height)
+            and not _has_text(now, box)
+        ]
     open_bars = [box for box in dict.fromkeys(bars) if _is_partly_filled(now.crop(box))]
     if len(open_bars) != 1:
         return None
@@ -133,7 +140,7 @@ def has_placeholders(before: OcrScreen | None, now: OcrScreen) -> bool:
     least, most = _PLACEHOLDER_PX
     if before is None or not find_new_lines(before, now):  # among texts, tall bars may be pictures
         most = _MAX_PLACEHOLDER_PX
-    old = {rectangle.box_px for rectangle in before.rectangles} if before is not None else set()
+    old = before.boxes if before is not None else []
     page = find_background(now.image).astype(int)
     bars = [
         each.box_px
@@ -146,11 +153,6 @@ def has_placeholders(before: OcrScreen | None, now: OcrScreen) -> bool:
         and not find_ink(now.crop(each.box_px.padded(-3))).any()
     ]
     return len(bars) >= _MIN_PLACEHOLDERS and len({box.width for box in bars}) > 1
-
-
-def _is_bar(box: Box) -> bool:
-    least, most = _BAR_PX
-    return least <= box.height <= most and box.width >= max(_MIN_LENGTH_PX, _MIN_UNEVEN * box.height)
 
 
 def _has_text(screen: OcrScreen, box: Box) -> bool:
@@ -286,24 +288,20 @@ def read_result(before: OcrScreen, now: OcrScreen, action: LastAction) -> tuple[
         at_work = [line for line in at_work if not _STATE.fullmatch(fold(line.text))]
     shares = [line for line in new if _LONE_SHARE.fullmatch(line.text)]
     at_work += shares if len(shares) == 1 else []
-    notes = [ScreenNote(kind="busy", text=line.text) for line in at_work]
-    notes += [ScreenNote(kind="busy", text=PLACEHOLDERS)] if has_placeholders(before, now) else []
+    notes = [ScreenNote("busy", line.text) for line in at_work]
+    notes += [ScreenNote("busy", PLACEHOLDERS)] if has_placeholders(before, now) else []
     if not now.lines and int(now.image.max()) - int(now.image.min()) < _MAX_GREY_SPREAD:
-        notes.append(ScreenNote(kind="busy", text="an empty page"))
+        notes.append(ScreenNote("busy", "an empty page"))
     is_act = action.is_form or action.is_button
     if kept < _SAME_PAGE and is_act:
         return _find_blocking_page(new, now, action), [*notes, *_classify_new_page(new, now, action)]
     wall = _find_blocking_page(new, now, action) if kept < _SAME_PAGE else None
     if wall is not None and (CODE_ASKED.search(fold(wall)) or WALL.search(fold(wall))):
-        return (
-            (wall, notes) if CODE_ASKED.search(fold(wall)) else (None, [*notes, ScreenNote(kind="unsure", text=wall)])
-        )
+        return (wall, notes) if CODE_ASKED.search(fold(wall)) else (None, [*notes, ScreenNote("unsure", wall)])
     num_texts = len({line.text for line in new})
     if num_texts <= _MAX_QUESTION_LINES:
         questions = (line for line in new if line.text.rstrip().endswith(("?", "？")))
-        notes += [
-            ScreenNote(kind="unsure", text=line.text) for line in questions if len(line.text.split()) >= _MIN_WALL_WORDS
-        ]
+        notes += [ScreenNote("unsure", line.text) for line in questions if len(line.text.split()) >= _MIN_WALL_WORDS]
     if kept < _SAME_FORM and is_act and (wall := _find_blocking_page(new, now, action)) is not None:
         return wall, notes
     if kept < _SAME_FORM or num_texts > (_MAX_FORM_LINES if action.is_form else _MAX_LINES):
@@ -318,40 +316,41 @@ def read_result(before: OcrScreen, now: OcrScreen, action: LastAction) -> tuple[
         if verdict == "bad" and is_good and classify_message(line.text, action.named) == "unknown":
             continue  # words are stronger evidence than colour
         if not is_act:  # an opened page may contain any text; only an isolated refusal counts
-            notes += [ScreenNote(kind="unsure", text=line.text)] if verdict == "bad" or bad is not None else []
+            notes += [ScreenNote("unsure", line.text)] if verdict == "bad" or bad is not None else []
             continue
         if verdict == "bad":
             return line.text, notes
         if verdict in ("good", "unknown"):
-            notes.append(ScreenNote(kind="good" if verdict == "good" else "unsure", text=line.text))
+            notes.append(ScreenNote("good" if verdict == "good" else "unsure", line.text))
     return None, notes
 
 
 def note_effect(before: OcrScreen, now: OcrScreen, action: LastAction) -> list[ScreenNote]:
-    """Note evidence for an action (something opened, a changed count), or a new page unrelated to it."""
+    """Note evidence for an action (something opened, a changed count), or a new page unrelated to it.
+
+    A changed count is an earlier text with other numbers; a time is not one.
+    """
     new = find_new_lines(before, now)
     if fraction_kept(before, now, action.pressed) < _SAME_PAGE:
         wanted = {word for word in re.findall(r"[^\W_]{3,}", fold(action.opened)) if not _GENERAL.fullmatch(word)}
         shown = " ".join(fold(line.text) for line in now.lines)
         is_wanted = not wanted or any(word[:_MIN_STEM] in shown for word in wanted)
         is_sign = is_wanted or len(now.lines) > _MAX_WALL_LINES
-        return [ScreenNote(kind="sign" if is_sign else "new", text=line.text) for line in new[:1]]
+        return [ScreenNote("sign" if is_sign else "new", line.text) for line in new[:1]]
     if not new or (len(new) <= _MAX_FORM_LINES and (action.is_form or action.is_button)):
-        new = [line for line in new if _is_new_count(line, before)]
-    return [ScreenNote(kind="sign", text=line.text) for line in new[:1]]
+        counts = [line for line in new if re.search(r"\d", line.text) and not _TIME.search(line.text)]
+        new = [line for line in counts if _differs_in_numbers(line, before)]
+    return [ScreenNote("sign", line.text) for line in new[:1]]
 
 
-def _is_new_count(line: TextLine, before: OcrScreen) -> bool:
-    """Return True if a text is an earlier text with other numbers and is not a time."""
-    letters = re.sub(r"\d+", "", _letters_of(line.text))
-    if _TIME.search(line.text) or not re.search(r"\d", line.text):
-        return False
-    return any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
+def _differs_in_numbers(line: TextLine, before: OcrScreen) -> bool:
+    """Return True if a text is an earlier text with other numbers."""
+    return _without_numbers(line.text) in {_without_numbers(old.text) for old in before.lines}
 
 
-def find_entry(now: OcrScreen, action: LastAction, fields: Sequence[Box]) -> str | None:
-    """Return a text that contains what was typed, outside the fields into which it was typed."""
-    return next((line.text for line in now.lines if holds_typed(line.text, action) and not _is_in(line, fields)), None)
+def has_entry(now: OcrScreen, action: LastAction, fields: Sequence[Box]) -> bool:
+    """Return True if a text contains what was typed, outside the fields into which it was typed."""
+    return any(holds_typed(line.text, action) and not _is_in(line, fields) for line in now.lines)
 
 
 def _is_in(line: TextLine, boxes: Sequence[Box]) -> bool:
@@ -398,9 +397,9 @@ def _classify_new_page(new: Sequence[TextLine], now: OcrScreen, action: LastActi
         return []
     good = next((line for line in new if classify_message(line.text, action.named) == "good"), None)
     if good is not None:
-        return [ScreenNote(kind="good", text=good.text)]
+        return [ScreenNote("good", good.text)]
     first = min(new, key=lambda line: line.box_px.top)
-    return [ScreenNote(kind="new", text=first.text)]
+    return [ScreenNote("new", first.text)]
 
 
 def _free_lines(now: OcrScreen) -> list[TextLine]:
@@ -418,11 +417,7 @@ def find_vanished(before: OcrScreen, now: OcrScreen, named: str, action: LastAct
         for line, text in zip(before.lines, texts, strict=True)
         if len(text) > 1 and text not in left and sum(text in other for other in texts) == 1
     ]
-    return [
-        ScreenNote(kind="gone", text=line.text)
-        for line in gone
-        if _is_named(line.text, [named]) or _is_near(line, action)
-    ]
+    return [ScreenNote("gone", line.text) for line in gone if is_named(line.text, [named]) or _is_near(line, action)]
 
 
 def has_unreadable(before: OcrScreen, now: OcrScreen, action: LastAction) -> bool:
@@ -477,16 +472,8 @@ def _is_new_control(line: TextLine, now: OcrScreen, action: LastAction) -> bool:
 
 def _is_content(line: TextLine, before: OcrScreen, now: OcrScreen, action: LastAction) -> bool:
     """Return True if a new text is named by the instruction or is an earlier text with other digits (a clock)."""
-    if _is_named(line.text, action.named):
-        return True
-    letters = re.sub(r"\d+", "", _letters_of(line.text))
-    is_counter = any(letters == re.sub(r"\d+", "", _letters_of(old.text)) for old in before.lines)
-    return is_counter and not is_incomplete(fold(line.text))
-
-
-def _letters_of(text: str) -> str:
-    """Return the letters and digits of a text in lower case, without merging look-alikes."""
-    return "".join(char for char in fold(text) if char.isalnum())
+    is_counter = _differs_in_numbers(line, before) and not is_incomplete(fold(line.text))
+    return is_counter or is_named(line.text, action.named)
 
 
 def _find_blocking_page(new: Sequence[TextLine], now: OcrScreen, action: LastAction) -> str | None:
@@ -528,18 +515,8 @@ def _is_entry(line: TextLine, action: LastAction) -> bool:
     return has_typed and len(re.findall(r"[^\W\d_]", left)) < _MIN_LETTERS
 
 
-def _is_named(text: str, named: Sequence[str]) -> bool:
-    return any(text.casefold().strip() in each.casefold() for each in named)
-
-
 def _is_near(line: TextLine, action: LastAction) -> bool:
     if action.pressed is None:
         return False
     x, y = (abs(a - b) for a, b in zip(line.box_px.center, action.pressed.center, strict=True))
     return x < _NEAR_PX[0] and y < _NEAR_PX[1]
-
-
-def find_reappeared(now: OcrScreen, gone: Sequence[str]) -> Iterator[str]:
-    """Return the texts that had disappeared and are shown again."""
-    shown = {alphanumeric(line.text) for line in now.lines}
-    return (text for text in gone if alphanumeric(text) in shown)

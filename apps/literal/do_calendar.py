@@ -2,19 +2,19 @@
 
 import calendar
 import re
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 
+from apps.literal.do_choice import find_again
 from apps.literal.do_keyboard import format_like, parse_date, type_and_check, type_into
 from apps.literal.do_pointer import report_missing
 from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_button, joined_lines
 from apps.literal.screen import OcrScreen, ScreenHistory
-from apps.literal.step_outcome import Done, Failed, RunCode, StepOutcome, StepProgress, at
+from apps.literal.step_outcome import Done, Failed, RunCode, StepOutcome, StepProgress, StepView, at, click, wait
 from apps.literal.steps import (
     ClickTarget,
     DragFigures,
@@ -53,7 +53,7 @@ _MIN_NAMES = 5
 _MIN_ARROW_PX = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Calendar:
     """Month shown on the screen.
 
@@ -145,16 +145,8 @@ def _fit_days(
         share = _MOST if header is None else _HALF
         if fitting < max(_MIN_DAYS, share * len(cells)) or top - title.bottom > 6 * row_px:
             continue
-        candidate = Calendar(
-            month=month,
-            title=title,
-            left=left,
-            right=left + 6 * column_px,
-            top=top,
-            row_px=row_px,
-            first_column=first_column,
-        )
-        best = max(best or (0, candidate), (fitting, candidate), key=lambda pair: pair[0])
+        if best is None or fitting > best[0]:
+            best = fitting, Calendar(month, title, left, left + 6 * column_px, top, row_px, first_column)
     return best[1] if best is not None else None
 
 
@@ -187,67 +179,62 @@ def find_month_arrows(screen: OcrScreen, shown: Calendar) -> tuple[tuple[float, 
     return None
 
 
-def plan_date(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_date(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     """Type the date if its field shows its date format; otherwise choose it in the calendar that opens."""
     day = parse_date(text)
-    screen = sight.now
+    screen = view.now
     shown = find_calendar(screen)
-    if shown is None and progress.count("turn") and progress.last != "pick":
-        return Failed(reason="after changing the month, the calendar's month cannot be read")
+    if shown is None and view.progress.count("turn") and view.progress.last != "pick":
+        return Failed("after changing the month, the calendar's month cannot be read")
     if day is None:
-        return type_and_check(field, text, sight, progress)
-    if progress.last == "type":
-        move = type_and_check(field, text, sight, progress)
+        return type_and_check(field, text, view)
+    if view.progress.last == "type":
+        move = type_and_check(field, text, view)
         if not isinstance(move, Failed) or shown is None:
             return move
-    if progress.last == "pick":
-        return _check_picked(day, field, sight)
+    if view.progress.last == "pick":
+        return _check_picked(day, field, view.sight)
     if shown is None:
-        return _open(field, text, sight, progress)
+        return _open(field, text, view)
     months = (day.year - shown.month.year) * 12 + day.month - shown.month.month
     if not months:
-        code = (f"pyautogui.click({at(screen, shown.point_of(day.day))})", "time.sleep(0.3)")
-        return RunCode(code=code, thought=f"The calendar shows the month; I click day {day.day}.", phase="pick")
-    turns = progress.count("turn")
+        thought = f"The calendar shows the month; I click day {day.day}."
+        return click(screen, shown.point_of(day.day), thought, "pick", pause_s=0.3)
+    turns = view.progress.count("turn")
     turners = find_month_arrows(screen, shown)
     if turners is None:
-        return Failed(reason="the calendar shows another month, and no button for the next or previous month was found")
-    before = find_calendar(sight.before) if turns and sight.before is not None else None
+        return Failed("the calendar shows another month, and no button for the next or previous month was found")
+    before = find_calendar(view.before) if turns and view.before is not None else None
     has_turned = before is not None and before.month != shown.month
     if turns >= _MAX_TURNS or (turns and not has_turned):
-        return Failed(reason=f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
+        return Failed(f"the calendar shows {shown.month:%B %Y} and does not change to {day:%B %Y}")
     times = abs(months) if turns else 1  # the first click tests whether it turns
     press = f"pyautogui.click({at(screen, turners[0] if months < 0 else turners[1])})"
     turning = tuple(part for _ in range(min(times, 24)) for part in (press, "time.sleep(0.15)"))
     return RunCode(code=turning, thought=f"The calendar shows {shown.month:%B %Y}.", phase="turn")
 
 
-def _open(field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _open(field: ElementTarget, text: str, view: StepView) -> StepOutcome:
     """Click the field; type if no calendar opens."""
-    box = find_field(sight.now, field, kind="text")
+    box = find_field(view.now, field, kind="text")
     if box is None:
-        return report_missing(sight.now, field)
-    if progress.count("open") or format_like(text, box.text) is not None:
-        return type_and_check(field, text, sight, progress)
-    code = (f"pyautogui.click({at(sight.now, box.box_px.center)})", "time.sleep(0.4)")
-    return RunCode(code=code, thought=f"The field is {box.why}; I click it and look for a calendar.", phase="open")
+        return report_missing(view.now, field)
+    if view.progress.count("open") or format_like(text, box.text) is not None:
+        return type_and_check(field, text, view)
+    thought = f"The field is {box.why}; I click it and look for a calendar."
+    return click(view.now, box.box_px.center, thought, "open", pause_s=0.4)
 
 
 def _check_picked(day: date, field: ElementTarget, sight: ScreenHistory) -> StepOutcome:
     """Check that the field, or a new text, shows the chosen day."""
-    numbers = Counter((day.year, day.month, day.day))
-    short = Counter((day.year % 100, day.month, day.day))
+    numbers = (sorted((day.year, day.month, day.day)), sorted((day.year % 100, day.month, day.day)))
     shown = find_field(sight.now, field, kind="text")
     texts = [shown.text] if shown is not None else []
     for text in [*texts, *(line.text for line in sight.now.lines)]:
-        shown_day = parse_date(text)
-        read = Counter(int(part) for part in re.findall(r"\d+", text))
-        if shown_day == day or read in (numbers, short):
-            return Done(thought=f'"{text}" is selected.')
+        if parse_date(text) == day or sorted(map(int, re.findall(r"\d+", text))) in numbers:
+            return Done(f'"{text}" is selected.')
     shows = f'; its field shows "{shown.text}"' if shown is not None else ""
-    return Failed(
-        reason=f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}"
-    )
+    return Failed(f"after clicking the day {day:%Y-%m-%d} in the calendar, the screen does not show that date{shows}")
 
 
 _MAX_WAITS = 2
@@ -258,44 +245,28 @@ _MIN_OPEN = 3
 _SEND_NOTCHES = 5
 
 
-def plan_suggestion(step: PickSuggestion, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_suggestion(step: PickSuggestion, view: StepView) -> StepOutcome:
     """Type the beginning, read the list below the field, click the matching entry, and check the result."""
-    screen, wanted = sight.now, step.field or ElementTarget(role="field")
-    field = find_field(screen, wanted) or _find_again(wanted, sight, len(progress.phases))
+    screen, wanted = view.now, step.field or ElementTarget(role="field")
+    field = find_field(screen, wanted) or find_again(wanted, view.sight, len(view.progress.phases))
     if field is None:
         return report_missing(screen, wanted)
-    if not progress.count("open"):
-        code = type_into(field, _typed(step), screen)
-        return RunCode(
-            code=code, thought=f"The field is {field.why}; I type the beginning and wait for suggestions.", phase="open"
-        )
-    if progress.count("pick"):
+    if not view.progress.count("open"):
+        thought = f"The field is {field.why}; I type the beginning and wait for suggestions."
+        return RunCode(code=type_into(field, step.typed, screen), thought=thought, phase="open")
+    if view.progress.count("pick"):
         listed = find_suggestions(screen, field)
-        fitting = [line for line in screen.lines if any(map(step.fits, _without_caret(line.text)))]
+        readings = [(line, line.text.strip()) for line in screen.lines]  # a last stroke may be the caret
+        fitting = [line for line, text in readings if step.fits(text) or step.fits(re.sub(r"[lI|1]$", "", text))]
         if fitting and (len(listed) < _MIN_OPEN or any(line not in listed for line in fitting)):
-            return Done(thought=f'"{fitting[0].text}" is selected.')
-        return Failed(reason=f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
+            return Done(f'"{fitting[0].text}" is selected.')
+        return Failed(f'after clicking the suggestion that {step.words}, the field shows "{field.text}"')
     rows = find_suggestions(screen, field)
     fitting = [row for row in rows if step.fits(row.text.strip())]
     if fitting:
-        code = (f"pyautogui.click({at(screen, fitting[0].box_px.center)})",)
-        return RunCode(code=code, thought=f'The suggestion "{fitting[0].text}" {step.words}.', phase="pick")
-    wrong = _check_beginning(step, wanted, sight) if progress.last == "open" else None
-    return wrong or _search_further(step, screen, field, rows, progress)
-
-
-def _find_again(wanted: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
-    """Return the field's contents at its earlier position, after the suggestions started to look like a field."""
-    for count in range(min(oldest, len(sight.images) - 1), 0, -1):
-        earlier = sight.back(count)
-        was = find_field(earlier, wanted) if earlier is not None else None
-        if was is not None:
-            return replace(was, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
-    return None
-
-
-def _typed(step: PickSuggestion) -> str:
-    return step.start or step.part or step.end
+        return click(screen, fitting[0].box_px.center, f'The suggestion "{fitting[0].text}" {step.words}.', "pick")
+    wrong = _check_beginning(step, wanted, view.sight) if view.progress.last == "open" else None
+    return wrong or _search_further(step, screen, field, rows, view.progress)
 
 
 def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHistory) -> Failed | None:
@@ -304,13 +275,8 @@ def _check_beginning(step: PickSuggestion, field: ElementTarget, sight: ScreenHi
     typed_into = find_field(before, field) if before is not None else None
     if before is None or typed_into is None:
         return None
-    checked = check_typed(_typed(step), typed_into, before, sight.now, part="start")
+    checked = check_typed(step.typed, typed_into, before, sight.now, part="start")
     return checked if isinstance(checked, Failed) else None
-
-
-def _without_caret(text: str) -> tuple[str, str]:
-    """Return a text with and without a last stroke, which may be the caret."""
-    return text.strip(), re.sub(r"[lI|1]$", "", text.strip())
 
 
 def find_suggestions(screen: OcrScreen, field: Field) -> list[TextLine]:
@@ -333,12 +299,12 @@ def _search_further(
     step: PickSuggestion, screen: OcrScreen, field: Field, rows: list[TextLine], progress: StepProgress
 ) -> StepOutcome:
     if progress.count("wait") < _MAX_WAITS:
-        return RunCode(code=("time.sleep(0.7)",), thought="The suggestions may still be loading.", phase="wait")
+        return wait(0.7, "The suggestions may still be loading.")
     if rows and progress.count("find option") < _MAX_SCROLLS:
         code = (f"pyautogui.scroll(-2, {at(screen, rows[-1].box_px.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="None of them matches; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{row.text}"' for row in rows[:_MAX_NAMED]) or "none"
-    return Failed(reason=f"the field has no suggestion that {step.words}; texts below it: {seen}")
+    return Failed(f"the field has no suggestion that {step.words}; texts below it: {seen}")
 
 
 SUBMIT = ClickTarget(target=ElementTarget(text="Submit", role="button"))
@@ -364,12 +330,11 @@ def send(last: PlainStep, screen: OcrScreen, *, has_looked: bool) -> RunCode | F
     sending = [line for line in screen.lines if _SENDS.fullmatch(line.text.strip())]
     buttons = [(line.text, box) for line in sending if (box := find_button(screen, line.box_px)) is not None]
     if [text.strip().casefold() for text, _ in buttons] == ["submit"]:
-        code = (f"pyautogui.click({at(screen, buttons[0][1].center)})",)
-        return RunCode(code=code, thought="All fields are filled in; I submit the form.", phase="send")
+        return click(screen, buttons[0][1].center, "All fields are filled in; I submit the form.", "send")
     if not isinstance(last, _AIMS) or (not buttons and has_looked):
         return None
     if not buttons:
-        code = (scroll("down", _SEND_NOTCHES, at(screen, (screen.width / 2, screen.height / 2))),)
+        code = (scroll("down", _SEND_NOTCHES, at(screen, screen.box.center)),)
         return RunCode(code=code, thought="I look for a submit button further down.", phase="scroll down")
     reason = f'there is a button "{buttons[0][0]}" that the instruction does not name'
-    return Failed(reason=f"the form is filled in but not submitted: {reason}")
+    return Failed(f"the form is filled in but not submitted: {reason}")

@@ -3,16 +3,14 @@
 import re
 from dataclasses import replace
 
-import numpy as np
-
 from apps.literal.do_keyboard import type_and_check
 from apps.literal.do_pointer import locate, report_missing
 from apps.literal.field_boxes import find_inputs
-from apps.literal.find_field import Field, choose, find_field
+from apps.literal.find_field import Field, Kind, choose, find_field
 from apps.literal.find_kind import FoundToggle, Slider, find_sliders, find_toggle
-from apps.literal.find_text import TextHit, find_text, name_nearest
-from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at, quote
+from apps.literal.find_text import TextHit, find_text, find_whole, name_nearest
+from apps.literal.screen import OcrScreen, ScreenHistory, find_bounds, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepView, at, click, replace_text
 from apps.literal.steps import SelectOption, SetSlider, SetToggle, SetValue
 from apps.literal.targets import AnchorRelation, ElementTarget
 from apps.literal.text_match import WHOLE, alphanumeric, fit_texts
@@ -29,45 +27,39 @@ _MIN_LIST_PX = 36
 _ROW_INDENT_PX = 14
 
 
-def is_listbox(screen: OcrScreen, field: Field) -> bool:
-    """Return True if a box shows several rows and no arrow that opens it."""
-    return len(screen.lines_in(field.box_px)) >= _MIN_ROWS and not has_down_arrow(screen.crop(field.box_px))
-
-
-def plan_listbox(step: SelectOption, screen: OcrScreen, progress: StepProgress, field: Field) -> StepOutcome:
+def plan_listbox(step: SelectOption, view: StepView, field: Field) -> StepOutcome:
     """Click the row; for the second and later options, hold Ctrl to keep the earlier ones selected."""
-    box = field.box_px
+    screen, box = view.now, field.box_px
     row = find_row_in(screen, step.option.text, box)
     if row is not None:
         return press_row(screen, row, is_more=step.is_more)
-    tries = progress.count("find option")
+    tries = view.progress.count("find option")
     if tries < _MAX_SCROLLS:
         notches = 30 if tries == 0 else -1  # scroll to the start first: the row may be above the visible part
         code = (f"pyautogui.scroll({notches}, {at(screen, box.center)})", "time.sleep(0.3)")
         return RunCode(code=code, thought="The row is not visible; I scroll the list.", phase="find option")
     seen = ", ".join(f'"{line.text}"' for line in screen.lines_in(box)[:_MAX_NAMED])
-    return Failed(reason=f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
+    return Failed(f'the list has no row "{step.option.text}"; the last visible rows: {seen}')
 
 
 def press_row(screen: OcrScreen, row: TextHit, *, is_more: bool) -> RunCode:
     """Click a visible row, with Ctrl held if others are to stay selected."""
-    click = f"pyautogui.click({at(screen, row.point)})"
-    held = ("pyautogui.keyDown('ctrl')", click, "pyautogui.keyUp('ctrl')")
-    return RunCode(code=held if is_more else (click,), thought=f'The list has a row "{row.line.text}".')
+    press = click(screen, row.point, f'The list has a row "{row.line.text}".')
+    return (
+        replace(press, code=("pyautogui.keyDown('ctrl')", *press.code, "pyautogui.keyUp('ctrl')")) if is_more else press
+    )
 
 
 def find_row_in(screen: OcrScreen, option: str, box: Box) -> TextHit | None:
     """Return the row of an option among the lines of a box; None if the box has one line or no such row."""
     if len(screen.lines_in(box)) < 2:
         return None
-    places = (hit for hit in find_text(screen, option) if hit.fit >= WHOLE)
-    return next((hit for hit in places if box.has_point(*hit.box_px.center)), None)
+    return next((hit for hit in find_whole(screen, option) if box.has_point(*hit.box_px.center)), None)
 
 
 def find_list_row(screen: OcrScreen, option: str) -> TextHit | None:
     """Return the row of an option in any always-open list: a box that contains only lines of text."""
-    for rectangle in screen.rectangles:
-        box = rectangle.box_px
+    for box in screen.boxes:
         if not _MIN_LIST_PX < box.height < 0.6 * screen.height or box.width > 0.5 * screen.width:
             continue
         lefts = [line.box_px.left for line in screen.lines_in(box)]
@@ -86,30 +78,25 @@ _ARROW_PX = 26
 _DOTS = re.compile(r"\s*(?:…|\.{2,}|‥)\s*$")
 
 
-def plan_toggle(step: SetToggle, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_toggle(step: SetToggle, view: StepView) -> StepOutcome:
     """Click the toggle next to a text unless it has the wanted state, then check the result."""
-    screen, tries = sight.now, progress.count("toggle")
+    screen, tries = view.now, view.progress.count("toggle")
     toggle = find_toggle(screen, step.target)
     if toggle is not None and tries and toggle.is_on != step.is_on and tries >= _MAX_TOGGLES:
-        return Failed(reason=f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
+        return Failed(f'"{toggle.label}" is still {"on" if toggle.is_on else "off"} after the click')
     if toggle is not None:
         return _click_toggle(screen, toggle, is_on=step.is_on)
     if tries:
-        return _check_text_pressed(step, sight)
+        return _check_text_pressed(step, view.sight)
     choice = choose(screen, step.target)
     if choice is None:
         return report_missing(screen, step.target)
     hit = choice.hit
     if not step.is_on or hit.button is None:
-        return NotFound(
-            what=f'a checkbox or switch next to "{hit.line.text}"', nearest=_names(screen, step.target.text)
-        )
-    code = (f"pyautogui.click({at(screen, hit.point)})",)
-    return RunCode(
-        code=code,
-        thought=f"{choice.why}. It has no checkbox next to it, but is a button, which may be a switch.",
-        phase="toggle",
-    )
+        nearest = tuple(name_nearest(screen, step.target.text))
+        return NotFound(what=f'a checkbox or switch next to "{hit.line.text}"', nearest=nearest)
+    thought = f"{choice.why}. It has no checkbox next to it, but is a button, which may be a switch."
+    return click(screen, hit.point, thought, "toggle")
 
 
 def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
@@ -117,141 +104,118 @@ def _check_text_pressed(step: SetToggle, sight: ScreenHistory) -> StepOutcome:
     before = sight.before
     choice = choose(before, step.target) if before is not None else None
     if before is None or choice is None:
-        return Failed(reason=f"no checkbox or switch found next to {step.target}, so its state is unknown")
+        return Failed(f"no checkbox or switch found next to {step.target}, so its state is unknown")
     row = choice.hit.line.box_px.padded(120, 16)
     if any(box.intersection(row) > 0 for box in find_changed_boxes(before, sight.now)):
-        return Done(thought="Its look changed after the click.")
+        return Done("Its look changed after the click.")
     return Failed(
-        reason=f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
+        f'no checkbox or switch found next to "{choice.hit.line.text}", and clicking the text changed nothing'
     )
 
 
 def _click_toggle(screen: OcrScreen, toggle: FoundToggle, *, is_on: bool) -> StepOutcome:
-    if toggle.is_on == is_on:
-        return Done(thought=f'"{toggle.label}" is {"on" if toggle.is_on else "off"}.')
-    code = (f"pyautogui.click({at(screen, toggle.box_px.center)})",)
     state = "on" if toggle.is_on else "off"
-    return RunCode(code=code, thought=f'The box next to "{toggle.label}" is {state}.', phase="toggle")
+    if toggle.is_on == is_on:
+        return Done(f'"{toggle.label}" is {state}.')
+    return click(screen, toggle.box_px.center, f'The box next to "{toggle.label}" is {state}.', "toggle")
 
 
-def _names(screen: OcrScreen, text: str) -> tuple[str, ...]:
-    return tuple(name_nearest(screen, text))
-
-
-def _in_group(option: ElementTarget, group: ElementTarget) -> ElementTarget:
-    """Return the target of an option of a radio group: the one nearest to the group's name."""
-    return ElementTarget(text=option.text, relation=AnchorRelation(kind="inside", anchor=group.text))
-
-
-def plan_set(step: SetValue, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_set(step: SetValue, view: StepView) -> StepOutcome:
     """Choose from a list if the field is one, otherwise type."""
-    screen, selection = sight.now, SelectOption(option=ElementTarget(text=step.value), field=step.field)
-    if progress.count("open"):
-        return plan_select(selection, sight, progress)
-    if progress.last == "type":
-        return type_and_check(step.field, step.value, sight, progress)
+    screen, selection = view.now, SelectOption(option=ElementTarget(text=step.value), field=step.field)
+    if view.progress.count("open"):
+        return plan_select(selection, view)
+    if view.progress.last == "type":
+        return type_and_check(step.field, step.value, view)
     field = find_field(screen, step.field)
     if field is None:
         return report_missing(screen, step.field)
     if has_down_arrow(screen.crop(field.box_px)):
-        return plan_select(selection, sight, progress)
-    return type_and_check(step.field, step.value, sight, progress)
+        return plan_select(selection, view)
+    return type_and_check(step.field, step.value, view)
 
 
-def plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_select(step: SelectOption, view: StepView) -> StepOutcome:
     """Open the list, then click the row."""
-    screen = sight.now
+    screen = view.now
     if step.field is None:
-        return _select_anywhere(step, sight, progress)
+        return _select_anywhere(step, view)
     field = find_field(screen, step.field, kind="list")
     if field is None and step.is_more:
-        field = _find_again(step.field, sight, len(sight.images) - 1)  # the selected row hides the list's outline
-    if field is not None and not progress.count("open") and is_listbox(screen, field):
-        return plan_listbox(step, screen, progress, field)
-    if not progress.count("open"):
+        field = find_again(step.field, view.sight, len(view.sight.images), kind="list")
+    is_list = field is not None and has_down_arrow(screen.crop(field.box_px))
+    if not view.progress.count("open"):
+        if field is not None and not is_list and len(screen.lines_in(field.box_px)) >= _MIN_ROWS:
+            return plan_listbox(step, view, field)
         if field is None:
             return report_missing(screen, step.field)
-        if not has_down_arrow(screen.crop(field.box_px)):
+        if not is_list:
             row = find_row_in(screen, step.option.text, field.box_px)
             if row is not None:
                 return press_row(screen, row, is_more=step.is_more)
-            toggle = find_toggle(screen, _in_group(step.option, step.field))
-            if toggle is not None and progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
-                return Failed(reason=f'"{toggle.label}" is still off after the click')
+            group = AnchorRelation(kind="inside", anchor=step.field.text)  # a group of radio buttons
+            toggle = find_toggle(screen, ElementTarget(text=step.option.text, relation=group))
+            if toggle is not None and view.progress.count("toggle") >= _MAX_TOGGLES and not toggle.is_on:
+                return Failed(f'"{toggle.label}" is still off after the click')
             if toggle is not None:
                 return _click_toggle(screen, toggle, is_on=True)
         if shows_option(screen, field, step.option.text):
-            return Done(thought=f'"{step.option.text}" is already selected.')
-        code = (f"pyautogui.click({at(screen, field.box_px.center)})",)
-        return RunCode(code=code, thought=f"The list is {field.why}; I open it first.", phase="open")
-    if progress.last in ("pick", "keys"):
-        field = field or _find_again(step.field, sight, min(len(progress.phases), len(sight.images) - 1))
-        return _verify(step, step.field, field, sight, progress)
-    row = _find_row(screen, step.option.text, field, sight.before)
+            return Done(f'"{step.option.text}" is already selected.')
+        return click(screen, field.box_px.center, f"The list is {field.why}; I open it first.", "open")
+    if view.progress.last in ("pick", "keys"):
+        field = field or find_again(step.field, view.sight, len(view.progress.phases), kind="list")
+        return _verify(step, step.field, field, view)
+    row = _find_row(screen, step.option.text, field, view.before)
     if row is not None:
-        return RunCode(
-            code=(f"pyautogui.click({at(screen, row.point)})",),
-            thought=f'The row "{row.line.text}" is there.',
-            phase="pick",
-        )
-    if progress.count("find option") < _MAX_LIST_SCROLLS and field is not None:
+        return click(screen, row.point, f'The row "{row.line.text}" is there.', "pick")
+    if view.progress.count("find option") < _MAX_LIST_SCROLLS and field is not None:
         point = field.box_px.center[0], min(field.box_px.bottom + 40.0, screen.height - 5.0)
         scrolled = (f"pyautogui.scroll(-1, {at(screen, point)})", "time.sleep(0.3)")
         return RunCode(code=scrolled, thought="The row is not visible; I scroll the list.", phase="find option")
-    return _type_option(step.option.text, "The row is not seen; I type its name.")
+    keys = (f"pyautogui.write({step.option.text!r})", "pyautogui.press('enter')")
+    return RunCode(code=keys, thought="The row is not seen; I type its name.", phase="keys")
 
 
-def _find_again(field: ElementTarget, sight: ScreenHistory, oldest: int) -> Field | None:
-    """Find a list that this screen no longer shows by its text, because the selected row replaced or highlights it.
+def find_again(field: ElementTarget, sight: ScreenHistory, oldest: int, kind: Kind = "") -> Field | None:
+    """Find a field that a selected row or a suggestion hides: what is now at its position on an earlier screen.
 
     Args:
-        field: The list.
+        field: The field.
         sight: Current and earlier screens.
         oldest: Number of actions since it may have been visible.
-
-    Returns:
-        Current contents at its position on the oldest of these screens that shows it; None if none does.
+        kind: As for `find_field`.
     """
-    for count in range(oldest, 0, -1):
-        earlier = sight.back(count)
-        was = find_field(earlier, field, kind="list") if earlier is not None else None
+    for earlier in map(sight.back, range(oldest, 0, -1)):
+        was = find_field(earlier, field, kind=kind) if earlier is not None else None
         if was is not None:
-            return replace(was, label=None, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
+            return replace(was, texts=tuple(line.text for line in sight.now.lines_in(was.box_px)))
     return None
 
 
-def _type_option(option: str, thought: str) -> RunCode:
-    return RunCode(
-        code=(f"pyautogui.write({quote(option)})", "pyautogui.press('enter')"), thought=thought, phase="keys"
-    )
-
-
-def _verify(
-    step: SelectOption, target: ElementTarget, field: Field | None, sight: ScreenHistory, progress: StepProgress
-) -> StepOutcome:
+def _verify(step: SelectOption, target: ElementTarget, field: Field | None, view: StepView) -> StepOutcome:
     """Check that the field shows the option after the click; otherwise use keys, which native lists accept."""
-    option, screen = step.option.text, sight.now
+    option, screen = step.option.text, view.now
     if field is None:
-        return Failed(reason=f'after clicking the row "{option}", the list {target} is no longer visible')
+        return Failed(f'after clicking the row "{option}", the list {target} is no longer visible')
     if shows_option(screen, field, option):
-        if progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option):  # one of a series
-            return Failed(reason=f'I typed "{option}", and the list shows only "{field.text}"')
-        return Done(thought=f'"{option}" is selected.', notes=note_typed(progress.index, field, screen))
-    may_show = _may_show(field, option, sight, progress)
-    if progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
+        if (
+            view.progress.last == "keys" and re.search(r"\d", option) and not _is_whole(field, option)
+        ):  # one of a series
+            return Failed(f'I typed "{option}", and the list shows only "{field.text}"')
+        return Done(f'"{option}" is selected.', notes=note_typed(view.progress.index, field, screen))
+    may_show = _may_show(field, option, view)
+    if view.progress.last == "pick" and not may_show and has_down_arrow(screen.crop(field.box_px)):
         typed = (
             f"pyautogui.click({at(screen, field.box_px.center)})",
-            f"pyautogui.write({quote(option)})",
+            f"pyautogui.write({option!r})",
             "pyautogui.press('enter')",
         )
         return RunCode(code=typed, thought=f'The list still shows "{field.text}"; I try the keyboard.', phase="keys")
-    if progress.count("pick") and may_show:
-        return Done(thought=f'I clicked the row "{option}"; the list shows "{field.text}".')
-    if progress.count("pick"):
-        return Failed(reason=f'after clicking the row "{option}", the list {target} shows "{field.text}"')
-    return Failed(
-        reason=f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}'
-    )
+    if view.progress.count("pick") and may_show:
+        return Done(f'I clicked the row "{option}"; the list shows "{field.text}".')
+    if view.progress.count("pick"):
+        return Failed(f'after clicking the row "{option}", the list {target} shows "{field.text}"')
+    return Failed(f'the list {target} has no row "{option}"; similar texts: {", ".join(name_nearest(screen, option))}')
 
 
 def shows_option(screen: OcrScreen, field: Field, option: str) -> bool:
@@ -275,13 +239,13 @@ def _is_cut(screen: OcrScreen, box: Box, line: TextLine, option: str) -> bool:
     return _DOTS.search(line.text) is not None or room < _ARROW_PX + line.box_px.height
 
 
-def _may_show(field: Field, option: str, sight: ScreenHistory, progress: StepProgress) -> bool:
+def _may_show(field: Field, option: str, view: StepView) -> bool:
     """Return True if the field shows part of the option, or is unreadable and has changed."""
     legible = [text for text in field.texts if len(text) > 2]
     if legible:
         return any(fit_texts(option, text) or fit_texts(text, option) for text in legible)
-    before = sight.back(min(len(progress.phases), len(sight.images) - 1))
-    return before is not None and has_changed_inside(before, sight.now, field.box_px)
+    before = view.sight.back(min(len(view.progress.phases), len(view.sight.images) - 1))
+    return before is not None and has_changed_inside(before, view.now, field.box_px)
 
 
 def _find_row(screen: OcrScreen, option: str, field: Field | None, before: OcrScreen | None) -> TextHit | None:
@@ -307,26 +271,22 @@ def _was_shown(hit: TextHit, before: OcrScreen) -> bool:
 
 def _row_distance(row: Box, field: Box) -> float:
     below = row.top - field.bottom
-    return (
-        below + 0.5 * abs(row.left - field.left)
-        if below >= -4
-        else 200.0 + field.top - row.bottom + 0.5 * abs(row.left - field.left)
-    )
+    return (below if below >= -4 else 200.0 + field.top - row.bottom) + 0.5 * abs(row.left - field.left)
 
 
-def _select_anywhere(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
-    screen = sight.now
+def _select_anywhere(step: SelectOption, view: StepView) -> StepOutcome:
+    screen = view.now
     row = find_list_row(screen, step.option.text) if step.option.relation is None else None
-    if row is not None and not progress.phases:
+    if row is not None and not view.progress.phases:
         return press_row(screen, row, is_more=step.is_more)
     toggle = find_toggle(screen, step.option)
     is_beside = toggle is not None and toggle.label_box.left - toggle.box_px.right < 40
-    if is_beside or progress.count("toggle"):
-        return plan_toggle(SetToggle(target=step.option), sight, progress)
+    if is_beside or view.progress.count("toggle"):
+        return plan_toggle(SetToggle(target=step.option), view)
     point, why = locate(step.option, screen)
     if point is None:
         return report_missing(screen, step.option)
-    return RunCode(code=(f"pyautogui.click({at(screen, point)})",), thought=why)
+    return click(screen, point, why)
 
 
 _NUMBER = re.compile(r"[-−–一]?\d+(?:\.\d+)?")
@@ -338,18 +298,21 @@ _MAX_PRESSES = 400
 
 def read_number_beside(screen: OcrScreen, slider: Slider, others: list[Slider]) -> float | None:
     """Return the number nearest to a slider and not nearer to another slider."""
-    right = _read_lone(screen, _right_of(slider.box_px).clipped(screen.width, screen.height))
+    box = slider.box_px
+    beside = Box(box.right + 2, box.top - 4, box.right + 48, box.bottom + 4)
+    right = _read_lone(screen, beside.clipped(screen.width, screen.height))
     if right is not None:
         return right
     ranked = []
     for line in screen.lines:
-        number = _NUMBER.fullmatch(line.text.strip())
-        gap = _gap(line.box_px, slider.box_px)
+        number, gap = _to_number(line.text), _gap(line.box_px, box)
         if number is not None and gap <= _REACH_PX and _belongs(line.box_px, slider, others):
-            ranked.append((gap, float(re.sub(r"[−–一]", "-", number[0]))))
+            ranked.append((gap, number))
     if ranked:
         return min(ranked)[1]
-    return _read_below(screen, slider)
+    # A single digit, which the text detector may miss, right below the slider's left half.
+    below = Box(box.left - 6, box.bottom, box.left + 48, box.bottom + max(14, round(screen.text_height_px * 1.6)))
+    return _read_lone(screen, below.clipped(screen.width, screen.height))
 
 
 def _belongs(number: Box, slider: Slider, others: list[Slider]) -> bool:
@@ -366,84 +329,77 @@ def _gap(box: Box, other: Box) -> float:
     return float(max(0, -box.overlap_x(other)) + max(0, -box.overlap_y(other)))
 
 
-def _read_below(screen: OcrScreen, slider: Slider) -> float | None:
-    """Read a single digit, which the text detector may miss, right below the slider's left half."""
-    box = slider.box_px
-    height = max(14, round(screen.text_height_px * 1.6))
-    below = Box(box.left - 6, box.bottom, box.left + 48, box.bottom + height)
-    return _read_lone(screen, below.clipped(screen.width, screen.height))
-
-
-def _right_of(box: Box) -> Box:
-    return Box(box.right + 2, box.top - 4, box.right + 48, box.bottom + 4)
-
-
 def _read_lone(screen: OcrScreen, box: Box) -> float | None:
     """Return the number that makes up all of the ink in a box; None if there is none."""
     ink = find_ink(screen.crop(box))
     rows = find_runs(ink.any(axis=1))
-    if not rows:
+    first, last = max(rows, key=lambda run: run[1] - run[0], default=(0, 0))
+    bounds = find_bounds(ink[first:last])
+    if bounds is None:
         return None
-    first, last = max(rows, key=lambda run: run[1] - run[0])
-    columns = np.flatnonzero(ink[first:last].any(axis=0))
-    tight = Box(box.left + int(columns[0]), box.top + first, box.left + int(columns[-1]) + 1, box.top + last)
-    inside = ink[first:last, columns[0] : columns[-1] + 1]
+    inside = ink[first:last][bounds.slices]
+    tight = bounds.moved(box.left, box.top + first)
     is_framed = min(inside[0].mean(), inside[-1].mean(), inside[:, 0].mean(), inside[:, -1].mean()) > 0.6
     if not 4 <= tight.height <= 40 or tight.width > 4 * tight.height or is_framed:
         return None
     crop = screen.crop(tight.padded(max(4, tight.height // 2), 1))
     text, confidence = screen.engine.read_crop(crop, scale=32 / tight.height, is_latin=True)
-    number = _NUMBER.fullmatch(text.strip().replace("O", "0").replace("o", "0").replace("l", "1"))
-    return float(re.sub(r"[−–一]", "-", number[0])) if number is not None and confidence > _SURE else None
+    return _to_number(text.replace("O", "0").replace("o", "0").replace("l", "1")) if confidence > _SURE else None
 
 
-def plan_slider(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _to_number(text: str) -> float | None:
+    """Return the number that makes up a text, whose sign OCR may read as a dash; None for any other text."""
+    number = _NUMBER.fullmatch(text.strip())
+    return float(re.sub(r"[−–一]", "-", number[0])) if number is not None else None
+
+
+def plan_slider(step: SetSlider, view: StepView) -> StepOutcome:
     """Focus the handle and press one arrow key, measure how the number changes, then press as often as needed."""
     if step.is_spinner:
-        return _plan_spinner(step, sight, progress)
-    screen = sight.now
+        return _plan_spinner(step, view)
+    screen = view.now
     sliders = find_sliders(screen)
-    nudges = progress.count("nudge")
-    if nudges and progress.last == "nudge" and not sliders:  # the focus ring hides it
+    nudges = view.progress.count("nudge")
+    if nudges and view.progress.last == "nudge" and not sliders:  # the focus ring hides it
         return RunCode(
             code=("pyautogui.press('tab')", "time.sleep(0.1)"), thought="I take a new screenshot.", phase="part"
         )
     if not sliders or (step.number is None and len(sliders) > 1) or (step.number or 1) > len(sliders):
-        return Failed(reason=f"{step}: found {len(sliders)} sliders")
+        return Failed(f"{step}: found {len(sliders)} sliders")
     index = (step.number or 1) - 1
     shown = _read(screen, index)
     if shown == step.value:
-        return Done(thought=f"Its value is {shown:g}.")
+        return Done(f"Its value is {shown:g}.")
     if nudges >= _MAX_NUDGES or (shown is None and nudges):
-        return Failed(reason=f"{step}: no number next to it confirms the value; it shows {shown}")
+        return Failed(f"{step}: no number next to it confirms the value; it shows {shown}")
     key = "right" if shown is None or step.value > shown else "left"
     if not nudges:
         focus = f"pyautogui.click({at(screen, sliders[index].handle.center)})"
         code = (focus, f"pyautogui.press('{key}')", "time.sleep(0.1)")
         return RunCode(code=code, thought=f"Its value is {shown}; I try one step.", phase="nudge")
-    earlier = sight.back(2 if progress.last == "part" else 1)
+    earlier = view.sight.back(2 if view.progress.last == "part" else 1)
     before = _read(earlier, index) if earlier is not None else None
     width = abs(shown - before) if before is not None and shown is not None and nudges == 1 else 0.0
     presses = round(abs(step.value - (shown or 0.0)) / width) if width else 1
     press = f"pyautogui.press('{key}', presses={min(max(presses, 1), _MAX_PRESSES)})"
-    back = ("pyautogui.hotkey('shift', 'tab')",) if progress.last == "part" else ()
+    back = ("pyautogui.hotkey('shift', 'tab')",) if view.progress.last == "part" else ()
     return RunCode(code=(*back, press, "time.sleep(0.1)"), thought=f"Its value is {shown}.", phase="nudge")
 
 
-def _plan_spinner(step: SetSlider, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _plan_spinner(step: SetSlider, view: StepView) -> StepOutcome:
     """Type the number, leave the field and read it back."""
-    if progress.count("type"):
-        boxes = find_inputs(sight.before) if sight.before is not None else []
-        shown = _read_field(sight.now, boxes[0]) if len(boxes) == 1 else None
+    if view.progress.count("type"):
+        boxes = find_inputs(view.before) if view.before is not None else []
+        shown = _read_field(view.now, boxes[0]) if len(boxes) == 1 else None
         if shown == step.value:
-            return Done(thought=f"It shows {shown:g}.")
-        return Failed(reason=f"{step}: the field does not show the typed value; it shows {shown}")
-    boxes = find_inputs(sight.now)
+            return Done(f"It shows {shown:g}.")
+        return Failed(f"{step}: the field does not show the typed value; it shows {shown}")
+    boxes = find_inputs(view.now)
     if len(boxes) != 1:
-        return Failed(reason=f"{step}: found {len(boxes)} number fields")
-    point = at(sight.now, (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1]))
-    typing = (f"pyautogui.click({point})", "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write('{step.value:g}')")
-    return RunCode(code=(*typing, "pyautogui.press('tab')", "time.sleep(0.1)"), thought="I type it.", phase="type")
+        return Failed(f"{step}: found {len(boxes)} number fields")
+    point = (boxes[0].left + 0.3 * boxes[0].width, boxes[0].center[1])
+    typing = (f"pyautogui.write('{step.value:g}')", "pyautogui.press('tab')", "time.sleep(0.1)")
+    return RunCode(code=replace_text(view.now, point, *typing), thought="I type it.", phase="type")
 
 
 def _read(screen: OcrScreen, index: int) -> float | None:
@@ -456,7 +412,7 @@ def _read(screen: OcrScreen, index: int) -> float | None:
 def _read_field(screen: OcrScreen, box: Box) -> float | None:
     """Return the number in a field, without its arrows at the right."""
     for line in screen.lines_in(box):
-        number = _NUMBER.fullmatch(line.text.strip())
+        number = _to_number(line.text)
         if number is not None and line.confidence > _SURE:
-            return float(re.sub(r"[−–一]", "-", number[0]))
+            return number
     return _read_lone(screen, Box(box.left + 3, box.top + 2, box.left + round(0.6 * box.width), box.bottom - 2))

@@ -6,26 +6,15 @@ from datetime import date, datetime
 
 from apps.literal.do_pointer import report_missing
 from apps.literal.find_field import Field, find_field
-from apps.literal.find_text import find_text
-from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_regions
-from apps.literal.step_outcome import Done, RunCode, StepOutcome, StepProgress, at, hotkey, quote
+from apps.literal.find_text import find_whole
+from apps.literal.screen import OcrScreen, find_changed_regions
+from apps.literal.step_outcome import Done, RunCode, StepOutcome, StepPlans, StepView, at, click, replace_text
 from apps.literal.steps import ClearField, OpenAddress, PressKeys, TypeInto
 from apps.literal.targets import ElementTarget
-from apps.literal.text_match import WHOLE
 from apps.literal.verify_typed import Part, check_typed, note_typed
+from visual_tools.box import Box
 
-_READ = (
-    "%Y-%m-%d",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-    "%m/%d/%Y",
-    "%B %d, %Y",
-    "%b %d, %Y",
-    "%d %B %Y",
-    "%d %b %Y",
-    "%B %d %Y",
-    "%Y%m%d",
-)
+_READ = "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%m/%d/%Y|%B %d, %Y|%b %d, %Y|%d %B %Y|%d %b %Y|%B %d %Y|%Y%m%d".split("|")
 _LETTERS = re.compile(r"(?<![a-z])([dmyjatg]{1,4})\s*([./-])\s*([dmyjatg]{1,4})\s*\2\s*([dmyjatg]{1,4})(?![a-z])", re.I)
 _DIGITS = re.compile(r"\b(\d{1,4})\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{1,4})\b")
 _CLOCK_FIELD = re.compile(r"^$|[-–—一]{1,2}\s*[:.]?\s*[-–—一]{1,2}|\d{1,2}:\d{2}\s*[AP]M", re.I)
@@ -114,21 +103,17 @@ _MAX_TRIES = 2
 _SENDING = ("Search", "Go", "Find", "Submit", "Send", "Add", "Enter", "OK")
 """Texts of buttons next to a field that do the same as Enter in it."""
 
-_SELECT_ALL = "pyautogui.hotkey('ctrl', 'a')"
 
-
-def plan_type(step: TypeInto, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_type(step: TypeInto, view: StepView) -> StepOutcome:
     """Click the field, replace its contents and read them back; then press Enter if requested."""
     after = ("pyautogui.press('enter')",) if step.enter else ()
     if step.field is None:
-        return RunCode(
-            code=(f"pyautogui.write({quote(step.text)})", *after), thought="I type into the focused element."
-        )
-    if progress.last == "enter" and sight.before is not None:
-        return _check_sent(step.field, sight.back(2) or sight.before, sight.before, sight.now)
-    if progress.last == "press":
-        return Done(thought="I clicked the button next to it.")
-    move = type_and_check(step.field, step.text, sight, progress, append=step.append)
+        return RunCode(code=(f"pyautogui.write({step.text!r})", *after), thought="I type into the focused element.")
+    if view.progress.last == "enter" and view.before is not None:
+        return _check_sent(step.field, view.sight.back(2) or view.before, view.before, view.now)
+    if view.progress.last == "press":
+        return Done("I clicked the button next to it.")
+    move = type_and_check(step.field, step.text, view, append=step.append)
     if isinstance(move, Done) and after:
         return RunCode(code=after, thought=move.thought, phase="enter", notes=move.notes)
     return move
@@ -138,50 +123,41 @@ def _check_sent(field: ElementTarget, empty: OcrScreen, before: OcrScreen, now: 
     """Check the effect of Enter; if only the field changed, press the button next to it."""
     text_field = find_field(empty, field, kind="text")
     if text_field is None or find_changed_regions(before, now, text_field.box_px.padded(4)):
-        return Done(thought="Enter submitted it.")
+        return Done("Enter submitted it.")
     box = text_field.box_px
     beside = [
         hit
         for word in _SENDING
-        for hit in find_text(now, word)
-        if hit.fit >= WHOLE
-        and hit.button is not None
-        and hit.box_px.overlap_y(box) > 0
-        and not box.contains(hit.box_px)
+        for hit in find_whole(now, word)
+        if hit.button is not None and hit.box_px.overlap_y(box) > 0 and not box.contains(hit.box_px)
     ]
     if not beside:
-        return Done(thought="Nothing changed.")
+        return Done("Nothing changed.")
     hit = min(beside, key=lambda hit: abs(hit.box_px.left - box.right))
-    return RunCode(
-        code=(f"pyautogui.click({at(now, hit.point)})",),
-        thought="Enter had no effect; I click the button.",
-        phase="press",
-    )
+    return click(now, hit.point, "Enter had no effect; I click the button.", "press")
 
 
-def type_and_check(
-    field: ElementTarget, text: str, sight: ScreenHistory, progress: StepProgress, *, append: bool = False
-) -> StepOutcome:
+def type_and_check(field: ElementTarget, text: str, view: StepView, *, append: bool = False) -> StepOutcome:
     """Type into a field and check the result; try once more if the field did not change."""
-    tries = progress.count("type")
-    if progress.last == "type" and sight.before is not None:
-        typed_into = find_field(sight.before, field, kind="text")
+    tries = view.progress.count("type")
+    if view.progress.last == "type" and view.before is not None:
+        typed_into = find_field(view.before, field, kind="text")
         if typed_into is None:
-            return Done(thought="I typed it.")
+            return Done("I typed it.")
         shown = format_like(text, typed_into.text)
         part: Part = "end" if append else "whole"
-        checked = check_typed(text, typed_into, sight.before, sight.now, shown=shown, part=part)
+        checked = check_typed(text, typed_into, view.before, view.now, shown=shown, part=part)
         if isinstance(checked, Done):
-            return replace(checked, notes=note_typed(progress.index, typed_into, sight.now))
+            return replace(checked, notes=note_typed(view.progress.index, typed_into, view.now))
         if tries >= _MAX_TRIES or "did not change" not in checked.reason:
             return checked
-    elif progress.last == "type":
-        return Done(thought="I typed it.")
-    text_field = find_field(sight.now, field, kind="text")
+    elif view.progress.last == "type":
+        return Done("I typed it.")
+    text_field = find_field(view.now, field, kind="text")
     if text_field is None:
-        return report_missing(sight.now, field)
+        return report_missing(view.now, field)
     return RunCode(
-        code=type_into(text_field, text, sight.now, append=append),
+        code=type_into(text_field, text, view.now, append=append),
         thought=f"The field is {text_field.why}.",
         phase="type",
     )
@@ -189,51 +165,49 @@ def type_and_check(
 
 def type_into(field: Field, text: str, screen: OcrScreen, *, append: bool = False) -> tuple[str, ...]:
     """Return code that sets a field's text; dates in the order that the field shows."""
-    if append:
-        return (
-            f"pyautogui.click({at(screen, field_point(field))})",
-            "pyautogui.hotkey('ctrl', 'end')",
-            f"pyautogui.write({quote(text)})",
-        )
-    shown = format_like(text, field.text)
-    point = field_point(field) if shown is None else first_part(field)
-    return (f"pyautogui.click({at(screen, point)})", _SELECT_ALL, f"pyautogui.write({quote(shown or text)})")
-
-
-def field_point(field: Field) -> tuple[float, float]:
-    """Return the point to click in a field: its centre, or near the top of a large one."""
     box = field.box_px
+    if append:
+        click_field = f"pyautogui.click({at(screen, field_point(box))})"
+        return (click_field, "pyautogui.hotkey('ctrl', 'end')", f"pyautogui.write({text!r})")
+    shown = format_like(text, field.text)
+    first_part = box.left + min(14.0, box.width / 6), box.center[1]  # from which native date fields accept digits
+    point = field_point(box) if shown is None else first_part
+    return replace_text(screen, point, f"pyautogui.write({shown or text!r})")
+
+
+def field_point(box: Box) -> tuple[float, float]:
+    """Return the point to click in a field: its centre, or near the top of a large one."""
     return box.center[0], box.center[1] if box.height < 80 else box.top + min(40.0, box.height / 3)
 
 
-def first_part(field: Field) -> tuple[float, float]:
-    """Return the position of a date's first part, from which native date fields accept digits."""
-    return field.box_px.left + min(14.0, field.box_px.width / 6), field.box_px.center[1]
-
-
-def plan_clear(step: ClearField, screen: OcrScreen) -> StepOutcome:
+def plan_clear(step: ClearField, view: StepView) -> StepOutcome:
     """Select the contents of a field and delete them."""
+    screen = view.now
     field = find_field(screen, step.field)
     if field is None:
         return report_missing(screen, step.field)
-    code = (f"pyautogui.click({at(screen, field_point(field))})", _SELECT_ALL, "pyautogui.press('delete')")
+    code = replace_text(screen, field_point(field.box_px), "pyautogui.press('delete')")
     return RunCode(code=code, thought=f"The field is {field.why}.")
 
 
-def plan_press(step: PressKeys, screen: OcrScreen) -> StepOutcome:
+def plan_press(step: PressKeys, view: StepView) -> StepOutcome:
     """Press keys, or the button "Submit" if a form is to be sent."""
+    screen = view.now
     if step.is_submit:
-        button = next((hit for hit in find_text(screen, "Submit") if hit.fit >= WHOLE and hit.button), None)
+        button = next((hit for hit in find_whole(screen, "Submit") if hit.button), None)
         if button is not None:
-            return RunCode(code=(f"pyautogui.click({at(screen, button.point)})",), thought="The button is visible.")
-    if step.times > 1 and len(step.keys) == 1:
-        return RunCode(
-            code=(f"pyautogui.press({quote(step.keys[0])}, presses={step.times})",), thought="I press the keys."
-        )
-    return RunCode(code=(hotkey(step.keys),) * step.times, thought="I press the keys.")
+            return click(screen, button.point, "The button is visible.")
+    keys = ", ".join(map(repr, step.keys))
+    if len(step.keys) == 1:
+        presses = f", presses={step.times}" if step.times > 1 else ""
+        return RunCode(code=(f"pyautogui.press({keys}{presses})",), thought="I press the keys.")
+    return RunCode(code=(f"pyautogui.hotkey({keys})",) * step.times, thought="I press the keys.")
 
 
-def plan_open(step: OpenAddress) -> StepOutcome:
+def plan_open(step: OpenAddress, view: StepView) -> StepOutcome:
     """Type an address into the address bar."""
-    code = ("pyautogui.hotkey('ctrl', 'l')", f"pyautogui.write({quote(step.url)})", "pyautogui.press('enter')")
+    code = ("pyautogui.hotkey('ctrl', 'l')", f"pyautogui.write({step.url!r})", "pyautogui.press('enter')")
     return RunCode(code=code, thought="Ctrl+L focuses the address bar.")
+
+
+PLANS: StepPlans = {TypeInto: plan_type, ClearField: plan_clear, PressKeys: plan_press, OpenAddress: plan_open}

@@ -7,7 +7,7 @@ from apps.literal.find_field import choose
 from apps.literal.find_text import TextHit, find_text, keep_best, name_nearest
 from apps.literal.message_words import is_in_progress
 from apps.literal.screen import OcrScreen
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at, quote
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepPlans, StepView, at, wait
 from apps.literal.steps import CheckShown, ReportValue, ScrollBy, ScrollUntil, WaitFor, WaitSeconds
 from apps.literal.targets import ElementTarget
 from apps.literal.text_match import CONTAINED, WHOLE, fit_texts
@@ -103,7 +103,7 @@ def _right_of(screen: OcrScreen, label: Box) -> str | None:
         and line.box_px.overlap_y(label) > 0.4 * min(line.box_px.height, label.height)
         and line.box_px.left - label.right < 0.5 * screen.width
     ]
-    return _text(min(beside, key=lambda line: line.box_px.left)) if beside else None
+    return min(beside, key=lambda line: line.box_px.left).text.strip() if beside else None
 
 
 def _below(screen: OcrScreen, label: Box) -> str | None:
@@ -112,7 +112,7 @@ def _below(screen: OcrScreen, label: Box) -> str | None:
         for line in screen.lines
         if 0 <= line.box_px.top - label.bottom < 3 * max(label.height, 12) and line.box_px.overlap_x(label) > 0
     ]
-    return _text(min(under, key=lambda line: line.box_px.top)) if under else None
+    return min(under, key=lambda line: line.box_px.top).text.strip() if under else None
 
 
 def _read_cell(screen: OcrScreen, target: ElementTarget, anchor: str) -> str | None:
@@ -136,7 +136,7 @@ def _read_cell(screen: OcrScreen, target: ElementTarget, anchor: str) -> str | N
     if not cells:
         return None
     *_, line, row = min(cells, key=lambda cell: cell[:2])
-    return " ".join(map(_text, _cell_lines(screen, line, row.box_px)))
+    return " ".join(line.text.strip() for line in _cell_lines(screen, line, row.box_px))
 
 
 def _cell_lines(screen: OcrScreen, first: TextLine, anchor: Box) -> list[TextLine]:
@@ -159,19 +159,16 @@ def _header_rank(header: TextHit, row: TextHit) -> tuple[bool, bool, int]:
     return header.button is not None, header.fit < WHOLE, row.box_px.top - header.box_px.bottom
 
 
-def _text(line: TextLine) -> str:
-    return line.text.strip()
-
-
 _MAX_SCROLLS = 40
 _MAX_WAITS = 20
 _MAX_VALUE_WAITS = 10
 _END_NOTCHES = 30
 
 
-def plan_scroll(step: ScrollBy, screen: OcrScreen) -> StepOutcome:
+def plan_scroll(step: ScrollBy, view: StepView) -> StepOutcome:
     """Turn the mouse wheel over the middle of the screen or over a target."""
-    point = (screen.width / 2, screen.height / 2)
+    screen = view.now
+    point = screen.box.center
     if step.over is not None:
         target_point, _ = locate(step.over, screen)
         if target_point is None:
@@ -189,75 +186,89 @@ def scroll(direction: str, notches: int, point: str) -> str:
     return f"pyautogui.{call}({amount}, {point})"
 
 
-def plan_scroll_until(step: ScrollUntil, screen: OcrScreen, progress: StepProgress, is_stuck: bool) -> StepOutcome:
+def plan_scroll_until(step: ScrollUntil, view: StepView) -> StepOutcome:
     """Scroll a little and look again."""
+    screen = view.now
     point, why = locate(step.target, screen)
     if point is not None:
-        return Done(thought=f"{why} It is visible.")
-    tries = progress.count("scroll down") + progress.count("scroll up")
-    if tries >= _MAX_SCROLLS or (tries and is_stuck):
+        return Done(f"{why} It is visible.")
+    tries = view.progress.count("scroll down") + view.progress.count("scroll up")
+    if tries >= _MAX_SCROLLS or (tries and view.sight.is_stuck):
         return Failed(
-            reason=f"{step.target} was not found while scrolling {step.direction} to the end; "
+            f"{step.target} was not found while scrolling {step.direction} to the end; "
             + _seen(screen, step.target.text)
         )
-    middle = at(screen, (screen.width / 2, screen.height / 2))
+    middle = at(screen, screen.box.center)
     phase = "scroll up" if step.direction in ("up", "left") else "scroll down"
     return RunCode(code=(scroll(step.direction, 5, middle),), thought="It is not visible yet.", phase=phase)
 
 
-def plan_wait_for(step: WaitFor, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_wait_for(step: WaitFor, view: StepView) -> StepOutcome:
     """Check every second."""
+    screen = view.now
     is_there = any(hit.fit >= CONTAINED for hit in find_text(screen, step.text))
     if is_there == step.is_shown:
-        return Done(thought=f'"{step.text}" is {"there" if is_there else "gone"}.')
-    if progress.count("wait") >= _MAX_WAITS:
+        return Done(f'"{step.text}" is {"there" if is_there else "gone"}.')
+    if view.progress.count("wait") >= _MAX_WAITS:
         failure = "did not appear" if step.is_shown else "is still there"
-        return Failed(reason=f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
-    return RunCode(code=("time.sleep(1)",), thought="Not yet.", phase="wait")
+        return Failed(f'"{step.text}" {failure} after {_MAX_WAITS} screenshots; {_seen(screen, step.text)}')
+    return wait(1, "Not yet.")
 
 
-def plan_wait(step: WaitSeconds) -> StepOutcome:
+def plan_wait(step: WaitSeconds, view: StepView) -> StepOutcome:
     """Wait for a fixed time."""
-    return RunCode(code=(f"time.sleep({step.duration_s:g})",), thought="I wait for the given time.")
+    return wait(step.duration_s, "I wait for the given time.", phase="")
 
 
-def plan_report(step: ReportValue, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_report(step: ReportValue, view: StepView) -> StepOutcome:
     """Read the text next to a label; wait if its value is still loading."""
+    screen = view.now
     answer = read_value(screen, step.target)
     if answer is not None and is_in_progress(answer):
-        if progress.count("wait") < _MAX_VALUE_WAITS:
-            return RunCode(code=("time.sleep(1)",), thought=f'It still says "{answer}"; I wait.', phase="wait")
-        return Failed(reason=f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
+        if view.progress.count("wait") < _MAX_VALUE_WAITS:
+            return wait(1, f'It still says "{answer}"; I wait.')
+        return Failed(f'{step.target} still says "{answer}" after {_MAX_VALUE_WAITS} screenshots')
     if answer is not None:
         return RunCode(code=("time.sleep(0.1)",), thought=f"I read it: {answer}", answer=answer)
     if choose(screen, step.target) is not None:
-        if progress.count("wait") < _MAX_VALUE_WAITS:
-            return RunCode(code=("time.sleep(1)",), thought="It has no value yet; I wait.", phase="wait")
-        return Failed(reason=f"no value found next to {step.target}")
+        if view.progress.count("wait") < _MAX_VALUE_WAITS:
+            return wait(1, "It has no value yet; I wait.")
+        return Failed(f"no value found next to {step.target}")
     return report_missing(screen, step.target)
 
 
-def plan_check(step: CheckShown, screen: OcrScreen) -> StepOutcome:
+def plan_check(step: CheckShown, view: StepView) -> StepOutcome:
     """Check that a text is shown, or what is next to it."""
+    screen = view.now
     choice = choose(screen, step.target)
     is_there = choice is not None and choice.hit.fit >= CONTAINED
     if step.value is not None:
         return _check_value(step, screen, step.value)
     if is_there == step.is_shown:
-        return Done(thought=f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
+        return Done(f"{step.target} is {'shown' if is_there else 'not shown'}, as expected.")
     if not step.is_shown:
-        return Failed(reason=f"{step.target} is shown, expected it not to be")
+        return Failed(f"{step.target} is shown, expected it not to be")
     return report_missing(screen, step.target)
 
 
 def _check_value(step: CheckShown, screen: OcrScreen, value: str) -> StepOutcome:
     seen = read_value(screen, step.target)
     if seen is not None and any(fit.score >= CONTAINED for fit in fit_texts(value, seen)):
-        return Done(thought=f'{step.target} is "{seen}", as expected.')
+        return Done(f'{step.target} is "{seen}", as expected.')
     if seen is None:
         return NotFound(what=f"a value next to {step.target}", nearest=tuple(name_nearest(screen, step.target.text)))
-    return Failed(reason=f'{step.target} is "{seen}", expected {quote(value)}')
+    return Failed(f'{step.target} is "{seen}", expected {value!r}')
 
 
 def _seen(screen: OcrScreen, text: str) -> str:
     return "most similar visible texts: " + ", ".join(f'"{near}"' for near in name_nearest(screen, text))
+
+
+PLANS: StepPlans = {
+    ScrollBy: plan_scroll,
+    ScrollUntil: plan_scroll_until,
+    WaitFor: plan_wait_for,
+    WaitSeconds: plan_wait,
+    ReportValue: plan_report,
+    CheckShown: plan_check,
+}

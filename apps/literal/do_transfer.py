@@ -1,6 +1,8 @@
 """Transfer text: the clipboard, selected text, and values read or computed from the page."""
 
+import operator
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,8 +11,19 @@ from apps.literal.do_pointer import report_missing
 from apps.literal.field_boxes import find_inputs, is_button, is_text_area
 from apps.literal.find_field import Field, find_field
 from apps.literal.find_text import find_text
-from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, has_changed_inside
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
+from apps.literal.screen import OcrScreen, find_changed_boxes, has_changed_inside
+from apps.literal.step_outcome import (
+    Done,
+    Failed,
+    NotFound,
+    RunCode,
+    StepOutcome,
+    StepPlans,
+    StepView,
+    at,
+    drag,
+    replace_text,
+)
 from apps.literal.steps import ComputeAnswer, CopyText, FillFromPage, PasteText, SelectText, TypeAnswer
 from apps.literal.targets import ElementTarget, nth
 from apps.literal.text_match import CONTAINED, alphanumeric, normalize, similarity
@@ -36,47 +49,46 @@ def find_writable(screen: OcrScreen, target: ElementTarget, *, is_area: bool) ->
     return nth(alike, target.ordinal)
 
 
-def plan_copy(step: CopyText, screen: OcrScreen) -> StepOutcome:
+def plan_copy(step: CopyText, view: StepView) -> StepOutcome:
     """Click into the field and copy all of its text."""
+    screen = view.now
     box = find_writable(screen, step.field, is_area=True)
     if box is None:
         return report_missing_field(screen, step.field)
-    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'c')")
+    code = replace_text(screen, field_point(box), "pyautogui.hotkey('ctrl', 'c')")
     return RunCode(code=code, thought="I copy the text of that field.")
 
 
-def plan_paste(step: PasteText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_paste(step: PasteText, view: StepView) -> StepOutcome:
     """Paste over the contents of the field, then check that it changed."""
-    screen = sight.now
+    screen = view.now
     box = find_writable(screen, step.field, is_area=False)
-    if progress.last == "type" and sight.before is not None:
-        was = find_writable(sight.before, step.field, is_area=False)
-        if was is not None and has_changed_inside(sight.before, screen, was):
-            return Done(thought="The field shows the text.")
-        return Failed(reason="the field did not change after pasting")
+    if view.progress.last == "type" and view.before is not None:
+        was = find_writable(view.before, step.field, is_area=False)
+        if was is not None and has_changed_inside(view.before, screen, was):
+            return Done("The field shows the text.")
+        return Failed("the field did not change after pasting")
     if box is None:
         return report_missing_field(screen, step.field)
-    code = (click_field(screen, box), "pyautogui.hotkey('ctrl', 'a')", "pyautogui.hotkey('ctrl', 'v')")
+    code = replace_text(screen, field_point(box), "pyautogui.hotkey('ctrl', 'v')")
     return RunCode(code=code, thought="I paste into it.", phase="type")
-
-
-def click_field(screen: OcrScreen, box: Box) -> str:
-    """Return code that clicks a field where its text starts."""
-    return f"pyautogui.click({at(screen, field_point(_as_field(screen, box)))})"
 
 
 def report_missing_field(screen: OcrScreen, field: ElementTarget) -> StepOutcome:
     """Report that a field is missing, or that several match."""
     count = len(find_inputs(screen))
     if count and not field.text and field.ordinal is None:
-        return Failed(reason=f"found {count} fields for {field}: the step must say which one")
+        return Failed(f"found {count} fields for {field}: the step must say which one")
     return report_missing(screen, field)
 
 
 def find_paragraphs(screen: OcrScreen) -> list[list[TextLine]]:
     """Return blocks of text outside buttons and fields: lines with a common left edge, close below each other."""
-    buttons = [line for line in screen.lines if any(_holds(box.box_px, line) for box in screen.rectangles)]
-    free = [replace(line, box_px=_tighten(screen, line.box_px)) for line in screen.lines if line not in buttons]
+    free = [
+        replace(line, box_px=_tighten(screen, line.box_px))
+        for line in screen.lines
+        if not any(box.contains(line.box_px, 2) and box.height < 4 * line.box_px.height for box in screen.boxes)
+    ]
     free.sort(key=lambda line: line.box_px.top)
     paragraphs: list[list[TextLine]] = []
     for line in free:
@@ -99,11 +111,6 @@ def _tighten(screen: OcrScreen, box: Box) -> Box:
     return Box(box.left, reach.top + start, box.right, reach.top + end)
 
 
-def _holds(box: Box, line: TextLine) -> bool:
-    """Return True if a low box, such as a button or field, contains a line."""
-    return box.contains(line.box_px, slack_px=2) and box.height < 4 * line.box_px.height
-
-
 def _goes_on(above: TextLine, line: TextLine) -> bool:
     """Return True if a line continues the one above it, with no more space between them than within a paragraph."""
     gap = line.box_px.top - above.box_px.bottom
@@ -114,43 +121,33 @@ def _goes_on(above: TextLine, line: TextLine) -> bool:
     return is_alike and (is_below or (is_beside and 0 < line.box_px.left - above.box_px.right < 2 * height))
 
 
-def plan_select_text(step: SelectText, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_select_text(step: SelectText, view: StepView) -> StepOutcome:
     """Select the text by dragging, or all text of the editor; press the style's keys; check that the screen changed."""
-    screen = sight.now
-    if progress.count("part") and sight.before is not None:
-        if not find_changed_boxes(sight.before, screen):
-            return Failed(reason=f"nothing changed after this step: {step}")
-        return Done(thought="The text looks selected.")
+    screen = view.now
+    if view.progress.count("part") and view.before is not None:
+        if not find_changed_boxes(view.before, screen):
+            return Failed(f"nothing changed after this step: {step}")
+        return Done("The text looks selected.")
     keys = (f"pyautogui.hotkey('ctrl', '{step.style}')",) if step.style else ()
     if step.is_all:
         inside = _find_edited(screen)
         if not inside:
-            return Failed(reason="no text in an editor found")
-        code = (f"pyautogui.click({at(screen, inside[0].box_px.center)})", "pyautogui.hotkey('ctrl', 'a')", *keys)
+            return Failed("no text in an editor found")
+        code = replace_text(screen, inside[0].box_px.center, *keys)
         return RunCode(code=code, thought="I select all text.", phase="part")
     span = _find_span(screen, step)
     if span is None:
         if step.text:
             return report_missing(screen, ElementTarget(text=step.text))
         count = len(find_paragraphs(screen))
-        return Failed(reason=f"{step}: found {count} paragraphs: the step must say which one")
-    start, end = span
-    code = (
-        f"pyautogui.moveTo({at(screen, start)})",
-        f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
-    )
-    return RunCode(code=(*code, *keys), thought="I drag over the text.", phase="part")
+        return Failed(f"{step}: found {count} paragraphs: the step must say which one")
+    return RunCode(code=(*drag(screen, *span), *keys), thought="I drag over the text.", phase="part")
 
 
 def _find_edited(screen: OcrScreen) -> list[TextLine]:
     """Return the lines of the largest box that contains text and is neither a button nor the page."""
-    inside = [
-        screen.lines_in(rectangle.box_px)
-        for rectangle in reversed(screen.rectangles)
-        if rectangle.box_px.left > 0
-        and rectangle.box_px.area < _MAX_EDITOR_SHARE * screen.width * screen.height
-        and not is_button(screen, rectangle.box_px)
-    ]
+    boxes = (box for box in reversed(screen.boxes) if box.left > 0 and not is_button(screen, box))
+    inside = (screen.lines_in(box) for box in boxes if box.area < _MAX_EDITOR_SHARE * screen.box.area)
     return next((lines for lines in inside if any(len(line.text) > 1 for line in lines)), [])
 
 
@@ -169,68 +166,57 @@ def _find_span(screen: OcrScreen, step: SelectText) -> tuple[tuple[float, float]
     return (first.left - 1.0, first.center[1]), (last.right + 3.0, last.center[1])
 
 
-def plan_type_answer(step: TypeAnswer, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_type_answer(step: TypeAnswer, view: StepView) -> StepOutcome:
     """Type the answer that was read last."""
-    if not progress.answers:
-        return Failed(reason="no earlier step read an answer to type")
-    answer, field = progress.answers[-1], step.field
+    if not view.progress.answers:
+        return Failed("no earlier step read an answer to type")
+    answer, field = view.progress.answers[-1], step.field
     if field.text or field.relation is not None:
-        return type_and_check(field, answer, sight, progress)
-    if progress.last == "type" and sight.before is not None:
-        was = find_writable(sight.before, field, is_area=False)
+        return type_and_check(field, answer, view)
+    if view.progress.last == "type" and view.before is not None:
+        was = find_writable(view.before, field, is_area=False)
         if was is None:
-            return Done(thought="I typed it.")
-        return check_typed(answer, _as_field(sight.before, was), sight.before, sight.now)
-    box = find_writable(sight.now, field, is_area=False)
+            return Done("I typed it.")
+        texts = tuple(line.text for line in view.before.lines_in(was))
+        return check_typed(answer, Field(box_px=was, label=None, texts=texts, why=""), view.before, view.now)
+    box = find_writable(view.now, field, is_area=False)
     if box is None:
-        return report_missing_field(sight.now, field)
-    code = (click_field(sight.now, box), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({answer!r})")
+        return report_missing_field(view.now, field)
+    code = replace_text(view.now, field_point(box), f"pyautogui.write({answer!r})")
     return RunCode(code=code, thought=f'I type "{answer}".', phase="type")
 
 
-def _as_field(screen: OcrScreen, box: Box) -> Field:
-    return Field(box_px=box, label=None, texts=tuple(line.text for line in screen.lines_in(box)), why="")
-
-
-def plan_fill_from_page(step: FillFromPage, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_fill_from_page(step: FillFromPage, view: StepView) -> StepOutcome:
     """Type the next value; done when no empty field is left whose label also occurs elsewhere."""
-    screen = sight.now
-    done = progress.count("part")
+    screen = view.now
+    done = view.progress.count("part")
     labelled = list_labelled_values(screen)
     empty = [(label, value) for label, value, holds in labelled if not holds]
     unknown = [label.text for label, value in empty if value is None]
     if unknown and not done:
-        return Failed(reason=f'no value for "{unknown[0]}" found next to the same label elsewhere')
+        return Failed(f'no value for "{unknown[0]}" found next to the same label elsewhere')
     if len(labelled) - len(empty) < done:
-        return Failed(reason="a field does not show the typed value")
+        return Failed("a field does not show the typed value")
     if not empty:
-        return Done(thought="Each field has its value.") if done else NotFound(what="a field to fill from the page")
+        return Done("Each field has its value.") if done else NotFound(what="a field to fill from the page")
     if done >= _MAX_FIELDS:
-        return Failed(reason=f"there are more than {_MAX_FIELDS} fields")
+        return Failed(f"there are more than {_MAX_FIELDS} fields")
     label, value = empty[0]
     if value is None:
-        return Failed(reason=f'no value for "{label.text}" found next to the same label elsewhere')
-    field = find_field(screen, ElementTarget(text=label.text, role="field", ordinal=_count_above(screen, label)))
+        return Failed(f'no value for "{label.text}" found next to the same label elsewhere')
+    same = [line for line in screen.lines if normalize(line.text) == normalize(label.text)]
+    ordinal = same.index(label) + 1 if len(same) > 1 else None
+    field = find_field(screen, ElementTarget(text=label.text, role="field", ordinal=ordinal))
     if field is None or field.label is None or field.label.box_px != label.box_px:
         field = _field_right_of(screen, label)
     if field is None:
-        return Failed(reason=f'no field found for "{label.text}"')
-    code = (click_field(screen, field.box_px), "pyautogui.hotkey('ctrl', 'a')", f"pyautogui.write({value!r})")
+        return Failed(f'no field found for "{label.text}"')
+    code = replace_text(screen, field_point(field.box_px), f"pyautogui.write({value!r})")
     return RunCode(code=code, thought=f'"{label.text}" is "{value}" elsewhere on the page.', phase="part")
 
 
-def _count_above(screen: OcrScreen, label: TextLine) -> int | None:
-    same = [line for line in screen.lines if normalize(line.text) == normalize(label.text)]
-    return same.index(label) + 1 if len(same) > 1 else None
-
-
 def _field_right_of(screen: OcrScreen, label: TextLine) -> Field | None:
-    boxes = [
-        box
-        for box in find_inputs(screen)
-        if box.left >= label.box_px.right - 4
-        and box.overlap_y(label.box_px) > 0.5 * min(box.height, label.box_px.height)
-    ]
+    boxes = _right_of(label.box_px, find_inputs(screen), slack_px=4)
     nearest = min(boxes, key=lambda box: box.left, default=None)
     return None if nearest is None else Field(box_px=nearest, label=label, texts=(), why="right of its label")
 
@@ -242,37 +228,30 @@ def list_labelled_values(screen: OcrScreen) -> list[tuple[TextLine, str | None, 
     labelled = []
     for label in labels:
         field = _field_right_of(screen, label)
-        if field is None or any(_is_between(label, other, field.box_px) for other in labels):
-            continue
-        others = [line for line in screen.lines if line is not label and _field_right_of(screen, line) is None]
-        same = [line for line in others if alphanumeric(line.text) == alphanumeric(label.text)]
-        alike = same or [line for line in others if _is_misread(alphanumeric(line.text), alphanumeric(label.text))]
+        others = (other.box_px for other in labels if other is not label)
+        if field is None or any(box.left <= field.box_px.left for box in _right_of(label.box_px, others)):
+            continue  # the field belongs to another label between them
+        free = [line for line in screen.lines if line is not label and _field_right_of(screen, line) is None]
+        same = [line for line in free if alphanumeric(line.text) == alphanumeric(label.text)]
+        alike = same or [line for line in free if _is_misread(alphanumeric(line.text), alphanumeric(label.text))]
         value = _value_beside(screen, alike[0]) if len(alike) == 1 else None
-        labelled.append((label, value, bool(screen.lines_in(field.box_px)) or _has_ink(screen, field.box_px)))
+        has_ink = bool(find_ink(screen.crop(field.box_px.padded(-3))).any())
+        labelled.append((label, value, bool(screen.lines_in(field.box_px)) or has_ink))
     return labelled
-
-
-def _is_between(label: TextLine, other: TextLine, field: Box) -> bool:
-    """Return True if another text is between a label and a field, so that the field belongs to that text."""
-    is_in_row = other.box_px.overlap_y(label.box_px) > 0.5 * min(other.box_px.height, label.box_px.height)
-    return other is not label and is_in_row and label.box_px.right <= other.box_px.left <= field.left
 
 
 def _is_misread(text: str, other: str) -> bool:
     return min(len(text), len(other)) > _MIN_ALIKE and similarity(text, other) > _ALIKE
 
 
-def _has_ink(screen: OcrScreen, box: Box) -> bool:
-    return bool(find_ink(screen.crop(box.padded(-3))).any())
+def _right_of(label: Box, boxes: Iterable[Box], slack_px: int = 0) -> list[Box]:
+    """Return the boxes right of a label in its row."""
+    right = (box for box in boxes if box.left >= label.right - slack_px)
+    return [box for box in right if box.overlap_y(label) > 0.5 * min(box.height, label.height)]
 
 
 def _value_beside(screen: OcrScreen, label: TextLine) -> str | None:
-    beside = [
-        line
-        for line in screen.lines
-        if line.box_px.left >= label.box_px.right
-        and line.box_px.overlap_y(label.box_px) > 0.5 * min(line.box_px.height, label.box_px.height)
-    ]
+    beside = [line for line in screen.lines if _right_of(label.box_px, [line.box_px])]
     nearest = min(beside, key=lambda line: line.box_px.left, default=None)
     return None if nearest is None or nearest.confidence < _SURE else nearest.text
 
@@ -284,13 +263,14 @@ _SCALES = (2.0, 3.0, 1.5)
 """Scales at which a decisive word is read again."""
 
 
-def plan_compute(step: ComputeAnswer, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_compute(step: ComputeAnswer, view: StepView) -> StepOutcome:
     """Compute the answer and store it."""
+    screen = view.now
     if step.is_in_area:
         box = find_writable(screen, ElementTarget(role="area"), is_area=True)
         if box is None:
             return report_missing_field(screen, ElementTarget(role="area"))
-        if step.ordinal == -1 and not progress.count("part"):
+        if step.ordinal == -1 and not view.progress.count("part"):
             code = (f"pyautogui.scroll(-{_END_NOTCHES}, {at(screen, box.center)})", "time.sleep(0.2)")
             return RunCode(code=code, thought="The last word may be below the visible part.", phase="part")
         answer, problem = _read_word_in(screen, box, step.ordinal)
@@ -299,7 +279,7 @@ def plan_compute(step: ComputeAnswer, screen: OcrScreen, progress: StepProgress)
     else:
         answer, problem = _solve(screen)
     if answer is None:
-        return Failed(reason=problem)
+        return Failed(problem)
     return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answer}", answer=answer)
 
 
@@ -314,15 +294,11 @@ def _read_word(screen: OcrScreen, ordinal: int) -> tuple[str | None, str]:
 def _read_word_in(screen: OcrScreen, box: Box, ordinal: int) -> tuple[str | None, str]:
     """Return a word of a text area, counted within its visible part."""
     lines = screen.lines_in(box)
-    if ordinal == -1 and lines and _has_ink_below(screen, box, max(line.box_px.bottom for line in lines)):
+    bottom = max((line.box_px.bottom for line in lines), default=box.bottom)
+    rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
+    if ordinal == -1 and rest.height >= _MIN_LINE_PX <= find_ink(screen.crop(rest)).any(axis=1).sum():
         return None, "I cannot read the last line of the text area"
     return _pick_word(screen, lines, ordinal, lines[-1:] if ordinal == -1 else lines, "text area shows")
-
-
-def _has_ink_below(screen: OcrScreen, box: Box, bottom: int) -> bool:
-    """Return True if a text area has ink below the last line that was read."""
-    rest = Box(box.left + _INSET_PX, bottom + 1, box.right - _BAR_PX, box.bottom - _INSET_PX)
-    return rest.height >= _MIN_LINE_PX and int(find_ink(screen.crop(rest)).any(axis=1).sum()) >= _MIN_LINE_PX
 
 
 def _pick_word(
@@ -408,40 +384,32 @@ def solve(text: str) -> str | None:
     if left is None:
         return None
     right = sides[1] if len(sides) == 2 else ""
-    terms = [left[1], "*" if left[2] == "x" else left[2], left[3]]
-    unknown = [term for term in (terms[0], terms[2]) if term.isalpha()]
-    if not unknown and not right:
-        value = _apply(terms[1], Fraction(terms[0]), Fraction(terms[2]))
-    elif len(unknown) == 1 and re.fullmatch(r"-?\d{1,6}", right):
-        value = _find_unknown(terms, Fraction(right))
-    else:
+    first, sign, second = left[1], "*" if left[2] == "x" else left[2], left[3]
+    numbers = [term for term in (first, second, right) if re.fullmatch(r"-?\d{1,6}", term)]
+    if len(numbers) != 2 or (right and right not in numbers):
         return None
-    return str(value) if value is not None and value.denominator == 1 else None
+    known, other = map(Fraction, numbers)
+    try:
+        if not right or (second.isalpha() and sign in "-/"):
+            value = _APPLY[sign](known, other)
+        else:
+            value = _APPLY[_INVERSE[sign]](other, known)
+    except ZeroDivisionError:
+        return None
+    return str(value) if value.denominator == 1 else None
 
 
-def _apply(sign: str, left: Fraction, right: Fraction) -> Fraction | None:
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case _:
-            return left / right if right else None
+_APPLY: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
+}  # fmt: skip
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 
 
-def _find_unknown(terms: list[str], result: Fraction) -> Fraction | None:
-    """Solve `x sign b = result` or `a sign x = result` for x."""
-    if terms[0].isalpha():
-        return _apply({"+": "-", "-": "+", "*": "/", "/": "*"}[terms[1]], result, Fraction(terms[2]))
-    known = Fraction(terms[0])
-    match terms[1]:
-        case "+":
-            return result - known
-        case "-":
-            return known - result
-        case "*":
-            return result / known if known else None
-        case _:
-            return known / result if result else None
+PLANS: StepPlans = {
+    CopyText: plan_copy,
+    PasteText: plan_paste,
+    SelectText: plan_select_text,
+    ComputeAnswer: plan_compute,
+    TypeAnswer: plan_type_answer,
+    FillFromPage: plan_fill_from_page,
+}

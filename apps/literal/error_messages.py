@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.literal.field_boxes import find_field_boxes
-from apps.literal.find_text import find_button, joined_lines
+from apps.literal.find_text import find_button, find_colours, joined_lines
 from apps.literal.message_words import without_instructed
 from apps.literal.screen import OcrScreen, find_new_lines, fraction_kept
 from apps.literal.text_match import CONTAINED, alphanumeric, fit_texts
 from visual_tools.box import Box
-from visual_tools.ink import find_background
 from visual_tools.ocr import TextLine
 
 _SENTENCES = (
@@ -60,11 +59,15 @@ _SENTENCES = (
     r"请(?:填写|输入|选择)|必填|不能为空|错误|失败|无效|拒绝|入力してください|必須|エラー|無効|失敗|필수|오류|잘못"
     r"|обязательн|ошибка|неверн|недопустим|заполните|запрещ",
 )
-_PLAIN = (
+PLAIN = re.compile(
+    r"\b(?:"
     r"errors?|problems?|fail(?:ed|ure|s)?|wrong|denied|rejected|declined|missing|required|invalid|incorrect|not found"
     r"|forbidden|expired|empty|fehler|falsch|erreur|requis|error|errore|erro|fout"
+    r")\b",
+    re.I,
 )
-_PAGES = (
+"""Words that tables and headings also contain; they count in red, in a red box, or close to a field."""
+PAGES = re.compile(
     r"\b(?:400|401|403|404|405|409|410|422|429|500|501|502|503|504)\b.*\b(?:error|found|forbidden|request|denied|gateway"
     r"|unavailable|unauthori[sz]ed|allowed|gone|timeout|required|conflict)|(?:http|error|status)(?: code)?:? [45]\d\d\b"
     r"|(?:page|file|site|resource|url|document) (?:was |could |can |is )?not (?:be )?(?:found|available)"
@@ -74,41 +77,35 @@ _PAGES = (
     r"|cookies (?:are|have been) (?:switched|turned) off"
     r"|(?:enable|switch on|turn on|allow) (?:your )?cookies|something went wrong"
     r"|seite nicht gefunden|zugriff verweigert"
-    r"|page (?:introuvable|non trouvée)|página no encontrada|pagina non trovata"
+    r"|page (?:introuvable|non trouvée)|página no encontrada|pagina non trovata",
+    re.I,
 )
-_HARMLESS = (
+"""Texts of an error page shown instead of the requested page."""
+HARMLESS = re.compile(
     r"\b(?:no|0|zero|without(?: any)?|keine|ohne|sans|sin|senza) (?:\w+ )?(?:errors?|problems?|issues?|failures?|failed"
     r"|fehler|erreurs?|errores|errori)\b|not required|(?:can ?not|can'?t) be (?:undone|reversed|recovered|restored)"
-    r"|wrong\?|(?:fields )?(?:marked|with)[^.]{0,24}(?:is|are) (?:required|mandatory)|\* ?(?:= ?)?required(?: fields?)?"
+    r"|wrong\?|(?:fields )?(?:marked|with)[^.]{0,24}(?:is|are) (?:required|mandatory)"
+    r"|\* ?(?:= ?)?required(?: fields?)?",
+    re.I,
 )
-_QUESTIONS = (
+"""Phrases with the same words that indicate no error."""
+QUESTIONS = re.compile(
     r"are you sure|do you (?:really |want|wish)|really (?:delete|remove|want|leave|discard)|would you like|want to"
     r" (?:delete|leave|continue|discard|save|proceed)|(?:delete|remove|discard|leave|overwrite|replace|proceed|continue"
     r"|confirm|cancel|submit|send|quit|exit|close|reset|clear|unsaved) ?[^?!]{0,60}\?|sind sie sicher|möchten sie"
     r"|wollen sie|wirklich|êtes-vous sûr|voulez-vous|está seguro|¿desea|¿quiere|sei sicuro|vuoi |tem certeza|deseja"
-    r"|weet u zeker|确定|よろしいですか"
+    r"|weet u zeker|确定|よろしいですか",
+    re.I,
 )
+"""Questions of a dialog before it executes the clicked command."""
 
 SENTENCES = re.compile("|".join(f"(?:{part})" for part in _SENTENCES), re.I)
 """Sentences that indicate an error by themselves."""
-
-PLAIN = re.compile(rf"\b(?:{_PLAIN})\b", re.I)
-"""Words that tables and headings also contain; they count in red, in a red box, or close to a field."""
 
 THANKS = re.compile(
     r"^\W*(?:thanks?|done|success\w*|saved|sent|ok|welcome|danke|merci|gracias|grazie|obrigad[oa])\b", re.I
 )
 """Start of a confirmation, whatever its colour."""
-
-PAGES = re.compile(_PAGES, re.I)
-"""Texts of an error page shown instead of the requested page."""
-
-HARMLESS = re.compile(_HARMLESS, re.I)
-"""Phrases with the same words that indicate no error."""
-
-QUESTIONS = re.compile(_QUESTIONS, re.I)
-"""Questions of a dialog before it executes the clicked command."""
-
 
 _STATUS = re.compile(
     r"\W*(?:(?:http|error|status|code|fehler|erreur)\W*)*(?:40[0-9]|41[0-8]|42[1-9]|431|451|50[0-8]|51[01]|52[0-9]|530)"
@@ -150,7 +147,7 @@ def find_error_message(before: OcrScreen, now: OcrScreen, named: Sequence[str], 
         named: Texts of the instruction, whose words are not errors.
         is_form: True if a form was filled or sent; then single words such as "failed" are messages, not content.
     """
-    new = [line for line in find_new_lines(before, now) if not _is_named(line.text, named)]
+    new = [line for line in find_new_lines(before, now) if not is_named(line.text, named)]
     if not new:
         return _find_red_field(before, now) if is_form else None
     kept = fraction_kept(before, now)
@@ -159,7 +156,7 @@ def find_error_message(before: OcrScreen, now: OcrScreen, named: Sequence[str], 
     is_few = num_texts <= _MAX_MESSAGES
     is_quiet_message = kept >= _SAME_FORM and num_texts <= (_MAX_MESSAGES if is_form else _MAX_NOTICES)
     fields = find_field_boxes(now)
-    loud = [line for line in new if _is_red(now, line)]
+    loud = [line for line in new if find_tone(now, line) == "red"]
     for line in [*new, *(joined_lines(new) if is_few else [])]:
         is_loud = any(part.box_px.intersection(line.box_px) > 0 for part in loud)
         is_message = is_quiet_message
@@ -184,7 +181,7 @@ def find_question(before: OcrScreen, now: OcrScreen, named: Sequence[str]) -> st
         return None
     for line in [*new, *joined_lines(new[:_MAX_MESSAGES])]:
         question = QUESTIONS.search(line.text)
-        if question is not None and not _is_named(question[0], named) and line not in buttons:
+        if question is not None and not is_named(question[0], named) and line not in buttons:
             return line.text
     return None
 
@@ -224,7 +221,7 @@ def _find_refusal(now: OcrScreen, new: Sequence[TextLine], named: Sequence[str])
         if (line is first or now.is_large(line.box_px)) and _STATUS.fullmatch(line.text):
             return line.text
         refusal = PAGES.search(line.text) or SENTENCES.search(HARMLESS.sub("", without_instructed(line.text, named)))
-        if refusal is not None and not _is_named(refusal[0], named):
+        if refusal is not None and not is_named(refusal[0], named):
             return line.text
     return None
 
@@ -233,20 +230,21 @@ def _find_words(text: str, named: Sequence[str], *, is_plain: bool) -> str | Non
     clean = HARMLESS.sub(" ", without_instructed(text.replace("’", "'"), named))
     for pattern in (SENTENCES, PLAIN) if is_plain else (SENTENCES,):
         for match in pattern.finditer(clean):
-            if not _is_named(match[0], named):
+            if not is_named(match[0], named):
                 return match[0]
     return None
 
 
-def _is_named(words: str, named: Sequence[str]) -> bool:
+def is_named(words: str, named: Sequence[str]) -> bool:
+    """Return True if words occur in the instruction."""
     return any(words.casefold().strip() in text.casefold() for text in named)
 
 
 def _is_message_like(screen: OcrScreen, line: TextLine, named: Sequence[str]) -> bool:
     """Return True if a text is as long as a message and is not a confirmation, a button, or a text that was typed."""
-    if len(line.text) < _MIN_MESSAGE_CHARS or THANKS.search(line.text) or is_control(screen, line):
-        return False
-    return not _holds_quoted(line.text, named)
+    is_confirmation = THANKS.search(line.text) is not None
+    is_other = is_confirmation or is_control(screen, line) or _holds_quoted(line.text, named)
+    return len(line.text) >= _MIN_MESSAGE_CHARS and not is_other
 
 
 def _is_result(line: TextLine, now: OcrScreen, named: Sequence[str]) -> bool:
@@ -275,23 +273,15 @@ def _is_next_to_field(text: Box, field: Box) -> bool:
     return is_below or is_right
 
 
-def _is_red(screen: OcrScreen, line: TextLine) -> bool:
-    """Return True if a text is red or on a red or pink background."""
-    return find_tone(screen, line) == "red"
-
-
 def find_tone(screen: OcrScreen, line: TextLine) -> Tone:
     """Return the warning or confirming colour of a message: of its letters, or of a background unlike the page's."""
     crop = screen.crop(line.box_px.padded(2))
     if crop.size == 0:
         return ""
-    background = find_background(crop)
-    difference = np.abs(crop.astype(np.int16) - background.astype(np.int16)).max(axis=2)
-    ink = crop[difference >= max(40, int(difference.max() * 0.7))]
-    letters = np.median(ink.reshape(-1, 3), axis=0) if ink.size else background
+    letters, background = find_colours(crop)
     if _is_reddish(letters, least=0.4) or _is_reddish(background, least=0.035):
         return "red"
-    is_page = np.abs(background.astype(np.int16) - screen.page_colour.astype(np.int16)).max() < _OTHER_GROUND
+    is_page = np.abs(background - screen.page_colour.astype(np.int16)).max() < _OTHER_GROUND
     if _is_orange(letters, least=0.4) or (not is_page and _is_orange(background, least=0.035)):
         return "orange"
     return "green" if _is_green(letters, least=0.4) or (not is_page and _is_green(background, least=0.035)) else ""
@@ -300,12 +290,8 @@ def find_tone(screen: OcrScreen, line: TextLine) -> Tone:
 def _is_orange(colour: NDArray[Any], least: float) -> bool:
     """Return True if red > green > blue by clear margins: orange, amber, brown."""
     red, green, blue = (float(value) for value in colour)
-    return (
-        red >= 50
-        and red - blue >= max(2.5 * least * red, 12)
-        and blue < green < red
-        and green - blue > 0.4 * (red - blue)
-    )
+    is_warm = red >= 50 and red - blue >= max(2.5 * least * red, 12)
+    return is_warm and blue < green < red and green - blue > 0.4 * (red - blue)
 
 
 def _is_green(colour: NDArray[Any], least: float) -> bool:

@@ -5,11 +5,11 @@ import re
 import numpy as np
 
 from apps.literal.find_text import find_button
-from apps.literal.screen import OcrScreen
+from apps.literal.screen import OcrScreen, reading_order
 from apps.literal.text_match import alphanumeric
 from visual_tools.box import Box
-from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel
+from visual_tools.regions.components import find_components
 from visual_tools.widgets import has_down_arrow
 
 _MAX_FIELD_SHARE = 0.4
@@ -33,8 +33,7 @@ _MIN_DOT_STEP = 24
 def find_field_boxes(screen: OcrScreen) -> list[Box]:
     """Return rectangles that may accept text: wide enough, low or large, containing no other such rectangle."""
     boxes: list[Box] = []
-    for rectangle in screen.rectangles:
-        box = rectangle.box_px
+    for box in screen.boxes:
         if box.height < 15 or box.width < 36 or (box.width < 1.2 * box.height and box.height < 60):
             continue
         if box.area > 0.75 * screen.width * screen.height or any(
@@ -47,18 +46,16 @@ def find_field_boxes(screen: OcrScreen) -> list[Box]:
 
 def find_outlines(screen: OcrScreen) -> list[Box]:
     """Return boxes with their own border on all four sides, whatever they contain; letters may touch the border."""
-    cv2 = require("cv2", "literal")
-    differs = (screen.strength > _BORDER_STEP).astype(np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=8)
     outlines = []
-    for index in range(1, count):
-        left, top, width, height = (int(value) for value in stats[index, :4])
-        if width < 30 or height < 11 or width * height > _MAX_FIELD_SHARE * screen.width * screen.height:
+    found = find_components(screen.strength > _BORDER_STEP)
+    for component in found:
+        box = component.box_px
+        if box.width < 30 or box.height < 11 or box.area > _MAX_FIELD_SHARE * screen.box.area:
             continue
-        mask = labels[top : top + height, left : left + width] == index
+        mask = found.labels[box.slices] == component.label
         sides = (mask[:3].any(axis=0), mask[-3:].any(axis=0), mask[:, :3].any(axis=1), mask[:, -3:].any(axis=1))
         if all(side.mean() > 0.9 for side in sides):
-            outlines.append(Box(left + 1, top + 1, left + width - 1, top + height - 1))
+            outlines.append(box.padded(-1))
     return outlines
 
 
@@ -67,7 +64,7 @@ def find_inputs(screen: OcrScreen) -> list[Box]:
 
     Cells of a table and buttons are excluded.
     """
-    outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not _is_frame(screen, box)]
+    outlined = [box for box in find_outlines(screen) if not is_button(screen, box) and not is_frame(screen, box)]
     others = [
         box
         for box in find_fields(screen)
@@ -75,10 +72,9 @@ def find_inputs(screen: OcrScreen) -> list[Box]:
     ]
     boxes = [*outlined, *others]
     buttons = [button_box for line in screen.lines if (button_box := find_button(screen, line.box_px)) is not None]
-    grid = [*boxes, *find_field_boxes(screen)]
-    free = [box for box in boxes if not is_cell(box, boxes) and not _is_in_grid(box, grid) and not is_list(screen, box)]
+    free = [box for box in boxes if not is_cell(box, boxes) and not is_list(screen, box)]
     free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
-    return sorted(free, key=lambda box: (round(box.center[1] / 8), box.left))
+    return sorted(free, key=reading_order)
 
 
 def is_text_area(screen: OcrScreen, box: Box) -> bool:
@@ -102,38 +98,33 @@ def has_grip(screen: OcrScreen, box: Box) -> bool:
 def find_fields(screen: OcrScreen) -> list[Box]:
     """Return boxes that accept text, excluding buttons, lists and frames around other elements."""
     boxes = [box for box in find_field_boxes(screen) if not is_button(screen, box)]
-    return [box for box in boxes if not is_list(screen, box) and not _is_frame(screen, box)]
+    return [box for box in boxes if not is_list(screen, box) and not is_frame(screen, box)]
 
 
 def find_lists(screen: OcrScreen) -> list[Box]:
     """Return boxes with an arrow that opens them, or else boxes that show several rows."""
     closed = [box for box in find_field_boxes(screen) if is_list(screen, box)]
     return closed or [
-        rectangle.box_px
-        for rectangle in screen.rectangles
-        if len(screen.lines_in(rectangle.box_px)) >= _MIN_ROWS and not _is_page(screen, rectangle.box_px)
+        box for box in screen.boxes if len(screen.lines_in(box)) >= _MIN_ROWS and not _is_page(screen, box)
     ]
 
 
-def find_frames(screen: OcrScreen) -> list[Box]:
-    """Return boxes that contain other boxes: cards, panels, table cells around a field."""
-    return [rectangle.box_px for rectangle in screen.rectangles if _is_frame(screen, rectangle.box_px)]
-
-
-def _is_frame(screen: OcrScreen, box: Box) -> bool:
+def is_frame(screen: OcrScreen, box: Box) -> bool:
     """Return True if a box contains other boxes, or lies at the image's corner, as panels and pages do."""
     if _is_page(screen, box):
         return True
-    others = (rectangle.box_px for rectangle in screen.rectangles)
-    return any(other != box and box.contains(other, slack_px=1) and _is_inner(other, box) for other in others)
+    return any(
+        other != box
+        and box.contains(other, slack_px=1)
+        and 14 < other.height < box.height - 12
+        and other.width > 14
+        and other.area < 0.8 * box.area
+        for other in screen.boxes
+    )
 
 
 def _is_page(screen: OcrScreen, box: Box) -> bool:
     return box.left <= 0 or box.top <= 0 or box.area > _MAX_FIELD_SHARE * screen.width * screen.height
-
-
-def _is_inner(other: Box, box: Box) -> bool:
-    return other.height > 14 and other.width > 14 and other.height < box.height - 12 and other.area < 0.8 * box.area
 
 
 def find_containing_field(screen: OcrScreen, text: Box, boxes: list[Box]) -> Box | None:
@@ -199,16 +190,6 @@ def is_label_cell(screen: OcrScreen, box: Box, boxes: list[Box]) -> bool:
         and other.bottom < box.bottom
         and other.height > 0.5 * box.height
         and not is_button(screen, other)
-        for other in boxes
-    )
-
-
-def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
-    """Return True if neighbours, even button-like ones, touch a rectangle at a side and above or below."""
-    return is_cell(box, boxes) and any(
-        abs(other.left - box.left) <= 2
-        and abs(other.right - box.right) <= 2
-        and min(abs(other.top - box.bottom), abs(box.top - other.bottom)) <= 3
         for other in boxes
     )
 

@@ -1,21 +1,21 @@
 """Find drawn figures by colour, shape and size; click, drag, count and classify them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.find_text import find_button, find_text, name_nearest
-from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes
-from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepProgress, at
+from apps.literal.find_text import find_button, find_whole, name_nearest
+from apps.literal.screen import OcrScreen, ScreenHistory, find_changed_boxes, reading_order
+from apps.literal.step_outcome import Done, Failed, NotFound, RunCode, StepOutcome, StepPlans, StepView, click, drag
 from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures
 from apps.literal.targets import COLOURS, FigureStyle, name_colours
-from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, largest_channel
+from visual_tools.regions.components import find_components, trace_outline
 
 _MIN_SIDE_PX = 5  # longer side of a figure; smaller ones are dots of text and noise
 _MAX_SHARE = 0.5  # of the screen; a larger area is a panel, not a figure
@@ -28,7 +28,6 @@ _BAR_PX = 18  # width of a scroll bar at the edge of the screen, which is no fig
 _MAX_SPECK = 8  # pixels of another colour inside a figure that are no mark on it
 _MIN_COVERED_PX = 20  # shorter side of a figure that others cover in part; smaller ones cannot be named safely
 _MIN_UPON_PX = 12  # shorter side of a figure on another one; smaller ones are its decoration
-_SIGN_PX = (6, 40)  # heights of a single letter or digit that is drawn as a figure
 _MAX_BUTTON_PX = 48  # height of a button; a higher box with a mark is a figure
 _MIN_MARK_PX = 9  # longer side of a hollow figure; smaller ones are letters such as "o"
 _SOLID_SHARE = 0.93  # of its outline that a filled figure covers; the rest is its anti-aliased edge
@@ -85,7 +84,7 @@ def find_figures(screen: OcrScreen) -> list[Figure]:
             if figure is not None:
                 figures.append(figure)
     figures = [figure for figure in figures if not _is_scroll_bar(screen, figure.box_px, figures)]
-    return sorted(figures, key=lambda figure: (round(figure.box_px.center[1] / 8), figure.box_px.left))
+    return sorted(figures, key=lambda figure: reading_order(figure.box_px))
 
 
 def _is_scroll_bar(screen: OcrScreen, box: Box, figures: Sequence[Figure]) -> bool:
@@ -141,22 +140,16 @@ def _list_colours(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> list[tup
 
 
 def _components(mask: NDArray[np.bool_]) -> list[tuple[Box, NDArray[np.bool_]]]:
-    cv2 = require("cv2", "literal")
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    components = []
-    for index in range(1, count):
-        left, top, width, height = (int(value) for value in stats[index, :4])
-        if max(width, height) >= _MIN_SIDE_PX and min(width, height) >= 2:
-            components.append(
-                (Box(left, top, left + width, top + height), labels[top : top + height, left : left + width] == index)
-            )
-    return components
+    """Return the connected parts of a mask, without dots of text and noise."""
+    found = find_components(mask)
+    sides = (sorted((part.box_px.width, part.box_px.height)) for part in found)
+    kept = [part for part, (short, long) in zip(found, sides, strict=True) if short >= 2 and long >= _MIN_SIDE_PX]
+    return [(part.box_px, found.labels[part.box_px.slices] == part.label) for part in kept]
 
 
 def _is_page(screen: OcrScreen, box: Box) -> bool:
     """Return True if a component is the page's frame or reaches the edge of the screen."""
-    is_at_edge = min(box.left, box.top) <= 0 or box.right >= screen.width or box.bottom >= screen.height
-    return is_at_edge or box.area > _MAX_SHARE * screen.width * screen.height
+    return not screen.box.padded(-1).contains(box) or box.area > _MAX_SHARE * screen.box.area
 
 
 def _is_in_text(screen: OcrScreen, box: Box) -> bool:
@@ -178,13 +171,12 @@ def _is_letter(screen: OcrScreen, box: Box) -> bool:
 
 def _describe(screen: OcrScreen, box: Box, mask: NDArray[np.bool_], colour: tuple[int, int, int]) -> Figure | None:
     cv2 = require("cv2", "literal")
-    padded = np.pad(mask.astype(np.uint8), 1)
-    contours, _ = cv2.findContours(padded, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    outline = max(contours, key=len)
-    filled = np.zeros_like(padded)
+    outline = trace_outline(mask)
+    filled = np.zeros(mask.shape, np.uint8)
     cv2.drawContours(filled, [outline], -1, 1, thickness=-1)
     area, own = float(filled.sum()), float(mask.sum())
     kind, num_sides = _name_shape(outline, area, box)
+    figure = Figure(box_px=box, colour=colour, kind=kind, size_px=box.height, num_sides=num_sides)
     is_solid = own >= _SOLID_SHARE * area and min(box.width, box.height) >= _MIN_SOLID_PX
     if not is_solid and _is_letter(screen, box):
         return _read_glyph(screen, box, colour)
@@ -192,7 +184,7 @@ def _describe(screen: OcrScreen, box: Box, mask: NDArray[np.bool_], colour: tupl
         holds_text = any(box.contains(line.box_px) for line in screen.lines)
         if not is_solid or kind == "" or holds_text or max(box.width, box.height) < _MIN_MARK_PX:
             return None
-    if is_solid and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled[1:-1, 1:-1], colour):
+    if is_solid and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled, colour):
         return None  # a button
     if own < 0.6 * area:  # hollow
         inner = box.padded(-max(2, min(box.width, box.height) // 6))
@@ -201,16 +193,15 @@ def _describe(screen: OcrScreen, box: Box, mask: NDArray[np.bool_], colour: tupl
             red, green, blue = (int(value) for value in find_background(inside))
             fill = red, green, blue
             is_paper = max(abs(a - int(b)) for a, b in zip(fill, screen.paper[box.top, box.left], strict=True)) < 12
-            if not is_paper and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled[1:-1, 1:-1], fill):
+            if not is_paper and box.height < _MAX_BUTTON_PX and _holds_mark(screen.crop(box), filled, fill):
                 return None
-            return Figure(
-                box_px=box, colour=colour if is_paper else fill, kind="frame" if is_paper else kind,
-                size_px=box.height, num_sides=num_sides,
-            )  # fmt: skip
+            if is_paper:
+                return replace(figure, kind="frame")
+            return replace(figure, colour=fill)
         if kind in ("circle", "triangle", "polygon") and max(box.width, box.height) > 24:
-            return Figure(box_px=box, colour=colour, kind=kind, size_px=box.height, num_sides=num_sides)
+            return figure
     elif kind != "" and (is_solid or (own > 0.7 * area and min(box.width, box.height) >= _MIN_COVERED_PX)):
-        return Figure(box_px=box, colour=colour, kind=kind, size_px=box.height, num_sides=num_sides)
+        return figure
     return _read_glyph(screen, box, colour)
 
 
@@ -253,7 +244,7 @@ def _name_shape(outline: NDArray[np.int32], area: float, box: Box) -> tuple[str,
 
 def _has_round_corners(outline: NDArray[np.int32], width: int, height: int) -> bool:
     """Return True if no point of an outline lies in a corner of its bounding box."""
-    points = outline[:, 0] - outline[:, 0].min(axis=0)
+    points = outline - outline.min(axis=0)
     reach = max(1, round(0.12 * min(width, height)))
     near_x = (points[:, 0] < reach) | (points[:, 0] >= width - reach)
     near_y = (points[:, 1] < reach) | (points[:, 1] >= height - reach)
@@ -262,11 +253,8 @@ def _has_round_corners(outline: NDArray[np.int32], width: int, height: int) -> b
 
 def _narrows(outline: NDArray[np.int32], height: int) -> bool:
     """Return True if a shape widens steadily from top to bottom or from bottom to top."""
-    points = outline[:, 0]
-    widths = [
-        float(np.ptp(points[points[:, 1] == row, 0]))
-        for row in range(int(points[:, 1].min()), int(points[:, 1].max()) + 1)
-    ]
+    rows = range(int(outline[:, 1].min()), int(outline[:, 1].max()) + 1)
+    widths = [float(np.ptp(outline[outline[:, 1] == row, 0])) for row in rows]
     steps = np.sign(np.diff([np.mean(part) for part in np.array_split(np.array(widths), 4)]))
     return bool(height >= 4 and (np.all(steps > 0) or np.all(steps < 0)))
 
@@ -286,24 +274,6 @@ def _read_glyph(screen: OcrScreen, box: Box, colour: tuple[int, int, int]) -> Fi
     return Figure(box_px=box, colour=colour, kind="glyph", text=text, size_px=box.height * ratio)
 
 
-def find_signs(screen: OcrScreen, char: str) -> list[Box]:
-    """Find a single letter, digit or sign on any background, which the text detector may miss."""
-    signs: list[Box] = []
-    everything = np.ones(screen.image.shape[:2], bool)
-    for colour in _list_colours(screen.image, everything):
-        near = largest_channel(np.abs(screen.image.astype(np.int16) - np.array(colour, np.int16))) <= 2 * _SAME
-        for box, mask in _components(near):
-            if not _SIGN_PX[0] <= box.height <= _SIGN_PX[1] or box.width > 1.5 * box.height or mask.mean() > 0.8:
-                continue
-            if any(box.intersection(known) > 0.3 * box.area for known in signs) or _is_in_text(screen, box):
-                continue
-            crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
-            text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
-            if text.strip(" .,'`-_|") == char and confidence > _SURE:
-                signs.append(box)
-    return signs
-
-
 def pick_figures(figures: Sequence[Figure], looks: FigureStyle, paper: Collection[str] = ()) -> list[Figure]:
     """Return the figures that match a description, in reading order.
 
@@ -316,9 +286,13 @@ def pick_figures(figures: Sequence[Figure], looks: FigureStyle, paper: Collectio
     return [
         figure
         for figure in figures
-        if (not looks.kind or _is_kind(figure, looks))
+        if (not looks.kind or _is_kind(figure, looks.kind))
         and (not looks.glyph or figure.text.casefold() == looks.glyph.casefold())
-        and (not looks.colour or looks.colour in name_colours(figure.colour) or _is_paper(figure, looks, paper))
+        and (
+            not looks.colour
+            or looks.colour in name_colours(figure.colour)
+            or (figure.kind == "frame" and looks.colour in paper)
+        )
         and (not looks.size or sized[figures.index(figure)] == looks.size)
     ]
 
@@ -340,36 +314,25 @@ def has_ambiguous_glyph(figures: Sequence[Figure], looks: FigureStyle) -> bool:
 
 def nearest_in_colour(figures: Sequence[Figure], colour: str) -> Figure:
     """Return the figure whose colour is closest to the named CSS colour; the first figure if no colour is given."""
-    wanted = np.array(COLOURS.get(colour, (0, 0, 0)), float)
-    return (
-        min(figures, key=lambda figure: float(np.abs(np.array(figure.colour, float) - wanted).sum()))
-        if colour
-        else figures[0]
-    )
+    wanted = COLOURS.get(colour, (0, 0, 0))
+    if not colour:
+        return figures[0]
+    return min(figures, key=lambda figure: sum(abs(a - b) for a, b in zip(figure.colour, wanted, strict=True)))
 
 
-def _is_paper(figure: Figure, looks: FigureStyle, paper: Collection[str]) -> bool:
-    return figure.kind == "frame" and looks.colour in paper
+_KINDS = {
+    "item": {"circle", "square", "rectangle", "triangle", "polygon", "glyph"},
+    "shape": {"circle", "square", "rectangle", "triangle", "polygon"},
+    "box": {"square", "rectangle", "frame"},
+    "rectangle": {"square", "rectangle"},
+}
+"""Kinds of figures that a word means, if not its own alone."""
 
 
-def _is_kind(figure: Figure, looks: FigureStyle) -> bool:
-    match looks.kind:
-        case "item":
-            return figure.kind != "frame"
-        case "shape":
-            return figure.kind not in ("glyph", "frame")
-        case "box":
-            return figure.kind in ("square", "rectangle", "frame")
-        case "rectangle":
-            return figure.kind in ("square", "rectangle")
-        case "square":
-            return figure.kind == "square"
-        case "letter":
-            return figure.text.isalpha()
-        case "digit":
-            return figure.text.isdigit()
-        case _:
-            return figure.kind == looks.kind
+def _is_kind(figure: Figure, kind: str) -> bool:
+    if kind in ("letter", "digit"):
+        return figure.text.isalpha() if kind == "letter" else figure.text.isdigit()
+    return figure.kind in _KINDS.get(kind, {kind})
 
 
 def _split_sizes(figures: Sequence[Figure]) -> list[str]:
@@ -389,33 +352,30 @@ _DRAG_SHARE = (
 _INSET_PX = 6  # distance from the edge that a dragged figure keeps
 
 
-def plan_click_figures(step: ClickFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_click_figures(step: ClickFigures, view: StepView) -> StepOutcome:
     """Click the figure that matches, or the next one if all are to be clicked."""
-    if step.phrase and not progress.phases:
-        named = [hit for hit in find_text(screen, step.phrase) if hit.fit >= WHOLE]
+    screen = view.now
+    if step.phrase and not view.progress.phases:
+        named = find_whole(screen, step.phrase)
         if named:
-            return RunCode(
-                code=(f"pyautogui.click({at(screen, named[0].point)})",), thought=f'"{step.phrase}" is visible.'
-            )
+            return click(screen, named[0].point, f'"{step.phrase}" is visible.')
     figures = find_figures(screen)
     matches = _pick(screen, figures, step.looks)
     if (step.is_all or not matches) and has_ambiguous_glyph(figures, step.looks):
-        return Failed(reason=f"some characters cannot be read, and one of them may match: {step.looks}")
+        return Failed(f"some characters cannot be read, and one of them may match: {step.looks}")
     if not matches:
         return NotFound(
             what=f"a figure that looks like: {step.looks}", nearest=tuple(name_nearest(screen, step.phrase))
         )
     if step.is_only and len(matches) != 1:
-        return Failed(reason=f"found {len(matches)} figures, expected exactly one {step.phrase}")
+        return Failed(f"found {len(matches)} figures, expected exactly one {step.phrase}")
     if not step.is_all:
         chosen = nearest_in_colour(matches, step.looks.colour)
-        return RunCode(code=(_click(screen, chosen),), thought=f"Found {len(matches)} matching figures.")
-    pressed = progress.count("part")
+        return click(screen, chosen.box_px.center, f"Found {len(matches)} matching figures.")
+    pressed = view.progress.count("part")
     if pressed >= len(matches) or pressed >= _MAX_PRESSED:
-        return Done(thought=f"I clicked all {pressed} of them.")
-    return RunCode(
-        code=(_click(screen, matches[pressed]),), thought=f"Found {len(matches)} matching figures.", phase="part"
-    )
+        return Done(f"I clicked all {pressed} of them.")
+    return click(screen, matches[pressed].box_px.center, f"Found {len(matches)} matching figures.", "part")
 
 
 def _pick(screen: OcrScreen, figures: list[Figure], looks: FigureStyle) -> list[Figure]:
@@ -426,19 +386,15 @@ def _pick(screen: OcrScreen, figures: list[Figure], looks: FigureStyle) -> list[
     return pick_figures(figures, looks, paper=name_colours((red, green, blue)))
 
 
-def _click(screen: OcrScreen, figure: Figure) -> str:
-    return f"pyautogui.click({at(screen, figure.box_px.center)})"
-
-
-def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_drag_figures(step: DragFigures, view: StepView) -> StepOutcome:
     """Drag a figure once in a direction, or drag each matching figure into the box until none is outside."""
-    screen = sight.now
+    screen = view.now
     figures = find_figures(screen)
-    drags = progress.count("part")
+    drags = view.progress.count("part")
     if step.direction:
-        return _drag_aside(step, sight, drags)
+        return _drag_aside(step, view.sight, drags)
     if step.box == "larger":
-        return _drag_into_larger(step, sight, drags)
+        return _drag_into_larger(step, view.sight, drags)
     box = _find_box(figures, step.box)
     if box is None:
         return NotFound(what=f"the {step.box} box", nearest=())
@@ -454,10 +410,10 @@ def plan_drag_figures(step: DragFigures, sight: ScreenHistory, progress: StepPro
         inside = [figure for figure in figures if figure.kind != "frame" and _is_inside(figure, box)]
         if not drags and not inside:
             return NotFound(what=f"figures that look like: {step.looks}", nearest=())
-        return Done(thought=f"None of them is outside the box; I dragged {drags}.")
-    has_moved = sight.before is None or bool(find_changed_boxes(sight.before, screen))
+        return Done(f"None of them is outside the box; I dragged {drags}.")
+    has_moved = view.before is None or bool(find_changed_boxes(view.before, screen))
     if drags >= _MAX_DRAGS or (drags and not has_moved):
-        return Failed(reason=f"{step}: the figures do not stay in the box")
+        return Failed(f"{step}: the figures do not stay in the box")
     return _drag(screen, wanted[0], box.center, f"{len(wanted)} of them are outside the box.")
 
 
@@ -476,11 +432,7 @@ def _find_box(figures: list[Figure], description: str) -> Box | None:
 
 
 def _drag(screen: OcrScreen, figure: Figure, end: tuple[float, float], thought: str) -> RunCode:
-    code = (
-        f"pyautogui.moveTo({at(screen, figure.box_px.center)})",
-        f"pyautogui.dragTo({at(screen, end)}, duration=0.3, button='left')",
-    )
-    return RunCode(code=code, thought=thought, phase="part")
+    return RunCode(code=drag(screen, figure.box_px.center, end), thought=thought, phase="part")
 
 
 def _pick_movable(screen: OcrScreen, looks: FigureStyle) -> list[Figure]:
@@ -494,15 +446,15 @@ def _drag_aside(step: DragFigures, sight: ScreenHistory, drags: int) -> StepOutc
     screen = sight.now
     matches = _pick_movable(screen, step.looks)
     if len(matches) != 1:
-        return Failed(reason=f"found {len(matches)} figures that look like: {step.looks}; expected one")
+        return Failed(f"found {len(matches)} figures that look like: {step.looks}; expected one")
     x, y = matches[0].box_px.center
     sign_x, sign_y = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}[step.direction]
     if drags:
         before = _pick_movable(sight.before, step.looks) if sight.before is not None else []
         was_x, was_y = before[0].box_px.center if before else (x, y)
         if (x - was_x) * sign_x + (y - was_y) * sign_y > 2:
-            return Done(thought="It moved in that direction.")
-        return Failed(reason="the figure did not move")
+            return Done("It moved in that direction.")
+        return Failed("the figure did not move")
     half_x, half_y = matches[0].box_px.width / 2 + _INSET_PX, matches[0].box_px.height / 2 + _INSET_PX
     reach = _DRAG_SHARE * min(screen.width, screen.height)
     end_x = min(max(x + sign_x * reach, half_x), screen.width - half_x)
@@ -516,33 +468,33 @@ def _drag_into_larger(step: DragFigures, sight: ScreenHistory, drags: int) -> St
     boxes = sorted(pick_figures(find_figures(screen), FigureStyle(kind="box")), key=lambda figure: figure.box_px.area)
     if drags:
         if len(boxes) == 2 and boxes[1].box_px.contains(boxes[0].box_px):
-            return Done(thought="It is inside.")
-        return Failed(reason="the smaller box is not inside the larger one")
+            return Done("It is inside.")
+        return Failed("the smaller box is not inside the larger one")
     if len(boxes) != 2 or boxes[0].box_px.area >= 0.8 * boxes[1].box_px.area:
-        return Failed(reason=f"found {len(boxes)} boxes, expected a smaller and a larger one")
+        return Failed(f"found {len(boxes)} boxes, expected a smaller and a larger one")
     return _drag(screen, boxes[0], boxes[1].box_px.center, "I drag the smaller one onto the larger one.")
 
 
-def plan_describe_figures(step: DescribeFigures, screen: OcrScreen, progress: StepProgress) -> StepOutcome:
+def plan_describe_figures(step: DescribeFigures, view: StepView) -> StepOutcome:
     """Press the button with the answer, or return the answer."""
+    screen = view.now
     figures = find_figures(screen)
     if step.what == "count":
         if has_ambiguous_glyph(figures, step.looks):
-            return Failed(reason="some characters cannot be read, so the count is unknown")
+            return Failed("some characters cannot be read, so the count is unknown")
         answers = [str(len(_pick(screen, figures, step.looks)))]
     else:
         if step.what == "sides":
             figures = [figure for figure in figures if figure.kind != "glyph"]
         if len(figures) != 1:
-            return Failed(reason=f"found {len(figures)} figures, expected one")
+            return Failed(f"found {len(figures)} figures, expected one")
         answers = _names_of(figures[0]) if step.what == "name" else [str(figures[0].num_sides)]
     if not answers or (answers == ["0"] and step.what == "sides"):
-        return Failed(reason="the figure could not be classified")
+        return Failed("the figure could not be classified")
     for answer in answers:
-        buttons = [hit for hit in find_text(screen, answer) if hit.fit >= WHOLE and hit.button is not None]
+        buttons = [hit for hit in find_whole(screen, answer) if hit.button is not None]
         if buttons:
-            code = (f"pyautogui.click({at(screen, buttons[0].point)})",)
-            return RunCode(code=code, thought=f"{step}: {answer}. I click the button with this text.")
+            return click(screen, buttons[0].point, f"{step}: {answer}. I click the button with this text.")
     if step.what == "count":
         return RunCode(code=("time.sleep(0.1)",), thought=f"{step}: {answers[0]}", answer=answers[0])
     return NotFound(
@@ -551,14 +503,15 @@ def plan_describe_figures(step: DescribeFigures, screen: OcrScreen, progress: St
 
 
 def _names_of(figure: Figure) -> list[str]:
-    match figure.kind:
-        case "glyph":
-            if not figure.text:
-                return []
-            return ["Number", "Digit"] if figure.text.isdigit() else ["Letter"]
-        case "square":
-            return ["Square", "Rectangle"]
-        case "frame":
-            return ["Rectangle", "Square"]
-        case _:
-            return [figure.kind.capitalize()]
+    if figure.kind == "glyph":
+        return (["Number", "Digit"] if figure.text.isdigit() else ["Letter"]) if figure.text else []
+    return {"square": ["Square", "Rectangle"], "frame": ["Rectangle", "Square"]}.get(
+        figure.kind, [figure.kind.capitalize()]
+    )
+
+
+PLANS: StepPlans = {
+    ClickFigures: plan_click_figures,
+    DragFigures: plan_drag_figures,
+    DescribeFigures: plan_describe_figures,
+}

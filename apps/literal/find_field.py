@@ -9,23 +9,23 @@ from apps.literal.field_boxes import (
     find_containing_field,
     find_field_boxes,
     find_fields,
-    find_frames,
     find_lists,
     is_button,
     is_cell,
     is_filled,
+    is_frame,
     is_label_cell,
     is_list,
     is_tool,
     may_be_field,
 )
-from apps.literal.find_text import TextHit, find_button, find_named, find_text, keep_best
-from apps.literal.screen import OcrScreen
-from apps.literal.targets import AnchorRelation, ElementTarget, Role
+from apps.literal.find_text import TextHit, find_button, find_named, find_text, find_whole, keep_best
+from apps.literal.screen import OcrScreen, innermost, reading_order
+from apps.literal.targets import AnchorRelation, ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, normalize
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
-from visual_tools.widgets import find_rectangles
+from visual_tools.widgets import find_lines, find_rectangles
 
 _PRESSED: frozenset[Role] = frozenset({"button", "link", "tab", "menu"})
 _ROW_REACH = 1.0
@@ -70,7 +70,7 @@ def choose(
     if target.verb:
         return _choose_by_verb(screen, target)
     if target.phrase and target.phrase != target.text:
-        named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
+        named = find_whole(screen, target.phrase)
         if named and not (named[0].is_heading and target.role in _PRESSED):
             return TargetChoice(hit=named[0], why=f'"{target.phrase}" is visible word for word')
     hits = find_text(screen, target.text)
@@ -87,17 +87,20 @@ def _choose_by_verb(screen: OcrScreen, target: ElementTarget) -> TargetChoice | 
     Without a noun ("order it") any button with the verb matches ("Place order"), if there is only one. In a dialog that
     dims its page, only the dialog's own buttons count.
     """
-    texts = {normalize(line.text): line for line in reversed(screen.lines) if _may_do(screen, line)}
+    panel = screen.dialog or screen.box
+    short = [line for line in reversed(screen.lines) if len(line.text) <= _MAX_BUTTON_CHARS]
+    buttons = [line for line in short if panel.contains(line.box_px) and find_button(screen, line.box_px) is not None]
+    texts = {normalize(line.text): line for line in buttons}
     verbs = _VERB_SYNONYMS.get(target.verb, (target.verb,))
     noun = target.text.removeprefix(target.verb).split()
     tiers = [
         [text for text in texts if text in {f"{verb} {' '.join(noun)}".strip() for verb in verbs}],
-        [text for text in texts if noun and _begins(text, verbs) and _stem(noun[-1]) in map(_stem, text.split())],
         [
             text
             for text in texts
-            if text in verbs or any(text == f"{verb} {more}" for verb in verbs for more in _ANY_NOUN)
+            if noun and _begins(text, verbs) and noun[-1].rstrip("s") in [word.rstrip("s") for word in text.split()]
         ],
+        [text for text in texts if text in {*verbs, *(f"{verb} {more}" for verb in verbs for more in _ANY_NOUN)}],
         [text for text in texts if not noun and any(verb in text.split() or _begins(text, (verb,)) for verb in verbs)],
     ]
     candidates = next((tier for tier in tiers if tier), [])
@@ -108,17 +111,8 @@ def _choose_by_verb(screen: OcrScreen, target: ElementTarget) -> TargetChoice | 
     return None if hit is None else TargetChoice(hit=hit, why=f'the button "{line.text}" does that')
 
 
-def _may_do(screen: OcrScreen, line: TextLine) -> bool:
-    is_inside = screen.dialog is None or screen.dialog.contains(line.box_px)
-    return is_inside and len(line.text) <= _MAX_BUTTON_CHARS and find_button(screen, line.box_px) is not None
-
-
 def _begins(text: str, verbs: Collection[str]) -> bool:
     return any(text == verb or text.startswith(f"{verb} ") for verb in verbs)
-
-
-def _stem(word: str) -> str:
-    return word.rstrip("s")
 
 
 def _pressable_first(hits: list[TextHit], target: ElementTarget) -> list[TextHit]:
@@ -157,15 +151,9 @@ def _choose_ordinal(hits: list[TextHit], target: ElementTarget) -> TargetChoice 
         equals = [hit for hit in hits if hit.score >= best.score - 0.005]
         more = f"; {len(equals)} texts match equally well, this is the topmost" if len(equals) > 1 else ""
         return TargetChoice(hit=best, why=f'I see "{best.line.text}"{more}')
-    pool = _in_reading_order(keep_best(hits, at_least=abs(target.ordinal)))
-    if target.ordinal > len(pool):
-        return None
-    hit = pool[target.ordinal - 1] if target.ordinal > 0 else pool[-1]
-    return TargetChoice(hit=hit, why=f'"{target.text}" is visible {len(pool)} times')
-
-
-def _in_reading_order(hits: list[TextHit]) -> list[TextHit]:
-    return sorted(hits, key=lambda hit: (round(hit.box_px.center[1] / 8), hit.box_px.left))
+    pool = keep_best(hits, at_least=abs(target.ordinal))
+    hit = nth(sorted(pool, key=lambda hit: reading_order(hit.box_px)), target.ordinal)
+    return TargetChoice(hit=hit, why=f'"{target.text}" is visible {len(pool)} times') if hit is not None else None
 
 
 def _choose_related(
@@ -186,12 +174,10 @@ def _choose_related(
         return None
     nearest = [hit for _, _, hit in ranked]
     if target.ordinal is not None:
-        pool = _in_reading_order(list(dict.fromkeys(nearest)))
-        if target.ordinal > len(pool):
-            return None
-        return TargetChoice(
-            hit=pool[target.ordinal - 1 if target.ordinal > 0 else -1], why=f"selected by its number out of {len(pool)}"
-        )
+        pool = sorted(dict.fromkeys(nearest), key=lambda hit: reading_order(hit.box_px))
+        numbered = nth(pool, target.ordinal)
+        why = f"selected by its number out of {len(pool)}"
+        return TargetChoice(hit=numbered, why=why) if numbered is not None else None
     return TargetChoice(hit=nearest[0], why=f'it is the nearest one {relation.kind} "{relation.anchor}"')
 
 
@@ -212,25 +198,16 @@ def satisfies_relation(relation: AnchorRelation, box: Box, anchor: Box, screen: 
             return abs(y - anchor_y) <= _ROW_REACH * height or _share_row(box, anchor, screen)
         case "near":
             gap_x, gap_y = -box.overlap_x(anchor), -box.overlap_y(anchor)
-            return (gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width) or _share_row(
-                box, anchor, screen
-            )
+            is_close = gap_y <= _NEAR_REACH * height and gap_x <= _NEAR_SHARE * screen.width
+            return is_close or _share_row(box, anchor, screen)
         case _:
             return True
-
-
-def is_in_line(box: Box, anchor: Box) -> bool:
-    """Return True if two texts are on one line."""
-    return abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
 
 
 def _share_row(box: Box, anchor: Box, screen: OcrScreen) -> bool:
     """Return True if both boxes lie in one low rectangle, such as a row or a card of a list."""
     limit = _CARD_REACH * max(box.height, anchor.height)
-    return any(
-        rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor) and rectangle.box_px.height <= limit
-        for rectangle in screen.rectangles
-    )
+    return any(row.contains(box) and row.contains(anchor) and row.height <= limit for row in screen.boxes)
 
 
 def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen) -> float:
@@ -238,9 +215,8 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen)
     gap_x, gap_y = max(0, -box.overlap_x(anchor)), max(0, -box.overlap_y(anchor))
     match relation.kind:
         case "row":
-            return (
-                gap_x * 0.1 + 8.0 * gap_y + (0 if box.overlap_y(anchor) > 0 else 150) - shared_box(box, anchor, screen)
-            )
+            apart = 0 if box.overlap_y(anchor) > 0 else 150
+            return gap_x * 0.1 + 8.0 * gap_y + apart - shared_box(box, anchor, screen)
         case "below" | "above":
             return gap_y + 2.0 * gap_x
         case "left" | "right":
@@ -248,15 +224,16 @@ def distance(relation: AnchorRelation, box: Box, anchor: Box, screen: OcrScreen)
         case "inside":
             return gap_x + gap_y - shared_box(box, anchor, screen)
         case _:
-            apart = 0.0 if is_in_line(box, anchor) else _OTHER_LINE_PX
-            return gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen) + apart
+            is_in_line = abs(box.center[1] - anchor.center[1]) < 0.5 * max(box.height, anchor.height)
+            near = gap_x + 2.0 * gap_y - 0.3 * shared_box(box, anchor, screen)
+            return near + (0.0 if is_in_line else _OTHER_LINE_PX)
 
 
 def shared_box(box: Box, anchor: Box, screen: OcrScreen) -> float:
     """Return a bonus in pixels if both boxes share a card, row or panel; larger for a smaller container."""
-    for rectangle in screen.rectangles:
-        if rectangle.box_px.contains(box) and rectangle.box_px.contains(anchor):
-            return 400.0 * max(0.0, 1 - rectangle.box_px.area / (0.6 * screen.width * screen.height))
+    for shared in screen.boxes:
+        if shared.contains(box) and shared.contains(anchor):
+            return 400.0 * max(0.0, 1 - shared.area / (0.6 * screen.width * screen.height))
     return 0.0
 
 
@@ -326,7 +303,9 @@ def find_field(screen: OcrScreen, target: ElementTarget, kind: Kind = "") -> Fie
         ),
         key=lambda item: item[0],
     )
-    if target.ordinal is not None and not _is_name(target, labels):
+    names = [label.line.text for label in labels if target.phrase]
+    fits = [fit.score for name in names for fit in fit_texts(target.phrase, name)]
+    if target.ordinal is not None and max(fits, default=0.0) < WHOLE:  # in "First name" it is part of the name
         ranked = _by_ordinal(ranked, target.ordinal)
     bare = None if ranked and ranked[0][0] <= _GOOD_COST else _find_bare(screen, labels[0])
     if bare is not None:
@@ -335,9 +314,8 @@ def find_field(screen: OcrScreen, target: ElementTarget, kind: Kind = "") -> Fie
         _, box, label, how = ranked[0]
         return _make(screen, box, label.line, f'the box {how} the label "{label.line.text}"')
     line = labels[0].line
-    return _make(
-        screen, labels[0].box_px, line, f'"{line.text}", near which no box is seen: pressing it focuses its field'
-    )
+    why = f'"{line.text}", near which no box is seen: pressing it focuses its field'
+    return _make(screen, labels[0].box_px, line, why)
 
 
 def _find_by_format(screen: OcrScreen, target: ElementTarget) -> Field | None:
@@ -351,13 +329,6 @@ def _find_by_format(screen: OcrScreen, target: ElementTarget) -> Field | None:
     return _make(screen, boxes[0], None, f"the only field for a {target.text.lower()}") if len(boxes) == 1 else None
 
 
-def _is_name(target: ElementTarget, labels: list[TextHit]) -> bool:
-    """Return True if an ordinal is part of the name, as in "First name"."""
-    return bool(target.phrase) and any(
-        fit.score >= WHOLE for label in labels for fit in fit_texts(target.phrase, label.line.text)
-    )
-
-
 def _find_labels(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
     labels = keep_best(find_named(screen, target))
     if target.relation is None or (
@@ -366,31 +337,26 @@ def _find_labels(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
         return labels
     anchors = keep_best(find_text(screen, target.relation.anchor))
     relation = target.relation
-    return sorted(
-        labels,
-        key=lambda label: min(
-            (distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0
-        ),
-    )[:1]
+
+    def apart(label: TextHit) -> float:
+        return min((distance(relation, label.box_px, anchor.box_px, screen) for anchor in anchors), default=0.0)
+
+    return sorted(labels, key=apart)[:1]
 
 
 def _costs_of(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     """Return candidate boxes for a text with their costs: the field that shows it, or the fields it may label."""
     home = find_containing_field(screen, label.line.box_px, boxes)
-    if home is not None:
-        return [
-            (
-                _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind),
-                home,
-                "with",
-            )
-        ]
-    return _costs(screen, label, boxes, kind)
+    if home is None:
+        return _costs(screen, label, boxes, kind)
+    cost = _HOME_COST + min(0.1, (label.box_px.left - home.left) / 400) + _kind_cost(screen, home, kind)
+    return [(cost, home, "with")]
 
 
 def _costs(screen: OcrScreen, label: TextHit, boxes: list[Box], kind: Kind) -> list[tuple[float, Box, str]]:
     costs = []
-    cells = [*boxes, *find_frames(screen)]  # the cell next to a label's cell may contain a field and more
+    # The cell next to a label's cell may contain a field and more.
+    cells = [*boxes, *(box for box in screen.boxes if is_frame(screen, box))]
     for box in boxes:
         cost_and_reason = _cost(screen, label.box_px, box)
         if cost_and_reason is None or is_filled(screen, box) or is_label_cell(screen, box, boxes):
@@ -470,10 +436,8 @@ def _by_ordinal(ranked: list[tuple[float, Box, TextHit, str]], ordinal: int) -> 
     best: dict[int, tuple[float, Box, TextHit, str]] = {}
     for item in ranked:
         best.setdefault(id(item[2]), item)
-    ordered = sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left))
-    if ordinal > len(ordered):
-        return []
-    return [ordered[ordinal - 1 if ordinal > 0 else -1]]
+    numbered = nth(sorted(best.values(), key=lambda item: (item[2].box_px.top, item[2].box_px.left)), ordinal)
+    return [numbered] if numbered is not None else []
 
 
 def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
@@ -482,7 +446,7 @@ def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
     framed = _find_framed(screen, box)
     if framed is not None:
         return _make(screen, framed, label.line, f'the box whose border bears the label "{label.line.text}"')
-    for rule in screen.rules:
+    for rule in find_lines(screen.image):
         gap = rule.top - box.bottom
         if -2 <= gap < 3.5 * max(box.height, 12) and rule.left - 12 <= box.left <= rule.left + 0.5 * rule.width:
             space = Box(rule.left, max(box.bottom, rule.top - 26) if gap > 14 else box.top - 4, rule.right, rule.top)
@@ -500,20 +464,11 @@ def _find_bare(screen: OcrScreen, label: TextHit) -> Field | None:
 
 def _find_framed(screen: OcrScreen, label: Box) -> Box | None:
     """Return the box whose border is interrupted by a label."""
-    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120).clipped(
-        screen.width, screen.height
-    )
-    barrier = Box(
-        label.left - around.left - 6,
-        label.top - around.top - 2,
-        label.right - around.left + 6,
-        label.bottom - around.top + 2,
-    )
+    around = Box(label.left - 60, label.top - 10, label.right + 700, label.bottom + 120)
+    around = around.clipped(screen.width, screen.height)
+    barrier = label.padded(6, 2).moved(-around.left, -around.top)
     for rectangle in find_rectangles(screen.crop(around), barriers=(barrier,)):
-        inner = rectangle.box_px
-        box = Box(
-            inner.left + around.left, inner.top + around.top, inner.right + around.left, inner.bottom + around.top
-        )
+        box = rectangle.box_px.moved(around.left, around.top)
         if (
             box.width > 40
             and 15 < box.height < 110
@@ -537,25 +492,17 @@ def _find_unnamed(screen: OcrScreen, target: ElementTarget, boxes: list[Box]) ->
             for anchor in anchors
             if not box.contains(anchor.box_px)
         )
-        return (
-            _make(screen, ranked[0][1], anchors[0].line, f'the nearest box {relation.kind} "{relation.anchor}"')
-            if ranked
-            else None
-        )
+        why = f'the nearest box {relation.kind} "{relation.anchor}"'
+        return _make(screen, ranked[0][1], anchors[0].line, why) if ranked else None
     if target.role == "area" or not usable:
-        leaves = [rectangle.box_px for rectangle in screen.rectangles if rectangle.box_px.height > 40]
-        usable = (
-            [box for box in leaves if not any(box != other and box.contains(other) for other in leaves)]
-            or leaves
-            or [screen.box]
-        )
+        large = [box for box in screen.boxes if box.height > 40]
+        usable = innermost(large) or large or [screen.box]
         return _make(screen, max(usable, key=lambda box: box.area), None, "the largest empty area")
     usable = find_lists(screen) if target.role == "list" else find_fields(screen) or usable
     if target.ordinal is None and len(usable) > 1:
         return None  # ambiguous
-    ordered = sorted(usable, key=lambda box: (round(box.top / 8), box.left))
-    index = (target.ordinal or 1) - 1 if (target.ordinal or 1) > 0 else -1
-    return _make(screen, ordered[index], None, "the field with that number") if index < len(ordered) else None
+    box = nth(sorted(usable, key=lambda box: (round(box.top / 8), box.left)), target.ordinal or 1)
+    return _make(screen, box, None, "the field with that number") if box is not None else None
 
 
 def _make(screen: OcrScreen, box: Box, label: TextLine | None, why: str) -> Field:

@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import reduce
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from apps.literal.field_boxes import find_fields, find_inputs, find_lists, is_cell, is_text_area
 from apps.literal.find_field import choose, distance, satisfies_relation
 from apps.literal.find_text import TextHit, find_button, find_text, is_coloured, keep_best
-from apps.literal.screen import RINGS, OcrScreen
+from apps.literal.screen import RINGS, OcrScreen, find_bounds, innermost, reading_order
 from apps.literal.targets import ElementTarget, Role, nth
 from apps.literal.text_match import CONTAINED
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, measure_contrast
 from visual_tools.ocr import TextLine
+from visual_tools.regions.components import find_components
 from visual_tools.widgets import MAX_TOGGLE_PX, Toggle, find_toggles
 
 _MIN_LENGTH_PX = 50
@@ -43,16 +45,11 @@ class Slider:
 def find_sliders(screen: OcrScreen) -> list[Slider]:
     """Return long, thin tracks that have one thicker handle each, from top to bottom."""
     differs = (screen.strength > _INK_STEP).astype(np.uint8)
-    flat = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
-    upright = [
-        Slider(box_px=_turn(box), handle=_turn(handle), is_vertical=True)
-        for box, handle in _find_flat(np.ascontiguousarray(differs.T))
-    ]
-    return sorted([*flat, *upright], key=lambda slider: (slider.box_px.top, slider.box_px.left))
-
-
-def _turn(box: Box) -> Box:
-    return Box(box.top, box.left, box.bottom, box.right)
+    sliders = [Slider(box_px=box, handle=handle, is_vertical=False) for box, handle in _find_flat(differs)]
+    for turned in _find_flat(np.ascontiguousarray(differs.T)):
+        box, handle = (Box(box.top, box.left, box.bottom, box.right) for box in turned)
+        sliders.append(Slider(box_px=box, handle=handle, is_vertical=True))
+    return sorted(sliders, key=lambda slider: (slider.box_px.top, slider.box_px.left))
 
 
 def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
@@ -64,12 +61,7 @@ def _find_flat(differs: NDArray[np.uint8]) -> list[tuple[Box, Box]]:
     cv2 = require("cv2", "literal")
     runs = cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((1, _MIN_RUN_PX), np.uint8))
     joined = cv2.morphologyEx(runs, cv2.MORPH_CLOSE, np.ones((_MAX_TRACK_PX - 5, 1), np.uint8))
-    count, _, stats, _ = cv2.connectedComponentsWithStats(joined, connectivity=8)
-    pieces = [
-        Box(left, top, left + width, top + height)
-        for left, top, width, height in (map(int, row[:4]) for row in stats[1:count])
-        if 3 <= height <= _MAX_TRACK_PX
-    ]
+    pieces = [part.box_px for part in find_components(joined) if 3 <= part.box_px.height <= _MAX_TRACK_PX]
     tracks = []
     for piece in sorted(pieces, key=lambda box: box.left):
         if any(_goes_on(box, piece) for box in pieces):
@@ -106,81 +98,51 @@ def _find_handle(differs: NDArray[np.uint8], track: Box) -> Box | None:
 _MIN_PX = (14, 14)
 _MAX_PX = (420, 72)
 _OVERHANG_PX = 8
-_MAX_LARGE_PX = 160
-_OFF_CENTRE_PX = 6
 _SHADE_STEP = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnnamedButton:
-    """Result of a search for a button without a name.
-
-    Attributes:
-        point: Centre in pixels; None if the button is ambiguous.
-        why: Reason for the choice, or for not choosing.
-    """
-
-    point: tuple[float, float] | None
-    why: str
-
-
-def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> UnnamedButton | None:
-    """Return the only button, the one at a position, or the one with a number; None if there is none.
+def find_unnamed_button(screen: OcrScreen, target: ElementTarget) -> tuple[Box | None, str]:
+    """Return a button by its relation or number, or the only one, and the reason; None if there is no such button.
 
     If a button's own text is the anchor of the relation ("the button in the dialog labelled Cancel"), it is that
     button.
     """
-    if target.relation is not None:
-        for anchor in keep_best(find_text(screen, target.relation.anchor)):
-            if anchor.button is not None and target.relation.kind == "inside":
-                return UnnamedButton(point=anchor.button.center, why=f'The button "{anchor.line.text}" is visible.')
-    buttons = list_buttons(screen)
-    if target.relation is not None:
-        return _find_related(screen, target, buttons)
+    buttons, relation = list_buttons(screen), target.relation
+    if relation is not None:
+        anchors = keep_best(find_text(screen, relation.anchor))
+        own = (hit for hit in anchors if hit.button is not None and relation.kind == "inside")
+        hit = next(own, None)
+        if hit is not None:
+            return hit.button, f'The button "{hit.line.text}" is visible.'
+        ranked = sorted(
+            (distance(relation, box, anchor.box_px, screen), box)
+            for anchor in anchors
+            for box in buttons
+            if not box.contains(anchor.box_px) and satisfies_relation(relation, box, anchor.box_px, screen)
+        )
+        return (ranked[0][1], f'It is the button {relation.kind} "{relation.anchor}".') if ranked else (None, "")
     if screen.dialog is not None:
         buttons = [box for box in buttons if screen.dialog.contains(box)] or buttons
-    if not buttons:
-        return None
-    if target.ordinal is not None:
-        index = target.ordinal - 1 if target.ordinal > 0 else -1
-        return (
-            UnnamedButton(point=buttons[index].center, why="Selected by its number.") if index < len(buttons) else None
-        )
-    if len(buttons) == 1:
-        return UnnamedButton(point=buttons[0].center, why="It is the only button.")
-    names = [line.text for box in buttons for line in screen.lines_in(box)]
-    return UnnamedButton(
-        point=None, why=f"there are {len(buttons)} buttons ({', '.join(names[:6])}): the step must name one"
-    )
+    if target.ordinal is None and len(buttons) > 1:
+        names = ", ".join([line.text for box in buttons for line in screen.lines_in(box)][:6])
+        return None, f"there are {len(buttons)} buttons ({names}): the step must name one"
+    button = nth(buttons, target.ordinal)
+    why = "It is the only button." if target.ordinal is None else "Selected by its number."
+    return button, why if button is not None else ""
 
 
 def list_buttons(screen: OcrScreen) -> list[Box]:
     """Return low boxes with an icon or one or two texts in the middle, in reading order."""
     candidates = [box for line in screen.lines if (box := find_button(screen, line.box_px)) is not None]
-    inside = [rectangle.box_px for rectangle in screen.rectangles]
-    candidates += [box for box in inside if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
+    candidates += [box for box in screen.boxes if _is_icon_button(screen, box) or _holds_two_texts(screen, box)]
     boxes = [
         box
         for box in dict.fromkeys(candidates)
         if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
     ]
-    outer = [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
-    single = [box for box in outer if not is_cell(box, outer)] or outer or _list_large(screen)
-    return sorted(single, key=lambda box: (round(box.center[1] / 8), box.left))
-
-
-def _list_large(screen: OcrScreen) -> list[Box]:
-    """Return boxes taller than usual buttons with a single text exactly in their middle."""
-    large = []
-    for rectangle in screen.rectangles:
-        box, inside = rectangle.box_px, screen.lines_in(rectangle.box_px)
-        if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
-            continue
-        x, y = inside[0].box_px.center
-        is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
-        if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
-            large.append(box)
-    return [box for box in large if not any(other != box and box.contains(other) for other in large)]
+    inner = innermost(boxes)
+    single = [box for box in inner if not is_cell(box, inner)] or inner
+    return sorted(single, key=reading_order)
 
 
 def _is_icon_button(screen: OcrScreen, box: Box) -> bool:
@@ -211,28 +173,11 @@ def _holds_two_texts(screen: OcrScreen, box: Box) -> bool:
     return min(left, right) > 2 and abs(left - right) <= max(6, 0.2 * box.width)
 
 
-def _find_related(screen: OcrScreen, target: ElementTarget, buttons: list[Box]) -> UnnamedButton | None:
-    relation = target.relation
-    if relation is None:
-        return None
-    ranked = sorted(
-        (distance(relation, box, anchor.box_px, screen), box)
-        for anchor in keep_best(find_text(screen, relation.anchor))
-        for box in buttons
-        if not box.contains(anchor.box_px) and satisfies_relation(relation, box, anchor.box_px, screen)
-    )
-    if not ranked:
-        return None
-    return UnnamedButton(point=ranked[0][1].center, why=f'It is the button {relation.kind} "{relation.anchor}".')
-
-
-_ROW_PX = 8
 _TEXT_SHARE = 0.3
 _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
 _PAGER = re.compile(r"[\W\d]*(?:next|prev(?:ious)?|older|newer|more(?: results)?|first|last)?(?: page)?[\W\d]*", re.I)
 _MIN_MARK_CONTRAST = 40
-_MIN_GLUED = 4
 _RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
@@ -243,17 +188,17 @@ def find_kind(screen: OcrScreen, role: Role) -> list[Box]:
         case "button":
             return list_buttons(screen)
         case "field":
-            return _in_reading_order(find_fields(screen))
+            return sorted(dict.fromkeys(find_fields(screen)), key=reading_order)
         case "input" | "textarea":
             return [box for box in find_inputs(screen) if is_text_area(screen, box) == (role == "textarea")]
         case "list":
-            return _in_reading_order(find_lists(screen))
+            return sorted(dict.fromkeys(find_lists(screen)), key=reading_order)
         case "checkbox" | "radio":
             return [toggle.box_px for toggle in find_plain_toggles(screen, role)]
         case "link":
-            return _in_reading_order(_find_links(screen))
+            return find_links(screen)
         case "result":
-            return _in_reading_order(_find_results(screen))
+            return _find_results(screen)
         case _:
             return []
 
@@ -276,7 +221,7 @@ def find_plain_toggles(screen: OcrScreen, role: Role) -> list[Toggle]:
     counts = Counter(toggle.box_px.height for toggle in toggles)
     height = max(counts, key=lambda each: (counts[each], -each))  # small buttons are larger than checkboxes
     alike = [toggle for toggle in toggles if abs(toggle.box_px.height - height) <= 2]
-    return sorted(alike, key=lambda toggle: _place(toggle.box_px))
+    return sorted(alike, key=lambda toggle: reading_order(toggle.box_px))
 
 
 def _is_letter(screen: OcrScreen, toggle: Toggle, line: TextLine) -> bool:
@@ -315,50 +260,23 @@ def is_other(screen: OcrScreen, toggle: Toggle, box: Box) -> bool:
     if all(measure_contrast(screen.crop(strip)) < _MIN_MARK_CONTRAST for strip in cross):
         return True
     ink = find_ink(screen.crop(box.padded(-max(3, round(0.2 * box.width)))))
-    if not ink.any():
-        return False
-    rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
-    return bool(np.ptp(rows) + 1 > _MAX_MARK_RATIO * (np.ptp(columns) + 1))
+    mark = find_bounds(ink)
+    return mark is not None and mark.height > _MAX_MARK_RATIO * mark.width
 
 
-def _find_links(screen: OcrScreen) -> list[Box]:
-    """Return runs of words in a distinct colour, outside buttons."""
-    return [box for line in screen.lines for box in _coloured_runs(screen, line)]
-
-
-def _coloured_runs(screen: OcrScreen, line: TextLine) -> list[Box]:
-    if find_button(screen, line.box_px) is not None:
-        return []
-    runs: list[Box] = []
-    is_open = False
-    for _, box in line.words:
-        if not _is_link(screen, box):
-            is_open = False
-            continue
-        runs = [*runs[:-1], runs[-1].union(box)] if is_open else [*runs, box]
-        is_open = True
-    return runs
+def find_links(screen: OcrScreen) -> list[Box]:
+    """Return runs of words in a distinct colour, outside buttons, in reading order."""
+    links: list[Box] = []
+    for line in screen.lines:
+        if find_button(screen, line.box_px) is None:
+            for is_link, words in groupby((box for _, box in line.words), lambda box: _is_link(screen, box)):
+                links += [reduce(Box.union, words)] if is_link else []
+    return sorted(dict.fromkeys(links), key=reading_order)
 
 
 def find_links_by_text(screen: OcrScreen, text: str) -> list[TextHit]:
     """Return the links with a text, best match first; links have a distinct colour."""
-    links = [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
-    return links or _find_glued(screen, text)
-
-
-def _find_glued(screen: OcrScreen, text: str) -> list[TextHit]:
-    """Return links that OCR joined with adjacent words: parts of a word in a distinct colour."""
-    links = []
-    for line in screen.lines if len(text) >= _MIN_GLUED else []:
-        for match in re.finditer(rf"(?<!\w){re.escape(text)}(?=\w)|(?<=\w){re.escape(text)}(?!\w)", line.text, re.I):
-            box = line.span(match.start(), match.end())
-            before = re.search(r"\w*$", line.text[: match.start()])
-            after = re.match(r"\w*", line.text[match.end() :])
-            rests = [(match.start() - len(before[0]), match.start())] if before and before[0] else []
-            rests += [(match.end(), match.end() + len(after[0]))] if after and after[0] else []
-            if _is_link(screen, box) and not any(_is_link(screen, line.span(*rest)) for rest in rests):
-                links.append(TextHit(box_px=box, line=line, fit=CONTAINED))
-    return links
+    return [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
 
 
 def _is_link(screen: OcrScreen, box: Box) -> bool:
@@ -367,7 +285,7 @@ def _is_link(screen: OcrScreen, box: Box) -> bool:
 
 def _find_results(screen: OcrScreen) -> list[Box]:
     """Return the links that start the entries of a list: at the left edge shared by most links, one for each entry."""
-    links = _in_reading_order(_find_links(screen))
+    links = find_links(screen)
     if not links:
         return []
     edges = Counter(round(box.left / _INDENT_PX) for box in links)
@@ -386,14 +304,6 @@ def _is_address(screen: OcrScreen, box: Box) -> bool:
     return re.search(r"https?:|www\.|\w\.\w{2,}(?:/|$)|\S\s*[›»]\s*\S", inside) is not None
 
 
-def _in_reading_order(boxes: list[Box]) -> list[Box]:
-    return sorted(dict.fromkeys(boxes), key=_place)
-
-
-def _place(box: Box) -> tuple[int, int]:
-    return round(box.center[1] / _ROW_PX), box.left
-
-
 _REACH_LEFT_PX = 90
 _REACH_RIGHT_PX = 420
 _RIGHT_COST_PX = 8.0
@@ -406,7 +316,7 @@ be larger, like its label. The penalties apply to a toggle right of its label or
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FoundToggle:
     """Toggle with the text that labels it."""
 
@@ -433,9 +343,7 @@ def find_toggle(screen: OcrScreen, target: ElementTarget) -> FoundToggle | None:
     if toggle is None and not is_row:
         toggle = _find_best(screen, label, label.right, screen.width)
         toggle = toggle if toggle is not None and _ends_row(screen, toggle, label) else None
-    if toggle is None:
-        return None
-    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=choice.hit.line.text, label_box=label)
+    return None if toggle is None else FoundToggle(toggle.box_px, toggle.is_on, choice.hit.line.text, label)
 
 
 def _find_best(screen: OcrScreen, label: Box, left: int, right: int) -> Toggle | None:
@@ -443,7 +351,8 @@ def _find_best(screen: OcrScreen, label: Box, left: int, right: int) -> Toggle |
     near = Box(left, label.top - label.height - 8, right, label.bottom + label.height + 8)
     near = near.clipped(screen.width, screen.height)
     side_px = max(MAX_TOGGLE_PX, round(_MAX_SIDE_PER_TEXT * label.height))
-    candidates = (replace(each, box_px=_shift(each, near)) for each in find_toggles(screen.crop(near), side_px))
+    found = find_toggles(screen.crop(near), side_px)
+    candidates = (replace(each, box_px=each.box_px.moved(near.left, near.top)) for each in found)
     costs = [
         (cost, toggle)
         for toggle in candidates
@@ -458,20 +367,13 @@ def _find_unnamed(screen: OcrScreen, target: ElementTarget) -> FoundToggle | Non
     """Return the toggle with the target's ordinal, or the only toggle."""
     toggles = find_plain_toggles(screen, target.role)
     toggle = nth(toggles, target.ordinal)
-    if toggle is None:
-        return None
-    return FoundToggle(box_px=toggle.box_px, is_on=toggle.is_on, label=str(target), label_box=toggle.box_px)
+    return None if toggle is None else FoundToggle(toggle.box_px, toggle.is_on, str(target), toggle.box_px)
 
 
 def _ends_row(screen: OcrScreen, toggle: Toggle, label: Box) -> bool:
     """Return True for a switch at the end of a label's row with no text in between."""
     between = Box(label.right + 1, toggle.box_px.top, toggle.box_px.left - 1, toggle.box_px.bottom)
     return toggle.kind == "switch" and not any(line.box_px.intersection(between) > 0 for line in screen.lines)
-
-
-def _shift(toggle: Toggle, near: Box) -> Box:
-    box = toggle.box_px
-    return Box(box.left + near.left, box.top + near.top, box.right + near.left, box.bottom + near.top)
 
 
 def _cost(screen: OcrScreen, box: Box, label: Box) -> float | None:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.literal.find_text import find_text, is_coloured
-from apps.literal.screen import OcrScreen
+from apps.literal.find_text import find_whole, is_coloured
+from apps.literal.screen import OcrScreen, find_bounds
 from apps.literal.targets import OpenerKind
-from apps.literal.text_match import WHOLE
 from visual_tools.box import Box
-from visual_tools.errors import require
 from visual_tools.ink import find_ink, find_runs, read_sign
 from visual_tools.ocr import TextLine
+from visual_tools.regions.components import find_components
 
 _MAX_TAB_PX = (260, 64)
 _MIN_TAB_PX = 13
@@ -31,12 +30,7 @@ _NEXT_PAGE = (">", "Next", "›", "»", "Next >", "Next page", "Next →", "→"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
-    """Element that shows more when clicked.
-
-    Attributes:
-        point: Point to click, in pixels.
-        label: Its text; "" if it has no readable text.
-    """
+    """Element that shows more when clicked at a point; its label is "" if it has no readable text."""
 
     point: tuple[float, float]
     label: str
@@ -57,23 +51,18 @@ def find_openers(screen: OcrScreen, kind: OpenerKind) -> list[Opener]:
 
 def find_tabs(screen: OcrScreen) -> list[Opener]:
     """Return the topmost row of adjacent low boxes of equal height that each contain a short text or icon."""
-    boxes = [rectangle.box_px for rectangle in screen.rectangles if _may_be_tab(rectangle.box_px)]
+    (widest, tallest), least = _MAX_TAB_PX, _MIN_TAB_PX
+    boxes = [box for box in screen.boxes if least <= box.height <= tallest and least <= box.width <= widest]
     boxes = [box for box in boxes if not any(box != other and other.contains(box, slack_px=1) for other in boxes)]
     boxes = [box for box in boxes if find_ink(screen.crop(box.padded(-2))).any()]
     for first in sorted(boxes, key=lambda box: (box.bottom, box.left)):
-        row = sorted((box for box in boxes if _is_same_row(first, box)), key=lambda box: box.left)
-        row = _take_neighbours(row)
+        level = [box for box in boxes if abs(box.center[1] - first.center[1]) <= 4]
+        row = [box for box in level if abs(box.height - first.height) <= 6]
+        row = _take_neighbours(sorted(row, key=lambda box: box.left))
         if len(row) > 1:
-            return [Opener(point=box.center, label=_label(screen, box)) for box in row]
+            labels = [" ".join(line.text for line in screen.lines_in(box)) for box in row]
+            return [Opener(point=box.center, label=label) for box, label in zip(row, labels, strict=True)]
     return _find_ruled_tabs(screen)
-
-
-def _may_be_tab(box: Box) -> bool:
-    return _MIN_TAB_PX <= box.height <= _MAX_TAB_PX[1] and _MIN_TAB_PX <= box.width <= _MAX_TAB_PX[0]
-
-
-def _is_same_row(box: Box, other: Box) -> bool:
-    return abs(box.center[1] - other.center[1]) <= 4 and abs(box.height - other.height) <= 6
 
 
 def _take_neighbours(row: list[Box]) -> list[Box]:
@@ -111,39 +100,26 @@ def find_sections(screen: OcrScreen) -> list[Opener]:
     groups = [[box for box in bars if _is_same_column(box, first)] for first in bars]
     best = max(groups, key=len, default=[])
     ordered = sorted(dict.fromkeys(best), key=lambda box: box.top)
-    return [Opener(point=_near_label(screen, box), label=_label(screen, box)) for box in ordered]
+    labels = [screen.lines_in(box)[0] for box in ordered]
+    return [Opener(point=line.box_px.center, label=line.text) for line in labels]
 
 
 def find_bars(screen: OcrScreen) -> list[Box]:
     """Return low, wide boxes: flat or bordered ones, and strips in a distinct colour, including gradients."""
-    cv2 = require("cv2", "literal")
-    differs = (screen.strength > _BAR_STEP).astype(np.uint8)
-    count, _, stats, _ = cv2.connectedComponentsWithStats(differs, connectivity=4)
-    strips = [
-        Box(left, top, left + width, top + height)
-        for left, top, width, height, area in (map(int, row) for row in stats[1:count])
-        if area > _BAR_SHARE * width * height
-    ]
-    boxes = [*strips, *(rectangle.box_px for rectangle in screen.rectangles)]
+    components = find_components(screen.strength > _BAR_STEP, connectivity=4)
+    filled = [part.box_px for part in components if part.area_px > _BAR_SHARE * part.box_px.area]
+    boxes = [*filled, *screen.boxes]
     wide = [box for box in boxes if box.width >= _MIN_SECTION_SHARE * screen.width]
     wide = [box for box in wide if _MIN_TAB_PX <= box.height <= _MAX_SECTION_PX]
-    return [box for index, box in enumerate(wide) if not any(_is_twice(box, other) for other in wide[:index])]
-
-
-def _is_twice(box: Box, other: Box) -> bool:
-    return box.intersection(other) > 0.7 * min(box.area, other.area)
+    return [
+        box
+        for index, box in enumerate(wide)
+        if not any(box.intersection(other) > 0.7 * min(box.area, other.area) for other in wide[:index])
+    ]
 
 
 def _is_same_column(box: Box, other: Box) -> bool:
     return abs(box.left - other.left) <= 3 and abs(box.width - other.width) <= 6 and abs(box.height - other.height) <= 4
-
-
-def _near_label(screen: OcrScreen, box: Box) -> tuple[float, float]:
-    return screen.lines_in(box)[0].box_px.center
-
-
-def _label(screen: OcrScreen, box: Box) -> str:
-    return " ".join(line.text for line in screen.lines_in(box))
 
 
 def find_expanders(screen: OcrScreen) -> list[Opener]:
@@ -168,10 +144,9 @@ def _find_mark(screen: OcrScreen, line: TextLine) -> Box | None:
         return None
     ink = find_ink(screen.crop(room))
     for start, end in find_runs(ink.any(axis=0), max_gap=1):
-        rows = np.flatnonzero(ink[:, start:end].any(axis=1))
-        mark = Box(room.left + start, room.top + int(rows[0]), room.left + end, room.top + int(rows[-1]) + 1)
-        if all(_EXPANDER_PX[0] <= side <= _EXPANDER_PX[1] for side in (mark.width, mark.height)):
-            return mark
+        mark = find_bounds(ink[:, start:end])
+        if mark is not None and all(_EXPANDER_PX[0] <= side <= _EXPANDER_PX[1] for side in (mark.width, mark.height)):
+            return Box(room.left + start, room.top + mark.top, room.left + end, room.top + mark.bottom)
     return None
 
 
@@ -213,7 +188,7 @@ def find_submenus(screen: OcrScreen) -> list[Opener]:
 
 def find_next_page(screen: OcrScreen) -> list[Opener]:
     """Return the link or button to the next page of a list: the lowest one on the screen."""
-    named = [hit for text in _NEXT_PAGE for hit in find_text(screen, text) if hit.fit >= WHOLE]
+    named = [hit for text in _NEXT_PAGE for hit in find_whole(screen, text)]
     next_pages = [
         Opener(point=hit.point, label=hit.line.text)
         for hit in named

@@ -1,14 +1,16 @@
 """Find a text on the screen: the line, the part of it, and how much it looks like a button."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from apps.literal.screen import OcrScreen
+from apps.literal.screen import OcrScreen, find_bounds
 from apps.literal.targets import ElementTarget
-from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, similarity
+from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, similarity
 from visual_tools.box import Box
-from visual_tools.ink import find_background, find_ink
+from visual_tools.ink import find_background, find_ink, largest_channel
 from visual_tools.ocr import TextLine
 
 _SAME_ROW = 0.5
@@ -19,17 +21,12 @@ _LOOSE_PX = 4
 _MIN_BUTTON_RATIO = 0.8
 _MIN_CUT = 6
 _NEARLY, _MAX_CLOSER = 0.8, 6
-_MARK_PX, _MARK_GAP_PX = 12, 3
 _EDGE_PX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedLine(TextLine):
-    """Joined lines.
-
-    Attributes:
-        first_row_px: Box of the lines in the first row.
-    """
+    """Joined lines, with the box of those in the first row."""
 
     first_row_px: Box
 
@@ -67,13 +64,15 @@ class TextHit:
         return self.box_px.center
 
 
+def find_whole(screen: OcrScreen, text: str) -> list[TextHit]:
+    """Return the occurrences of a text as a whole line, best first."""
+    return [hit for hit in find_text(screen, text) if hit.fit >= WHOLE]
+
+
 def find_named(screen: OcrScreen, target: ElementTarget) -> list[TextHit]:
     """Return every occurrence of a target's text; its words as written take precedence as one name."""
-    if target.phrase and target.phrase != target.text:
-        named = [hit for hit in find_text(screen, target.phrase) if hit.fit >= WHOLE]
-        if named:
-            return named
-    return find_text(screen, target.text)
+    is_other = target.phrase and target.phrase != target.text
+    return (find_whole(screen, target.phrase) if is_other else []) or find_text(screen, target.text)
 
 
 def find_text(screen: OcrScreen, text: str) -> list[TextHit]:
@@ -84,16 +83,9 @@ def find_text(screen: OcrScreen, text: str) -> list[TextHit]:
     if " " in text.strip() and not any(hit.fit >= CONTAINED for hit in hits):
         hits += _find_in(screen, text, joined_lines(screen.lines))
     if not hits and len(text) >= _MIN_CUT:
-        covered = [line for line in screen.lines if _is_covered(screen, line, text)]
-        whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
-        hits = _find_in(screen, text, whole) or _find_in(screen, text, _read_closer(screen, text))
+        near = [line for line in screen.lines if similarity(text, line.text) >= _NEARLY and not line.angle_deg]
+        hits = _find_in(screen, text, [screen.read_closer(line) for line in near[:_MAX_CLOSER]])
     return sorted(hits, key=lambda hit: (-round(hit.score, 2), hit.box_px.top, hit.box_px.left))
-
-
-def _read_closer(screen: OcrScreen, text: str) -> list[TextLine]:
-    """Reread lines that nearly equal a text at twice their size, since a letter may have been misread."""
-    near = [line for line in screen.lines if similarity(text, line.text) >= _NEARLY and not line.angle_deg]
-    return [screen.read_closer(line) for line in near[:_MAX_CLOSER]]
 
 
 def keep_best(hits: list[TextHit], at_least: int = 1) -> list[TextHit]:
@@ -107,17 +99,9 @@ def keep_best(hits: list[TextHit], at_least: int = 1) -> list[TextHit]:
 
 def name_nearest(screen: OcrScreen, text: str, count: int = 4) -> list[str]:
     """Return the texts on the screen that are most similar to the given text."""
-    ranked = sorted({line.text for line in screen.lines}, key=lambda seen: -similarity(text, seen))
+    texts = dict.fromkeys(line.text for line in screen.lines)
+    ranked = sorted(texts, key=lambda seen: -similarity(text, seen))
     return [seen for seen in ranked if similarity(text, seen) > 0.3][:count] or ranked[:count]
-
-
-def _is_covered(screen: OcrScreen, line: TextLine, text: str) -> bool:
-    """Return True if a line is a text without its last letter, with a mark such as a menu's arrow at that position."""
-    if alphanumeric(line.text) != alphanumeric(text)[:-1]:
-        return False
-    box = line.box_px
-    ink = find_ink(screen.crop(Box(box.right + 1, box.top, box.right + _MARK_PX, box.bottom)))
-    return bool(ink[:, :_MARK_GAP_PX].any())
 
 
 def _find_in(screen: OcrScreen, text: str, lines: list[TextLine]) -> list[TextHit]:
@@ -167,8 +151,7 @@ def _join(first: TextLine, second: TextLine) -> WrappedLine:
 
 def find_button(screen: OcrScreen, text: Box) -> Box | None:
     """Return the smallest rectangle around a text that is centred in it with small margins."""
-    for rectangle in screen.rectangles:
-        box = rectangle.box_px
+    for box in screen.boxes:
         if box.height > 4 * text.height + 24 or box.width > text.width + 260:
             if box.area > 200_000:
                 break
@@ -178,8 +161,9 @@ def find_button(screen: OcrScreen, text: Box) -> Box | None:
         if box.contains(text, slack_px=1) and box.height >= text.height + 3:
             inked_left, inked_right = _trim(screen, text, box)
             left, right = inked_left - box.left, box.right - inked_right
-        else:
-            left, right = _measure_margins(screen, box)
+        else:  # OCR boxes are loose around small text
+            ink = find_bounds(find_ink(screen.crop(box.padded(-1))))
+            left, right = (ink.left, box.width - 2 - ink.right) if ink is not None else (0, 0)
         if abs(left - right) <= max(6, 0.25 * max(left, right)) and left >= 2:
             return box
     return None
@@ -189,29 +173,25 @@ def _trim(screen: OcrScreen, text: Box, button: Box) -> tuple[int, int]:
     """Return the left and right ends of a text's ink; OCR boxes are loose, up to the button's edges and corners."""
     left, right = max(text.left, button.left + _EDGE_PX), min(text.right, button.right - _EDGE_PX)
     middle = Box(left, text.top + text.height // 4, right, text.bottom - text.height // 4)
-    columns = np.flatnonzero(find_ink(screen.crop(middle)).any(axis=0))
-    return (left + int(columns[0]), left + int(columns[-1]) + 1) if columns.size else (text.left, text.right)
+    ink = find_bounds(find_ink(screen.crop(middle)))
+    return (left + ink.left, left + ink.right) if ink is not None else (text.left, text.right)
 
 
-def _measure_margins(screen: OcrScreen, box: Box) -> tuple[int, int]:
-    """Return the margins left and right of a box's contents; OCR boxes are loose around small text."""
-    columns = np.flatnonzero(find_ink(screen.crop(box.padded(-1))).any(axis=0))
-    return (int(columns[0]), box.width - 3 - int(columns[-1])) if columns.size else (0, 0)
+def find_colours(crop: NDArray[np.uint8]) -> tuple[NDArray[Any], NDArray[np.int16]]:
+    """Return the colours of the letters in a crop and of their background; they are equal without letters."""
+    background = find_background(crop).astype(np.int16)
+    difference = largest_channel(np.abs(crop.astype(np.int16) - background))
+    letters = crop[difference >= max(40, int(difference.max() * 0.7))]
+    return (np.median(letters, axis=0) if letters.size else background), background
 
 
 def is_coloured(screen: OcrScreen, box: Box) -> bool:
     """Return True if a text has a distinct colour, as links do."""
-    crop = screen.crop(box).reshape(-1, 3).astype(np.int16)
+    crop = screen.crop(box)
     if crop.size == 0:
         return False
-    background = find_background(screen.crop(box)).astype(np.int16)
-    difference = np.abs(crop - background).max(axis=1)
-    ink = crop[difference >= max(40, int(difference.max() * 0.7))]
-    if ink.size == 0:
-        return False
-    colour = np.median(ink, axis=0)
-    grey_background = int(background.max() - background.min()) < 24
-    return bool(grey_background and colour.max() - colour.min() > 70)
+    letters, background = find_colours(crop)
+    return bool(np.ptp(background) < 24 and np.ptp(letters) > 70)
 
 
 def _look(screen: OcrScreen, line: TextLine, button: Box | None) -> float:

@@ -121,7 +121,8 @@ def parse_instruction(instruction: str) -> list[PlainStep | Unreadable]:
             steps.append(Unreadable(text=quotes.unmask(clause), hint=hint))
             continue
         text = _without_politeness(clause).strip(" ,.")
-        if not text or _NOTHING.fullmatch(text) or _is_heading(text, is_last=index == len(clauses) - 1):
+        is_heading = text.endswith(":") and index < len(clauses) - 1 and "\ue000" not in text
+        if not text or _NOTHING.fullmatch(text) or is_heading:
             verb = _first_words(text) or verb
             continue
         if opener is None and (opener := read_opener(text, clauses[index + 1] if index + 1 < len(clauses) else "")):
@@ -212,10 +213,6 @@ def _resolve_it(step: PlainStep, before: Sequence[PlainStep | Unreadable]) -> Pl
             case _:
                 continue
     return step
-
-
-def _is_heading(text: str, *, is_last: bool) -> bool:
-    return text.endswith(":") and not is_last and "\ue000" not in text
 
 
 def _first_words(text: str) -> str:

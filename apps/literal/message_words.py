@@ -96,7 +96,7 @@ _REFUSED = (
     r"|죄송|다시 시도|초과",
     r"تعذر|فشل|خطأ|لا يمكن|\bلم\b|عذر|مرفوض|שגיאה|נכשל|\bלא\b",
 )
-_ASKING = (
+ASKING = re.compile(
     r"\b(?:please|wait|later|try (?:it |that )?again|again (?:later|in|soon)"
     r"|retry|verify|confirm that|prove|log ?in|sign ?in|log on|ask an?|contact|permissions?"
     r"|upgrade|limit(?:ed|s)?|trial|subscription|your plan|payment|billing|reload"
@@ -107,7 +107,7 @@ _ASKING = (
     r"|to (?:continue|keep|proceed|unlock)|verification|two-(?:step|factor)|one-time|security code"
     r"|next (?:try|attempt|vote|time) in)\b|\b(?:in|wait) \d+ ?(?:s|sec\w*|min\w*|h|hours?)\b"
 )
-_PENDING = (
+PENDING = re.compile(
     r"\b(?:loading|saving|sending|uploading|downloading|processing|please wait|working on it|one moment"
     r"|just a (?:moment|second|sec)|hang on|in progress|syncing|connecting|preparing|submitting|publishing|deleting"
     r"|removing|importing|exporting|updating|creating|verifying|checking|searching|generating|calculating|waiting"
@@ -118,13 +118,13 @@ _PENDING = (
     r"|подождите|加载|加載|请稍候|正在|読み込み|お待ち|処理中|保存中|送信中|로딩|기다려|처리 중|저장 중"
     r"|menyimpan|memuat|dang luu|dang tai"
 )
-_DOTS = r"(?:…|\.\s?\.|‥|⋯|・・)\s*$"
+DOTS = re.compile(r"(?:…|\.\s?\.|‥|⋯|・・)\s*$")
 _NO_WORK = re.compile(
     r"^\W*(?:search|select|choose|type|enter|read|show|more|add|view|find|filter|write|suche|buscar)\b"
 )
 
 GOOD = re.compile("|".join(f"(?:{part})" for part in _GOOD))
-_CODE_ASKED = (
+CODE_ASKED = re.compile(
     r"\benter (?:the|your|a|this) (?:[\w-]+ ){0,3}(?:code|pin)\b"
     r"|\b(?:\d|four|six|eight)[- ]digit (?:\w+ )?(?:code|pin)\b"
     r"|\b(?:text message|sms|e-?mail|message) with (?:a |the )?(?:(?:\d|four|six|eight) digits|(?:\w+ )?code)\b"
@@ -138,10 +138,6 @@ WALL = re.compile(
 )
 """Texts of a page that replaced the one to be opened."""
 REFUSED = re.compile("|".join(f"(?:{part})" for part in _REFUSED))
-ASKING = re.compile(_ASKING)
-CODE_ASKED = re.compile(_CODE_ASKED)
-PENDING = re.compile(_PENDING)
-DOTS = re.compile(_DOTS)
 
 _WORKED = (
     r"(?:import|upload|download|sen[dt]|save|copi|copy|delet|remov|updat|mov|process|complet|add|sync|creat|deliver|invit"

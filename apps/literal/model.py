@@ -83,12 +83,12 @@ def answer(messages: Sequence[Message]) -> PlannedStep:
     if unread or not plain:
         return give_up(explain_unreadable(unread))
     progress = read_progress(messages, len(plain))
-    error = find_last_error(facts)
-    if error is not None and error.endswith(_NOTHING_DONE):
+    error = _LAST_ERROR.search(facts)
+    if error is not None and error[1].endswith(_NOTHING_DONE):
         last_reply = max((at for at, message in enumerate(messages) if message.role == "assistant"), default=0)
         progress = read_progress(messages[:last_reply], len(plain))
     elif error is not None and progress.last_action:  # otherwise it belongs to an instruction before a redirect
-        return give_up(f"my last action ({progress.last_action}) did not work: {error}")
+        return give_up(f"my last action ({progress.last_action}) did not work: {error[1]}")
     sight = ScreenHistory(
         images=tuple(image.data for image in images),
         has_news=_NEWS.search(facts) is not None,
@@ -106,12 +106,6 @@ def split_request(text: str) -> tuple[str, str]:
     if heading is None:
         return "", _CLOSING.sub("", text).strip()
     return text[: heading.start()], _CLOSING.sub("", text[heading.end() :]).strip()
-
-
-def find_last_error(facts: str) -> str | None:
-    """Return the environment's error about the last action, if any."""
-    error = _LAST_ERROR.search(facts)
-    return None if error is None else error[1]
 
 
 def explain_unreadable(unread: Sequence[Unreadable]) -> str:

@@ -1,34 +1,17 @@
 """Choose the next action from the steps, the screen and the progress so far, without keeping state."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from apps.literal import do_keyboard, do_pointer, do_scroll_and_read, do_transfer, figures
 from apps.literal.do_calendar import SUBMIT, find_calendar, plan_date, plan_suggestion, send
 from apps.literal.do_choice import plan_select, plan_set, plan_slider, plan_toggle
-from apps.literal.do_keyboard import parse_date, plan_clear, plan_open, plan_press, plan_type
-from apps.literal.do_pointer import plan_click, plan_drag
-from apps.literal.do_scroll_and_read import (
-    plan_check,
-    plan_report,
-    plan_scroll,
-    plan_scroll_until,
-    plan_wait,
-    plan_wait_for,
-    scroll,
-)
-from apps.literal.do_transfer import (
-    plan_compute,
-    plan_copy,
-    plan_fill_from_page,
-    plan_paste,
-    plan_select_text,
-    plan_type_answer,
-)
-from apps.literal.figures import plan_click_figures, plan_describe_figures, plan_drag_figures
+from apps.literal.do_keyboard import parse_date
+from apps.literal.do_scroll_and_read import scroll
 from apps.literal.find_field import choose, find_field
 from apps.literal.find_kind import find_links_by_text
 from apps.literal.find_opener import find_openers
-from apps.literal.find_text import TextHit, find_text, name_nearest
+from apps.literal.find_text import TextHit, find_whole, name_nearest
 from apps.literal.screen import OcrScreen, ScreenHistory
 from apps.literal.step_outcome import (
     Done,
@@ -38,42 +21,26 @@ from apps.literal.step_outcome import (
     ScreenNote,
     StepOutcome,
     StepPhase,
+    StepPlans,
     StepProgress,
+    StepView,
     at,
+    click,
     format_action,
-    quote,
+    wait,
 )
 from apps.literal.steps import (
     AnswerDialog,
-    CheckShown,
-    ClearField,
-    ClickFigures,
     ClickTarget,
-    ComputeAnswer,
-    CopyText,
-    DescribeFigures,
     DoNotSubmit,
-    DragFigures,
-    DragTarget,
-    FillFromPage,
-    OpenAddress,
     OpenUntil,
-    PasteText,
     PickSuggestion,
     PlainStep,
-    PressKeys,
     ReportValue,
-    ScrollBy,
-    ScrollUntil,
     SelectOption,
-    SelectText,
     SetSlider,
     SetToggle,
     SetValue,
-    TypeAnswer,
-    TypeInto,
-    WaitFor,
-    WaitSeconds,
     find_typed,
 )
 from apps.literal.targets import ElementTarget, OpenerKind
@@ -91,21 +58,24 @@ _NAMES: dict[OpenerKind, str] = {
 }
 
 
-def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def plan_open_until(step: OpenUntil, view: StepView) -> StepOutcome:
     """Open the next candidate, check for the target, scroll through what opened, then try the next one."""
-    screen = sight.now
+    screen = view.now
     if is_visible(screen, step.target):
-        return Done(thought=f"{step.target} is visible.")
-    tries, scrolls = progress.count("seek"), progress.count("scroll down")
-    is_fresh = progress.last in ("seek", "scroll down")
-    is_at_end = progress.last == "scroll down" and sight.is_stuck
-    if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and _runs_over(screen):
-        return _scroll(screen, -3, "scroll down", f"{step.target} is not visible yet; the opened part continues below.")
-    if progress.last == "scroll down":
-        return _scroll(screen, 30, "scroll up", "Back to the top.")
+        return Done(f"{step.target} is visible.")
+    tries, scrolls = view.progress.count("seek"), view.progress.count("scroll down")
+    is_fresh = view.progress.last in ("seek", "scroll down")
+    is_at_end = view.progress.last == "scroll down" and view.sight.is_stuck
+    goes_on = any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
+    middle, pause = at(screen, screen.box.center), "time.sleep(0.2)"
+    if is_fresh and not is_at_end and scrolls < _MAX_SCROLLS_EACH * tries and goes_on:
+        thought = f"{step.target} is not visible yet; the opened part continues below."
+        return RunCode(code=(scroll("down", 3, middle), pause), thought=thought, phase="scroll down")
+    if view.progress.last == "scroll down":
+        return RunCode(code=(scroll("up", 30, middle), pause), thought="Back to the top.", phase="scroll up")
     openers = find_openers(screen, step.kind)
     if step.kind in ("tab", "section") and all(opener.label for opener in openers):
-        tried = {alphanumeric(phase.label) for phase in progress.phases if phase.kind == "seek"}
+        tried = {alphanumeric(phase.label) for phase in view.progress.phases if phase.kind == "seek"}
         openers = [opener for opener in openers if alphanumeric(opener.label) not in tried]
     # The first opener is next: opened tabs and sections are skipped by label, opened nodes are not listed, and a page
     # has one next page.
@@ -113,25 +83,13 @@ def plan_open_until(step: OpenUntil, sight: ScreenHistory, progress: StepProgres
     index = 0 if is_identified else tries
     if index >= len(openers) or tries >= _MAX_OPENED:
         if not tries:
-            return Failed(reason=f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
-        return Failed(reason=f"opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
-    if step.kind == "page" and progress.last == "seek" and sight.is_stuck:
-        return Failed(reason=f"{step.target} is not on the visited pages, and the next page does not open")
+            return Failed(f"{step.target} is not visible, and no {_NAMES[step.kind]} found")
+        return Failed(f"opened {tries} of the {_NAMES[step.kind]} and did not find {step.target}")
+    if step.kind == "page" and view.progress.last == "seek" and view.sight.is_stuck:
+        return Failed(f"{step.target} is not on the visited pages, and the next page does not open")
     opener = openers[index]
-    code = (f"pyautogui.click({at(screen, opener.point)})", "time.sleep(0.4)")
-    return RunCode(
-        code=code, thought=f'{step.target} is not visible; I open "{opener.label}".', phase="seek", label=opener.label
-    )
-
-
-def _scroll(screen: OcrScreen, notches: int, phase: str, thought: str) -> RunCode:
-    middle = at(screen, (screen.width / 2, screen.height / 2))
-    return RunCode(code=(f"pyautogui.scroll({notches}, {middle})", "time.sleep(0.2)"), thought=thought, phase=phase)
-
-
-def _runs_over(screen: OcrScreen) -> bool:
-    """Return True if text is at the lower edge, so that there may be more below."""
-    return any(line.box_px.bottom > screen.height - 1.5 * line.box_px.height for line in screen.lines)
+    thought = f'{step.target} is not visible; I open "{opener.label}".'
+    return click(screen, opener.point, thought, "seek", pause_s=0.4, label=opener.label)
 
 
 def is_visible(screen: OcrScreen, target: ElementTarget) -> bool:
@@ -161,24 +119,16 @@ def resolve_list(step: PlainStep, screen: OcrScreen, progress: StepProgress) -> 
 
 def is_part(step: PlainStep) -> bool:
     """Return True if a step is the rest of a name that the previous step used as a whole."""
-    match step:
-        case (
-            ClickTarget(target=target)
-            | SetToggle(target=target)
-            | ReportValue(target=target)
-            | SelectOption(option=target)
-        ):
-            return target.is_rest and target.text == target.whole
-        case _:
-            return False
+    target = step.target if isinstance(step, (ClickTarget, SetToggle, ReportValue)) else None
+    target = step.option if isinstance(step, SelectOption) else target
+    return target is not None and target.is_rest and target.text == target.whole
 
 
 def _resolve_list_part(target: ElementTarget, screen: OcrScreen, progress: StepProgress) -> ElementTarget:
     was_one = target.is_rest and f'"{target.whole}"' in progress.last_action
     if was_one or _is_shown_as_one(screen, target.whole):
         return replace(target, text=target.whole)
-    is_there = any(hit.fit >= WHOLE for hit in find_text(screen, target.text))
-    if target.is_rest or is_there:
+    if target.is_rest or find_whole(screen, target.text):
         return replace(target, whole="", is_rest=False)
     return replace(target, text=target.whole)
 
@@ -187,7 +137,7 @@ def _is_shown_as_one(screen: OcrScreen, whole: str) -> bool:
     """Return True if a screen shows the words as one text; a list with commas must be shown with them."""
     if "," in whole:
         return any(normalize(line.text) == normalize(whole) for line in screen.lines)
-    return any(hit.fit >= WHOLE for hit in find_text(screen, whole))
+    return bool(find_whole(screen, whole))
 
 
 _ACCEPT = ("OK", "Yes", "Accept", "Confirm", "Allow", "Agree", "Got it")
@@ -202,38 +152,31 @@ button that dismisses.
 _BESIDE_PX = 320
 
 
-def plan_dialog(step: AnswerDialog, screen: OcrScreen) -> StepOutcome:
+def plan_dialog(step: AnswerDialog, view: StepView) -> StepOutcome:
     """Press the button that accepts or dismisses."""
+    screen = view.now
     for text in (*_ACCEPT, *_ACCEPT_BESIDE_DISMISS) if step.accept else (*_DISMISS, "OK"):
         hit = _find_button(screen, text)
         if hit is None:
             continue
         if text in _ACCEPT_BESIDE_DISMISS and screen.dialog is None and not _is_beside_dismiss(screen, hit):
             continue
-        return RunCode(
-            code=(f"pyautogui.click({at(screen, hit.point)})",), thought=f'The dialog has a button "{text}".'
-        )
+        return click(screen, hit.point, f'The dialog has a button "{text}".')
     wanted = ", ".join((_ACCEPT if step.accept else _DISMISS)[:4])
     return NotFound(what=f"a dialog with a button such as {wanted}", nearest=tuple(name_nearest(screen, "OK")))
 
 
 def _find_button(screen: OcrScreen, text: str) -> TextHit | None:
     """Return the button with a text, inside the dialog if one dims its page."""
-    for hit in find_text(screen, text):
-        is_inside = screen.dialog is None or screen.dialog.contains(hit.box_px)
-        if hit.fit >= WHOLE and is_inside and (hit.button is not None or screen.dialog is not None):
-            return hit
-    return None
+    panel, hits = screen.dialog, find_whole(screen, text)
+    return next((hit for hit in hits if (panel.contains(hit.box_px) if panel is not None else hit.button)), None)
 
 
 def _is_beside_dismiss(screen: OcrScreen, hit: TextHit) -> bool:
-    others = (_find_button(screen, text) for text in _DISMISS[:3])
-    return any(
-        abs(other.box_px.center[1] - hit.box_px.center[1]) < hit.box_px.height
-        and abs(other.box_px.center[0] - hit.box_px.center[0]) < _BESIDE_PX
-        for other in others
-        if other is not None
-    )
+    (x, y), height = hit.box_px.center, hit.box_px.height
+    buttons = (_find_button(screen, text) for text in _DISMISS[:3])
+    centers = (button.box_px.center for button in buttons if button is not None)
+    return any(abs(other_y - y) < height and abs(other_x - x) < _BESIDE_PX for other_x, other_y in centers)
 
 
 _MAX_WAITS = 2
@@ -270,28 +213,27 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
         last = acts[progress.index - 1]
         return give_up(f'after step {progress.index} of {len(acts)} ({last}) the screen says "{message}"')
     has_looked = progress.count("scroll down") > 0
-    notes = [ScreenNote(kind="saw", text=message)] if message is not None else []
+    notes = [ScreenNote("saw", message)] if message is not None else []
     while progress.index < len(steps):
         step = resolve_list(steps[progress.index], sight.now, progress)
         move = (
-            Done(thought=IS_PART)
+            Done(IS_PART)
             if is_part(step)
-            else plan_step(step, sight, progress, find_typed(steps[: progress.index]))
+            else _PLANS[type(step)](
+                step, StepView(sight=sight, progress=progress, typed=find_typed(steps[: progress.index]))
+            )
         )
         if isinstance(move, NotFound):
             move = search_further(step, move, sight.now, progress, is_stuck=sight.is_stuck)
         match move:
             case Done():
                 thoughts.append(f"Step {progress.index + 1}: {step}. {move.thought}")
-                notes += [*move.notes, *([ScreenNote(kind="doubt", text=move.doubt)] if move.doubt else [])]
+                notes += [*move.notes, *([ScreenNote("doubt", move.doubt)] if move.doubt else [])]
                 progress = progress.next_step()
             case RunCode():
                 thoughts.append(f"Step {progress.index + 1} of {len(steps)}: {step}. {move.thought}")
-                phase = (
-                    StepPhase(kind=move.phase, number=progress.count(move.phase) + 1, label=move.label)
-                    if move.phase
-                    else None
-                )
+                number = progress.count(move.phase) + 1
+                phase = StepPhase(kind=move.phase, number=number, label=move.label) if move.phase else None
                 action = format_action(progress.index, len(steps), str(step), phase, move.answer, [*notes, *move.notes])
                 return PlannedStep(thought=" ".join(thoughts), action=action, code="\n".join(move.code))
             case Failed():
@@ -310,110 +252,59 @@ def decide(steps: Sequence[PlainStep], sight: ScreenHistory, progress: StepProgr
     return _finish(steps, sight, progress, notes, thoughts)
 
 
-def plan_step(
-    step: PlainStep, sight: ScreenHistory, progress: StepProgress, typed: Collection[str] = ()
-) -> StepOutcome:
-    """Return the next move of one step on this screen; `typed` lists what earlier steps typed."""
-    screen = sight.now
-    match step:
-        case ClickTarget():
-            return plan_click(step, sight, progress, typed)
-        case TypeInto():
-            return plan_type(step, sight, progress)
-        case SetValue():
-            return _plan_set(step, sight, progress)
-        case ClearField():
-            return plan_clear(step, screen)
-        case SelectOption():
-            return _plan_select(step, sight, progress)
-        case PickSuggestion():
-            return plan_suggestion(step, sight, progress)
-        case SetToggle():
-            return plan_toggle(step, sight, progress)
-        case PressKeys():
-            return plan_press(step, screen)
-        case ScrollBy():
-            return plan_scroll(step, screen)
-        case ScrollUntil():
-            return plan_scroll_until(step, screen, progress, sight.is_stuck)
-        case DragTarget():
-            return plan_drag(step, screen)
-        case WaitFor():
-            return plan_wait_for(step, screen, progress)
-        case WaitSeconds():
-            return plan_wait(step)
-        case OpenAddress():
-            return plan_open(step)
-        case AnswerDialog():
-            return plan_dialog(step, screen)
-        case ReportValue():
-            return plan_report(step, screen, progress)
-        case CheckShown():
-            return plan_check(step, screen)
-        case OpenUntil():
-            return plan_open_until(step, sight, progress)
-        case CopyText():
-            return plan_copy(step, screen)
-        case PasteText():
-            return plan_paste(step, sight, progress)
-        case SelectText():
-            return plan_select_text(step, sight, progress)
-        case ComputeAnswer():
-            return plan_compute(step, screen, progress)
-        case TypeAnswer():
-            return plan_type_answer(step, sight, progress)
-        case FillFromPage():
-            return plan_fill_from_page(step, sight, progress)
-        case SetSlider():
-            return plan_slider(step, sight, progress)
-        case ClickFigures():
-            return plan_click_figures(step, screen, progress)
-        case DragFigures():
-            return plan_drag_figures(step, sight, progress)
-        case DescribeFigures():
-            return plan_describe_figures(step, screen, progress)
-        case DoNotSubmit():
-            return Done(thought="The form is not submitted.")
-
-
-def _plan_select(step: SelectOption, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _plan_select(step: SelectOption, view: StepView) -> StepOutcome:
     """Choose a list row, or a calendar day if a date is wanted and the field is not a list."""
     if step.field is not None and parse_date(step.option.text) is not None:
-        field = find_field(sight.now, step.field)
-        if field is None or not has_down_arrow(sight.now.crop(field.box_px)):
-            return plan_date(step.field, step.option.text, sight, progress)
-    return plan_select(step, sight, progress)
+        field = find_field(view.now, step.field)
+        if field is None or not has_down_arrow(view.now.crop(field.box_px)):
+            return plan_date(step.field, step.option.text, view)
+    return plan_select(step, view)
 
 
-def _plan_set(step: SetValue, sight: ScreenHistory, progress: StepProgress) -> StepOutcome:
+def _plan_set(step: SetValue, view: StepView) -> StepOutcome:
     """Set a field's value; a date that cannot be typed is chosen in the calendar that opened."""
-    is_choosing = progress.last in ("turn", "pick") and parse_date(step.value) is not None
-    move = Failed(reason="") if is_choosing and not progress.count("open") else plan_set(step, sight, progress)
-    if isinstance(move, Failed) and parse_date(step.value) is not None and not progress.count("open"):
-        is_open = is_choosing or find_calendar(sight.now) is not None
-        return plan_date(step.field, step.value, sight, progress) if is_open else move
+    is_choosing = view.progress.last in ("turn", "pick") and parse_date(step.value) is not None
+    move = Failed("") if is_choosing and not view.progress.count("open") else plan_set(step, view)
+    if isinstance(move, Failed) and parse_date(step.value) is not None and not view.progress.count("open"):
+        is_open = is_choosing or find_calendar(view.now) is not None
+        return plan_date(step.field, step.value, view) if is_open else move
     return move
+
+
+_PLANS: StepPlans = {
+    **do_keyboard.PLANS,
+    **do_pointer.PLANS,
+    **do_scroll_and_read.PLANS,
+    **do_transfer.PLANS,
+    **figures.PLANS,
+    SetValue: _plan_set,
+    SelectOption: _plan_select,
+    PickSuggestion: plan_suggestion,
+    SetToggle: plan_toggle,
+    SetSlider: plan_slider,
+    AnswerDialog: plan_dialog,
+    OpenUntil: plan_open_until,
+    DoNotSubmit: lambda step, view: Done("The form is not submitted."),
+}
 
 
 def search_further(
     step: PlainStep, missing: NotFound, screen: OcrScreen, progress: StepProgress, *, is_stuck: bool
 ) -> StepOutcome:
     """Wait, scroll down to the end, scroll up to the start, then give up."""
-    middle = at(screen, (screen.width / 2, screen.height / 2))
+    middle = at(screen, screen.box.center)
     thought = f"{missing.what} is not visible yet."
     if progress.count("wait") < _MAX_WAITS and not progress.count("scroll down"):
-        return RunCode(code=("time.sleep(0.7)",), thought=f"{thought} The page may still be loading.", phase="wait")
+        return wait(0.7, f"{thought} The page may still be loading.")
     downs, ups = progress.count("scroll down"), progress.count("scroll up")
     panels = progress.count("panels down")
     down_is_over = ups + panels > 0 or downs >= _MAX_SCROLLS or (progress.last == "scroll down" and is_stuck)
     if not down_is_over:
-        return RunCode(
-            code=(scroll("down", _NOTCHES, middle),), thought=f"{thought} I scroll down.", phase="scroll down"
-        )
+        code = (scroll("down", _NOTCHES, middle),)
+        return RunCode(code=code, thought=f"{thought} I scroll down.", phase="scroll down")
     if not ups and panels < _MAX_SCROLLS and not (progress.last == "panels down" and is_stuck):
-        return RunCode(
-            code=_scroll_panels("down", screen), thought=f"{thought} I scroll the panels.", phase="panels down"
-        )
+        panels_down = _scroll_panels("down", screen)
+        return RunCode(code=panels_down, thought=f"{thought} I scroll the panels.", phase="panels down")
     up_is_over = ups >= downs + _MAX_SCROLLS or (progress.last == "scroll up" and is_stuck)
     if not up_is_over and not progress.count("panels up"):
         return RunCode(code=(scroll("up", _NOTCHES, middle),), thought=f"{thought} I scroll up.", phase="scroll up")
@@ -421,9 +312,7 @@ def search_further(
     if panels > 1 and backs < panels + _MAX_SCROLLS and not (progress.last == "panels up" and is_stuck):
         return RunCode(code=_scroll_panels("up", screen), thought=f"{thought} I scroll the panels.", phase="panels up")
     nearest = ", ".join(f'"{text}"' for text in missing.nearest) or "none"
-    return Failed(
-        reason=f"did not find {missing.what} after scrolling the page up and down; the nearest texts: {nearest}"
-    )
+    return Failed(f"did not find {missing.what} after scrolling the page up and down; the nearest texts: {nearest}")
 
 
 def _scroll_panels(direction: str, screen: OcrScreen) -> tuple[str, ...]:
@@ -434,7 +323,7 @@ def _scroll_panels(direction: str, screen: OcrScreen) -> tuple[str, ...]:
 
 def give_up(reason: str, thoughts: Sequence[str] = ()) -> PlannedStep:
     """Terminate as a failure with a reason."""
-    code = f"computer.terminate(status={quote('failure')}, answer={quote(reason)})"
+    code = f"computer.terminate(status='failure', answer={reason!r})"
     return PlannedStep(thought=" ".join(thoughts) or reason, action=f"Give up: {' '.join(reason.split())}", code=code)
 
 
@@ -459,8 +348,8 @@ def _finish(
     doubts = [*known.note_texts("doubt"), *([move.doubt] if move is not None and move.doubt else [])]
     doubt_notes = [f"{done}, and success is not confirmed: {doubt}" for doubt in doubts]
     answers = "\n".join([*progress.answers, *doubt_notes])
-    answer = f", answer={quote(answers)}" if answers else ""  # no answer if none was requested
-    code = f"computer.terminate(status={quote('success')}{answer})"
+    answer = f", answer={answers!r}" if answers else ""  # no answer if none was requested
+    code = f"computer.terminate(status='success'{answer})"
     return PlannedStep(
         thought=" ".join([*thoughts, f"{done[0].upper()}{done[1:]}."]), action=f"Finish: {done}", code=code
     )

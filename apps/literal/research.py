@@ -141,8 +141,12 @@ def research(messages: Sequence[Message], tools: Sequence[Tool], name: str, *, m
         return Reply(content=f"I can only follow tasks such as: {forms}. This task has another form.", model=name)
     done = _read_done(messages)
     try:
+        things = task.things or _listed(task, done)
+        if not things:
+            return Reply(content="No list of these things was found; nothing was collected.", model=name)
         leads = "assign_task" in {tool.name for tool in tools}
-        return Reply(content=_lead(task, done) if leads else _collect(task, done, max_calls), model=name)
+        rows = _assign(task, things, done) if leads else _collect(task, things, done, max_calls)
+        return Reply(content=_answer(task, rows), model=name)
     except _NeedCallsError as need:
         calls = tuple(
             ToolCall(id=f"functions.{tool}:{number}", name=tool, arguments=json.dumps(arguments, ensure_ascii=False))
@@ -170,11 +174,9 @@ def read_task(text: str) -> _Task | None:
 
 def _thing(text: str) -> _Subject:
     placed = _PLACE.match(text.strip())
-    return (
-        _Subject(name=placed["name"].strip(), url=placed["url"], click=int(placed["click"]))
-        if placed
-        else _Subject(name=text.strip())
-    )
+    if placed is None:
+        return _Subject(name=text.strip())
+    return _Subject(name=placed["name"].strip(), url=placed["url"], click=int(placed["click"]))
 
 
 def _columns(header: re.Match[str] | None, words: str) -> tuple[str, ...]:
@@ -200,18 +202,15 @@ def _read_done(messages: Sequence[Message]) -> _ResearchResults:
     return done
 
 
-def _lead(task: _Task, done: _ResearchResults) -> str:
-    """Run the orchestrator: list the things, assign them to sub-agents, merge the tables."""
-    things = task.things or _listed(task, done)
-    if not things:
-        return "No list of these things was found; nothing was collected."
+def _assign(task: _Task, things: Sequence[_Subject], done: _ResearchResults) -> list[str]:
+    """Assign the things to sub-agents; return the rows of their tables, unchanged and without headers."""
     done.result("create_subagent", name=AGENT, system_prompt=AGENT_PROMPT)
     if not done.assigned:
         size = math.ceil(len(things) / MAX_CHILDREN)
         parts = [things[at : at + size] for at in range(0, len(things), size)]
         raise _NeedCallsError([("assign_task", {"agent": AGENT, "prompt": _prompt(task, part)}) for part in parts])
-    rows = [row for _, text in done.assigned for row in _rows_of(text)]
-    return _answer(task, rows)
+    tables = [[line.strip() for line in text.split("\n") if line.strip().startswith("|")] for _, text in done.assigned]
+    return [line for table in tables for line in table[1:] if not re.fullmatch(r"[|\-: ]*", line)]
 
 
 def _prompt(task: _Task, things: Sequence[_Subject]) -> str:
@@ -222,17 +221,8 @@ def _prompt(task: _Task, things: Sequence[_Subject]) -> str:
     return f"For each of {named}: find {wanted}\nAnswer with one table with these columns:\n| {columns} |"
 
 
-def _rows_of(text: str) -> list[str]:
-    """Return the unchanged rows of a sub-agent's table, without its header."""
-    lines = [line.strip() for line in text.split("\n") if line.strip().startswith("|")]
-    return [line for line in lines[1:] if not re.fullmatch(r"[|\-: ]*", line)]
-
-
-def _collect(task: _Task, done: _ResearchResults, max_calls: int) -> str:
-    """Run a single agent, which handles the things in their order."""
-    things = task.things or _listed(task, done)
-    if not things:
-        return "No list of these things was found; nothing was collected."
+def _collect(task: _Task, things: Sequence[_Subject], done: _ResearchResults, max_calls: int) -> list[str]:
+    """Return the rows of a single agent, which handles the things in their order."""
     rows: list[str] = []
     needed: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for thing in things:
@@ -244,7 +234,7 @@ def _collect(task: _Task, done: _ResearchResults, max_calls: int) -> str:
             break
     if needed:
         raise _NeedCallsError(tuple(needed.values())[:max_calls])
-    return _answer(task, rows)
+    return rows
 
 
 def _answer(task: _Task, rows: Sequence[str]) -> str:
@@ -294,7 +284,8 @@ def _read_page(number: int, text: str) -> _ResearchPage | None:
 
 def _look_up(thing: _Subject, columns: Sequence[str], done: _ResearchResults) -> list[str]:
     """Return the cells of one row, with the calls they are based on cited after the name."""
-    page = _open(done, thing.url, thing.click) if thing.url else _open_found(thing.name, done)
+    url = thing.url or _find(thing.name, done)
+    page = _open(done, url, thing.click) if url else None
     cited: list[int] = []
     facts: dict[str, str] = {}
     for _ in range(2):  # the page, and a data sheet that it links to
@@ -315,11 +306,6 @@ def _look_up(thing: _Subject, columns: Sequence[str], done: _ResearchResults) ->
     return [f"{thing.name} {''.join(f'[^{number}^]' for number in cited)}".strip(), *cells]
 
 
-def _open_found(name: str, done: _ResearchResults) -> _ResearchPage | None:
-    url = _find(name, done)
-    return _open(done, url) if url else None
-
-
 def _open_person(page: _ResearchPage, person: str, done: _ResearchResults) -> _ResearchPage | None:
     """Open the page of a person named on a page, by a link or by an address after the name."""
     linked = re.search(r"\(#(\d+)\)", person)
@@ -330,33 +316,27 @@ def _open_person(page: _ResearchPage, person: str, done: _ResearchResults) -> _R
 
 
 @functools.lru_cache(maxsize=4096)
-def _facts(text: str) -> tuple[tuple[str, str], ...]:
-    cells = [*_ROW.findall(text), *_LINE.findall(text)]
-    return tuple(
-        (label.strip("* \t").lower(), value.strip()) for label, value in cells if not re.fullmatch(r"[-:\s]*", label)
-    )
-
-
-def read_facts(text: str) -> dict[str, str]:
+def read_facts(text: str) -> Mapping[str, str]:
     """Return the facts of a page by label: rows of its tables, and lines such as `Length: 12 m`."""
-    return dict(_facts(text))
+    cells = [*_ROW.findall(text), *_LINE.findall(text)]
+    return {label.strip("* \t").lower(): value.strip() for label, value in cells if not re.fullmatch(r"[-:\s]*", label)}
 
 
 def _of_page(column: str, facts: Mapping[str, str]) -> str:
     """Return the value of a column, formatted for an answer; "" if the page does not contain it."""
     name = " ".join(re.sub(r"\([^()]*\)", "", column).lower().split())
+    return tidy(_find_fact(name, facts) or "", is_number="(" in column)
+
+
+def _find_fact(name: str, facts: Mapping[str, str]) -> str | None:
     names = {name, *(word for group in _SAME if name in group for word in group)}
-    value = next((facts[label] for label in facts if label in names), "")
-    return tidy(value, is_number="(" in column)
+    return next((facts[label] for label in facts if label in names), None)
 
 
 def _person_of(column: str, facts: Mapping[str, str]) -> str | None:
     """Return the person that a column such as `Designer born` is about, as named on the page."""
     relative, _, fact = column.lower().rpartition(" ")
-    if fact != "born" or not relative:
-        return None
-    names = {relative, *(word for group in _SAME if relative in group for word in group)}
-    return next((facts[label] for label in facts if label in names), None)
+    return _find_fact(relative, facts) if fact == "born" and relative else None
 
 
 def tidy(value: str, *, is_number: bool = False) -> str:

@@ -5,6 +5,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,7 +17,8 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ink import find_background, find_ink, find_runs, largest_channel, measure_contrast, read_sign
 from visual_tools.ocr import OcrEngine, TextLine, shared_engine
-from visual_tools.widgets import Rectangle, find_dialog, find_lines, find_rectangles, find_toggles, without_carets
+from visual_tools.regions.components import find_components
+from visual_tools.widgets import Rectangle, find_dialog, find_rectangles, find_toggles, without_carets
 
 _NUM_REMEMBERED = 4
 _DIMMED_CONTRAST = 185
@@ -77,9 +79,9 @@ class OcrScreen:
         return Box(0, 0, self.width, self.height)
 
     @cached_property
-    def rules(self) -> list[Box]:
-        """Horizontal lines."""
-        return find_lines(self.image)
+    def boxes(self) -> list[Box]:
+        """Boxes of the rectangles, smallest first."""
+        return [rectangle.box_px for rectangle in self.rectangles]
 
     @cached_property
     def page(self) -> Box:
@@ -175,15 +177,10 @@ class OcrScreen:
     def _read_glyph(self, box: Box) -> TextLine | None:
         inner = box.padded(-2)
         ink = find_ink(self.crop(inner))
-        rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
-        if rows.size == 0 or rows.size > 60:
+        bounds = find_bounds(ink)
+        if bounds is None or ink.any(axis=1).sum() > 60:
             return None
-        tight = Box(
-            inner.left + int(columns[0]),
-            inner.top + int(rows[0]),
-            inner.left + int(columns[-1]) + 1,
-            inner.top + int(rows[-1]) + 1,
-        )
+        tight = bounds.moved(inner.left, inner.top)
         sign = read_sign(ink)
         if sign:
             return _line(sign, tight, 0.9)
@@ -195,6 +192,22 @@ class OcrScreen:
         if not text or confidence < 0.5 or len(text) > 12:
             return None
         return _line(text, tight, confidence)
+
+
+def find_bounds(mask: NDArray[np.bool_]) -> Box | None:
+    """Return the smallest box around the pixels of a mask; None if it has none."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return Box(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
+
+
+def innermost(boxes: Sequence[Box]) -> list[Box]:
+    """Return the boxes that contain no other one."""
+    return [box for box in boxes if not any(other != box and box.contains(other) for other in boxes)]
+
+
+def reading_order(box: Box) -> tuple[int, int]:
+    """Return a sort key of boxes: rows of eight pixels, then the left side."""
+    return round(box.center[1] / 8), box.left
 
 
 def _line(text: str, box: Box, confidence: float) -> TextLine:
@@ -252,18 +265,11 @@ def _without_side(line: TextLine, rectangles: list[Rectangle], image: NDArray[np
     box = line.box_px
     if line.angle_deg:
         return line
-    sides = [
-        each.box_px
-        for each in rectangles
-        if each.box_px.overlap_y(box) > 0.7 * box.height
-        and _MIN_SIDE * box.height < each.box_px.height < 3 * box.height
-    ]
-    right = min(
-        (side.left - _RING_PX for side in sides if box.center[0] < side.left <= box.right + 1), default=box.right
-    )
-    left = max(
-        (side.right + _RING_PX for side in sides if box.left - 1 <= side.right < box.center[0]), default=box.left
-    )
+    fields = (each.box_px for each in rectangles if each.box_px.overlap_y(box) > 0.7 * box.height)
+    sides = [field for field in fields if _MIN_SIDE * box.height < field.height < 3 * box.height]
+    ends = [side.left - _RING_PX for side in sides if box.center[0] < side.left <= box.right + 1]
+    starts = [side.right + _RING_PX for side in sides if box.left - 1 <= side.right < box.center[0]]
+    left, right = max(starts, default=box.left), min(ends, default=box.right)
     inside = Box(left, box.top, right, box.bottom)
     if inside.width < 4 or box.width - inside.width > box.height:
         return line
@@ -414,24 +420,15 @@ def find_changed_boxes(before: OcrScreen, now: OcrScreen) -> list[Box]:
         return [now.box]
     cv2 = require("cv2", "literal")
     changed = (largest_channel(cv2.absdiff(before.image, now.image)) > _STEP).astype(np.uint8)
-    count, _, stats, _ = cv2.connectedComponentsWithStats(
-        cv2.dilate(changed, np.ones((_REACH_PX, _REACH_PX), np.uint8)), connectivity=8
-    )
-    margin = _REACH_PX // 2
-    boxes = []
-    for index in range(1, count):
-        left, top, width, height = (int(value) for value in stats[index, :4])
-        box = Box(left, top, left + width, top + height).padded(-margin)
-        if box.width > _CARET_PX[0] or box.height > _CARET_PX[1]:
-            boxes.append(box)
-    return boxes
+    merged = cv2.dilate(changed, np.ones((_REACH_PX, _REACH_PX), np.uint8))
+    boxes = [component.box_px.padded(-(_REACH_PX // 2)) for component in find_components(merged)]
+    return [box for box in boxes if box.width > _CARET_PX[0] or box.height > _CARET_PX[1]]
 
 
 def has_changed_inside(before: OcrScreen, now: OcrScreen, box: Box) -> bool:
     """Return True if something other than a caret changed inside a box, without its border."""
     inner = box.padded(-3).clipped(min(before.width, now.width), min(before.height, now.height))
-    earlier, later = before.crop(inner).astype(np.int16), now.crop(inner).astype(np.int16)
-    return bool(inner.area > 0 and not _is_caret(np.asarray(np.abs(earlier - later).max(axis=2) > _STEP)))
+    return inner.area > 0 and not _is_caret(before.crop(inner), now.crop(inner))
 
 
 def find_changed_regions(before: OcrScreen, now: OcrScreen, pressed: Box | None) -> list[Box]:
@@ -442,12 +439,11 @@ def find_changed_regions(before: OcrScreen, now: OcrScreen, pressed: Box | None)
         now: Screen after it.
         pressed: Box that was clicked; it may look pressed or hovered.
     """
-    spared = [] if pressed is None else [pressed.padded(10)]
-    frames = [rectangle.box_px for screen in (before, now) for rectangle in screen.rectangles]
+    frames = [*before.boxes, *now.boxes]
     return [
         box
         for box in find_changed_boxes(before, now)
-        if not any(spare.contains(box) for spare in spared) and not _is_ring(before, now, box, frames)
+        if not (pressed is not None and pressed.padded(10).contains(box)) and not _is_ring(before, now, box, frames)
     ]
 
 
@@ -462,20 +458,14 @@ def _is_ring(before: OcrScreen, now: OcrScreen, box: Box, frames: list[Box]) -> 
         seen = inner.clipped(now.width, now.height)
         if seen.area <= 0:
             continue
-        overlap = _overlap(seen, box)
-        earlier, later = before.crop(overlap).astype(np.int16), now.crop(overlap).astype(np.int16)
-        if box.contains(inner) and _is_caret(np.asarray(np.abs(earlier - later).max(axis=2) > _STEP)):
+        if box.contains(inner) and _is_caret(before.crop(seen), now.crop(seen)):
             return True
     return False
 
 
-def _overlap(box: Box, other: Box) -> Box:
-    return Box(
-        max(box.left, other.left), max(box.top, other.top), min(box.right, other.right), min(box.bottom, other.bottom)
-    )
-
-
-def _is_caret(changed: NDArray[np.bool_]) -> bool:
+def _is_caret(before: NDArray[np.uint8], now: NDArray[np.uint8]) -> bool:
+    """Return True if two crops are equal, or differ by no more than a caret."""
+    changed = np.abs(before.astype(np.int16) - now.astype(np.int16)).max(axis=2) > _STEP
     columns = np.flatnonzero(changed.any(axis=0))
     return columns.size == 0 or int(np.ptp(columns)) < _CARET_PX[0]
 

@@ -1,11 +1,11 @@
 """Result of planning a step, and the progress that is restored from earlier action texts."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
-from apps.literal.screen import OcrScreen
+from apps.literal.screen import OcrScreen, ScreenHistory
 from cua.messages import Message
 
 _ACTION = re.compile(r"##\s*+Action\s*+:?\s*+([^\n]+)")
@@ -21,13 +21,7 @@ _LOOK, _SEND = "look", "send"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPhase:
-    """Part of a step that did not finish it.
-
-    Attributes:
-        kind: Its kind.
-        number: 1-based number of the try of that kind.
-        label: Text of what was clicked, if it has to be remembered.
-    """
+    """Part of a step that did not finish it: the try of its kind, and the label of what was clicked, if needed."""
 
     kind: str
     number: int
@@ -35,22 +29,9 @@ class StepPhase:
 
 
 NoteKind = Literal[
-    "saw",
-    "good",
-    "unsure",
-    "new",
-    "doubt",
-    "held",
-    "typed",
-    "gone",
-    "ran",
-    "was",
-    "moved",
-    "sign",
-    "button",
-    "busy",
-    "idle",
-]
+    "saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "ran", "was", "moved", "sign", "button",
+    "busy", "idle",
+]  # fmt: skip
 """Kinds of notes about a screen.
 
 `saw`: an error message. `good`, `unsure`: texts that appeared after the last action. `new`: start of the page that
@@ -61,10 +42,10 @@ worked. `button`: a button was clicked. `busy`: work still in progress. `idle`: 
 the last look only.
 """
 
-_LASTING = ("saw", "good", "unsure", "new", "doubt", "held", "typed", "gone", "ran", "was", "moved", "sign", "button")
+_PASSING = ("busy", "idle")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScreenNote:
     """Fact about a screen that must be remembered after the screen has left the history."""
 
@@ -109,12 +90,12 @@ class StepProgress:
 
     def with_notes(self, notes: Iterable[ScreenNote]) -> "StepProgress":
         """Return the progress with more notes, without duplicates; earlier notes of the last look are dropped."""
-        kept = (note for note in self.notes if note.kind in _LASTING)
+        kept = (note for note in self.notes if note.kind not in _PASSING)
         return replace(self, notes=tuple(dict.fromkeys((*kept, *notes))))
 
     def new_notes(self, notes: Iterable[ScreenNote]) -> tuple[ScreenNote, ...]:
         """Return the notes that the history does not contain, or contains for its last look only."""
-        return tuple(note for note in dict.fromkeys(notes) if note.kind not in _LASTING or note not in self.notes)
+        return tuple(note for note in dict.fromkeys(notes) if note.kind in _PASSING or note not in self.notes)
 
     def next_step(self) -> "StepProgress":
         """Return the progress advanced by one step without an action."""
@@ -160,9 +141,7 @@ def _advance(progress: StepProgress, action: str, total: int) -> StepProgress:
         return progress
     index, kind = int(mark["step"]) - 1, mark["kind"]
     answers = (*progress.answers, mark["answer"]) if mark["answer"] is not None else progress.answers
-    notes = [
-        ScreenNote(kind=cast("NoteKind", each["kind"]), text=each["text"]) for each in _NOTE.finditer(mark["notes"])
-    ]
+    notes = [ScreenNote(cast("NoteKind", each["kind"]), each["text"]) for each in _NOTE.finditer(mark["notes"])]
     is_sent = progress.is_sent or kind == _SEND
     common = replace(
         progress.with_notes(notes),
@@ -182,12 +161,35 @@ def _advance(progress: StepProgress, action: str, total: int) -> StepProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCode:
-    """Code to run.
+class StepView:
+    """Screens and progress on which the next action of a step depends.
 
     Attributes:
-        code: Lines of pyautogui calls.
-        thought: Reason.
+        sight: Current and earlier screens.
+        progress: Progress so far.
+        typed: Texts that earlier steps typed.
+    """
+
+    sight: ScreenHistory
+    progress: StepProgress
+    typed: Sequence[str] = ()
+
+    @property
+    def now(self) -> OcrScreen:
+        """Current screen."""
+        return self.sight.now
+
+    @property
+    def before(self) -> OcrScreen | None:
+        """Screen on which the last action was executed."""
+        return self.sight.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCode:
+    """Code to run, in lines of pyautogui calls, and the reason.
+
+    Attributes:
         phase: Kind of phase, if the step continues after this action.
         answer: Answer that the step read.
         label: Text of what is clicked, if later phases need it.
@@ -202,15 +204,9 @@ class RunCode:
     notes: tuple[ScreenNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing to do, as the step is already complete.
-
-    Attributes:
-        thought: Reason.
-        doubt: Evidence against it, if it is uncertain.
-        notes: Facts to remember about this screen.
-    """
+    """Nothing to do, as the step is already complete; `doubt` is the evidence against it, if it is uncertain."""
 
     thought: str
     doubt: str = ""
@@ -219,18 +215,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotFound:
-    """Target that is not on the screen: search further, then give up.
-
-    Attributes:
-        what: Description of the target.
-        nearest: Most similar texts on the screen.
-    """
+    """Target that is not on the screen, with the most similar texts: search further, then give up."""
 
     what: str
     nearest: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Failure that searching further cannot fix."""
 
@@ -238,6 +229,8 @@ class Failed:
 
 
 StepOutcome = RunCode | Done | NotFound | Failed
+StepPlans = dict[type, Callable[[Any, StepView], StepOutcome]]
+"""Functions that return the next action of a step, by its class."""
 
 
 def at(screen: OcrScreen, point: tuple[float, float]) -> str:
@@ -246,16 +239,37 @@ def at(screen: OcrScreen, point: tuple[float, float]) -> str:
     return f"{min(max(x / screen.width, 0.0), 1.0):.4f}, {min(max(y / screen.height, 0.0), 1.0):.4f}"
 
 
-def quote(text: str) -> str:
-    """Return a Python string literal."""
-    return repr(text)
+def click(
+    screen: OcrScreen,
+    point: tuple[float, float],
+    thought: str,
+    phase: str = "",
+    *,
+    pause_s: float = 0.0,
+    call: str = "click",
+    label: str = "",
+) -> RunCode:
+    """Return a click on a point, or another call of the mouse, and a pause after it."""
+    code = (f"pyautogui.{call}({at(screen, point)})", *([f"time.sleep({pause_s:g})"] if pause_s else []))
+    return RunCode(code=code, thought=thought, phase=phase, label=label)
 
 
-def hotkey(keys: Sequence[str]) -> str:
-    """Return a call that presses keys together."""
-    if len(keys) == 1:
-        return f"pyautogui.press({quote(keys[0])})"
-    return f"pyautogui.hotkey({', '.join(quote(key) for key in keys)})"
+def drag(
+    screen: OcrScreen, start: tuple[float, float], end: tuple[float, float], duration_s: float = 0.3
+) -> tuple[str, str]:
+    """Return code that drags from one point to another."""
+    to = f"pyautogui.dragTo({at(screen, end)}, duration={duration_s:g}, button='left')"
+    return f"pyautogui.moveTo({at(screen, start)})", to
+
+
+def replace_text(screen: OcrScreen, point: tuple[float, float], *then: str) -> tuple[str, ...]:
+    """Return code that clicks a field, selects its contents, and goes on."""
+    return (f"pyautogui.click({at(screen, point)})", "pyautogui.hotkey('ctrl', 'a')", *then)
+
+
+def wait(duration_s: float, thought: str, phase: str = "wait") -> RunCode:
+    """Return a pause, after which the step looks at the screen again."""
+    return RunCode(code=(f"time.sleep({duration_s:g})",), thought=thought, phase=phase)
 
 
 class NotUnderstoodError(ValueError):

@@ -2,50 +2,49 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from apps.literal.targets import Direction, ElementTarget, FigureStyle, OpenerKind, one_line
 from apps.literal.text_match import alphanumeric
 
 
+class PlainStep:
+    """Base class of the steps; `wording` is the format of their text, with the step as `s`."""
+
+    __slots__ = ()
+    wording: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return one_line(self.wording.format(s=self))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenUntil:
-    """Open elements one after another (tabs, sections, tree nodes, pages of a list) until a target is visible.
+class OpenUntil(PlainStep):
+    """Open elements of a kind one after another (tabs, sections, tree nodes, pages) until a target is visible."""
 
-    Attributes:
-        kind: Type of element to open.
-        target: Target to find.
-    """
-
+    wording = "Open one {s.kind} after another until {s.target} is seen"
     kind: OpenerKind
     target: ElementTarget
 
-    def __str__(self) -> str:
-        return f"Open one {self.kind} after another until {self.target} is seen"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyText:
+class CopyText(PlainStep):
     """Copy the contents of a field to the clipboard."""
 
+    wording = "Copy the text of {s.field}"
     field: ElementTarget
-
-    def __str__(self) -> str:
-        return f"Copy the text of {self.field}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PasteText:
+class PasteText(PlainStep):
     """Replace the contents of a field with the clipboard's text."""
 
+    wording = "Paste into {s.field}"
     field: ElementTarget
-
-    def __str__(self) -> str:
-        return f"Paste into {self.field}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectText:
+class SelectText(PlainStep):
     """Select a text: a paragraph by its number, a quoted text, or all text of the editor.
 
     Attributes:
@@ -68,11 +67,10 @@ class SelectText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeAnswer:
+class ComputeAnswer(PlainStep):
     """Compute an answer from the screen and store it: a word of a paragraph, a sum, an unknown.
 
     Attributes:
-        kind: Kind of answer.
         ordinal: 1-based number of the word; -1 is the last.
         is_in_area: True if the text is in a text area, which may have to be scrolled.
     """
@@ -88,39 +86,32 @@ class ComputeAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoNotSubmit:
+class DoNotSubmit(PlainStep):
     """Do not press any button that sends the form."""
 
-    def __str__(self) -> str:
-        return "Do not submit it"
+    wording = "Do not submit it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeAnswer:
+class TypeAnswer(PlainStep):
     """Type the answer that an earlier step read or computed."""
 
+    wording = "Type the answer into {s.field}"
     field: ElementTarget
 
-    def __str__(self) -> str:
-        return f"Type the answer into {self.field}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FillFromPage:
+class FillFromPage(PlainStep):
     """Fill each labelled field with the value next to the same label elsewhere on the page."""
 
-    def __str__(self) -> str:
-        return "Fill each field with the value of its label"
+    wording = "Fill each field with the value of its label"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetSlider:
-    """Set a slider or a spinner to a value.
+class SetSlider(PlainStep):
+    """Set a slider, or a spinner (a number field with arrows), to a value.
 
-    Attributes:
-        value: Number to show.
-        number: 1-based number of the slider from the top; None is the only one.
-        is_spinner: True if it is a number field with arrows.
+    `number` is the 1-based number of the slider from the top; None is the only one.
     """
 
     value: float
@@ -133,12 +124,10 @@ class SetSlider:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClickFigures:
+class ClickFigures(PlainStep):
     """Click the centre of a figure, or of all matching figures, one after another.
 
     Attributes:
-        looks: Description of the figures.
-        is_all: True to click all matching figures.
         phrase: Words as written; a matching text is preferred to a figure.
         is_only: True if exactly one figure must match.
     """
@@ -153,11 +142,10 @@ class ClickFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DragFigures:
+class DragFigures(PlainStep):
     """Drag a figure, or all matching figures, in a direction or into a box.
 
     Attributes:
-        looks: Description of the figures.
         direction: Direction, if no box is named.
         box: Target box: its colour, "left" or "right", "larger", or empty for the only one.
         is_others: True to drag the figures that do not match.
@@ -176,13 +164,8 @@ class DragFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeFigures:
-    """Count the matching figures, or name the only one, and press the button with the answer if there is one.
-
-    Attributes:
-        looks: Figures to count.
-        what: Kind of answer.
-    """
+class DescribeFigures(PlainStep):
+    """Count the matching figures, or name the only one, and press the button with the answer if there is one."""
 
     looks: FigureStyle
     what: Literal["count", "name", "sides"] = "count"
@@ -194,14 +177,10 @@ class DescribeFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClickTarget:
+class ClickTarget(PlainStep):
     """Click a target with a mouse button, or only hover if `clicks` is 0.
 
-    Attributes:
-        target: Target to click.
-        button: Mouse button.
-        clicks: Number of clicks.
-        reveals: Next part of a menu path; if hovering shows it, no click is needed.
+    `reveals` is the next part of a menu path; if hovering shows it, no click is needed.
     """
 
     target: ElementTarget
@@ -215,7 +194,7 @@ class ClickTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeInto:
+class TypeInto(PlainStep):
     """Type into a field, or into the focused element if `field` is None."""
 
     text: str
@@ -229,34 +208,27 @@ class TypeInto:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetValue:
+class SetValue(PlainStep):
     """Set the value of a labelled element: type into a field, choose from a list."""
 
+    wording = 'Set {s.field} to "{s.value}"'
     field: ElementTarget
     value: str
 
-    def __str__(self) -> str:
-        return f'Set {self.field} to "{one_line(self.value)}"'
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClearField:
+class ClearField(PlainStep):
     """Clear a field."""
 
+    wording = "Clear {s.field}"
     field: ElementTarget
-
-    def __str__(self) -> str:
-        return f"Clear {self.field}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectOption:
+class SelectOption(PlainStep):
     """Choose an option of a list; without `field`, any element with the option's text.
 
-    Attributes:
-        option: The option.
-        field: The list.
-        is_more: True to keep the options that earlier steps selected.
+    With `is_more`, the options that earlier steps selected stay selected.
     """
 
     option: ElementTarget
@@ -268,20 +240,21 @@ class SelectOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PickSuggestion:
-    """Type the beginning of a text into a field and choose from the suggestions below it.
+class PickSuggestion(PlainStep):
+    """Type the beginning of a text into a field, or the only one, and choose from the suggestions below it.
 
-    Attributes:
-        start: Start of the text; empty if unspecified.
-        end: End of the text; empty if unspecified.
-        part: Part of the text; empty if unspecified.
-        field: Field to type into; None is the only field on the screen.
+    Start, end and part of the text are empty if unspecified.
     """
 
     start: str = ""
     end: str = ""
     part: str = ""
     field: ElementTarget | None = None
+
+    @property
+    def typed(self) -> str:
+        """Text to type, after which the suggestions appear."""
+        return self.start or self.part or self.end
 
     def fits(self, text: str) -> bool:
         """Return True if a suggestion meets the conditions."""
@@ -302,7 +275,7 @@ class PickSuggestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetToggle:
+class SetToggle(PlainStep):
     """Set a checkbox, switch or radio button to a state."""
 
     target: ElementTarget
@@ -313,14 +286,8 @@ class SetToggle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PressKeys:
-    """Press keys together, `times` times.
-
-    Attributes:
-        keys: The keys.
-        times: Number of times.
-        is_submit: True to send a form; a button "Submit" is pressed if there is one.
-    """
+class PressKeys(PlainStep):
+    """Press keys together, `times` times; with `is_submit`, a button "Submit" instead if there is one."""
 
     keys: tuple[str, ...]
     times: int = 1
@@ -331,7 +298,7 @@ class PressKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScrollBy:
+class ScrollBy(PlainStep):
     """Turn the mouse wheel; `notches` None scrolls to the end."""
 
     direction: Direction
@@ -344,18 +311,16 @@ class ScrollBy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScrollUntil:
+class ScrollUntil(PlainStep):
     """Scroll until a text is visible."""
 
+    wording = "Scroll {s.direction} until {s.target} is seen"
     target: ElementTarget
     direction: Direction = "down"
 
-    def __str__(self) -> str:
-        return f"Scroll {self.direction} until {self.target} is seen"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DragTarget:
+class DragTarget(PlainStep):
     """Drag one target onto another, or by a distance in pixels of the image."""
 
     source: ElementTarget
@@ -367,7 +332,7 @@ class DragTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitFor:
+class WaitFor(PlainStep):
     """Wait until a text appears or disappears."""
 
     text: str
@@ -378,27 +343,23 @@ class WaitFor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitSeconds:
+class WaitSeconds(PlainStep):
     """Wait for a fixed time."""
 
+    wording = "Wait {s.duration_s:g} seconds"
     duration_s: float
 
-    def __str__(self) -> str:
-        return f"Wait {self.duration_s:g} seconds"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAddress:
+class OpenAddress(PlainStep):
     """Open an address through the address bar."""
 
+    wording = "Open {s.url}"
     url: str
-
-    def __str__(self) -> str:
-        return f"Open {self.url}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerDialog:
+class AnswerDialog(PlainStep):
     """Press a button that accepts a dialog (OK, Yes) or dismisses it (Cancel, No)."""
 
     accept: bool
@@ -408,17 +369,15 @@ class AnswerDialog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportValue:
+class ReportValue(PlainStep):
     """Answer with the text next to a label."""
 
+    wording = "Read {s.target}"
     target: ElementTarget
-
-    def __str__(self) -> str:
-        return f"Read {self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckShown:
+class CheckShown(PlainStep):
     """Check that a text is shown (or not); with `value`, that this value is next to it."""
 
     target: ElementTarget
@@ -429,39 +388,6 @@ class CheckShown:
         if self.value is not None:
             return f'Check that {self.target} is "{self.value}"'
         return f"Check that {self.target} is {'' if self.is_shown else 'not '}shown"
-
-
-PlainStep = (
-    ClickTarget
-    | TypeInto
-    | SetValue
-    | ClearField
-    | SelectOption
-    | PickSuggestion
-    | SetToggle
-    | PressKeys
-    | ScrollBy
-    | ScrollUntil
-    | DragTarget
-    | WaitFor
-    | WaitSeconds
-    | OpenAddress
-    | AnswerDialog
-    | ReportValue
-    | CheckShown
-    | OpenUntil
-    | CopyText
-    | PasteText
-    | SelectText
-    | ComputeAnswer
-    | TypeAnswer
-    | FillFromPage
-    | SetSlider
-    | ClickFigures
-    | DragFigures
-    | DescribeFigures
-    | DoNotSubmit
-)
 
 
 def find_typed(steps: Sequence[PlainStep]) -> list[str]:
@@ -477,10 +403,7 @@ def find_typed(steps: Sequence[PlainStep]) -> list[str]:
 class Unreadable:
     """Part of an instruction that could not be parsed as a step.
 
-    Attributes:
-        text: The part, as written.
-        words: Words in it that were not understood, if the rest was.
-        hint: Suggested wording.
+    `words` in it were not understood, if the rest was; `hint` is a suggested wording.
     """
 
     text: str

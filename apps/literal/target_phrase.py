@@ -11,22 +11,11 @@ from apps.literal.clauses import Quotes
 from apps.literal.step_outcome import NotUnderstoodError
 from apps.literal.targets import AnchorRelation, ElementTarget, RelationKind, Role
 
-_ORDINAL_WORDS = (
-    "first 1st topmost",
-    "second 2nd",
-    "third 3rd",
-    "fourth 4th",
-    "fifth 5th",
-    "sixth 6th",
-    "seventh 7th",
-    "eighth 8th",
-    "ninth 9th",
-    "tenth 10th",
-)
-ORDINALS = {word: value for value, words in enumerate(_ORDINAL_WORDS, 1) for word in words.split()} | {
-    "last": -1,
-    "bottommost": -1,
-}
+_ORDINAL_WORDS = "first second third fourth fifth sixth seventh eighth ninth tenth"
+_ORDINAL_DIGITS = "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th"
+ORDINALS = {
+    word: value for words in (_ORDINAL_WORDS, _ORDINAL_DIGITS) for value, word in enumerate(words.split(), 1)
+} | {"topmost": 1, "last": -1, "bottommost": -1}
 """Ordinals by word, 1-based; -1 is the last."""
 
 _ROLES: dict[Role, str] = {

@@ -47,21 +47,9 @@ T = TypeVar("T")
 
 RelationKind = Literal["near", "row", "below", "above", "left", "right", "inside"]
 Role = Literal[
-    "",
-    "button",
-    "link",
-    "tab",
-    "field",
-    "input",
-    "textarea",
-    "checkbox",
-    "radio",
-    "list",
-    "menu",
-    "result",
-    "text",
+    "", "button", "link", "tab", "field", "input", "textarea", "checkbox", "radio", "list", "menu", "result", "text",
     "area",
-]
+]  # fmt: skip
 """Type of a target; an input is a single-line field, a textarea a multi-line field, a field either of them."""
 Direction = Literal["down", "up", "left", "right"]
 OpenerKind = Literal["tab", "section", "node", "page"]

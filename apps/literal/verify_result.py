@@ -13,13 +13,12 @@ from apps.literal.action_result import (
     TURNING,
     UNREADABLE,
     LastAction,
-    find_entry,
     find_moving_boxes,
     find_near_miss,
     find_open_bar,
-    find_reappeared,
     find_rising_numbers,
     find_vanished,
+    has_entry,
     has_placeholders,
     has_progress_grown,
     has_spinner,
@@ -172,7 +171,7 @@ def find_message(steps: Sequence[PlainStep], sight: ScreenHistory, progress: Ste
     before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
     if before is None or len(sight.images) < 2 or not progress.last_action or _has_scrolled(steps, progress):
         return None
-    return find_error_message(before, sight.now, _named_texts(steps), is_form=_is_sent(steps, progress))
+    return find_error_message(before, sight.now, [*map(str, steps)], is_form=_is_sent(steps, progress))
 
 
 def _has_scrolled(steps: Sequence[PlainStep], progress: StepProgress) -> bool:
@@ -204,26 +203,26 @@ def verify_result(
     """
     for text in progress.note_texts("saw"):
         if is_still_shown(text, sight.now):
-            return Failed(reason=f'all steps are done, and the screen says "{text}"')
+            return Failed(f'all steps are done, and the screen says "{text}"')
     altered = find_changed(steps, sight, progress)
     if altered is not None:
-        return Failed(reason=altered)
+        return Failed(altered)
     last = steps[-1]
     if len(sight.images) < 2 or not progress.last_action or not _is_watched(last):
         return None
     before = sight.back(1 + progress.num_looks) or sight.back(len(sight.images) - 1)
     assert before is not None
     if progress.num_looks < len(sight.images) - 1:
-        question = find_question(before, sight.now, _named_texts(steps))
+        question = find_question(before, sight.now, [*map(str, steps)])
         if question is not None:
-            return Failed(reason=f'a question was left unanswered after the last step ({last}): "{question}"')
+            return Failed(f'a question was left unanswered after the last step ({last}): "{question}"')
     action = _describe_last_action(steps, before)
     if action.pressed is None and progress.note_texts("ran"):
         action = _describe_last_action(steps, sight.now)
     action = replace(action, is_button=action.is_button or bool(progress.note_texts("button")))
     refusal, notes = read_result(before, sight.now, action)
     if refusal is not None:
-        return Failed(reason=f'after the last step ({last}) the screen says "{refusal}"')
+        return Failed(f'after the last step ({last}) the screen says "{refusal}"')
     notes = _note_changes(steps, sight, progress, before, action, notes)
     is_busy = any(note.kind == "busy" for note in notes)
     if progress.num_looks < len(_LOOKS_S) or (is_busy and progress.num_looks < _MAX_LOOKS):
@@ -232,9 +231,9 @@ def verify_result(
         return RunCode(
             code=(f"time.sleep({pause_s:g})",), thought=thought, phase="look", notes=progress.new_notes(notes)
         )
-    has_entry = find_entry(sight.now, action, find_typed_boxes(steps, sight.now, progress)) is not None
+    is_entered = has_entry(sight.now, action, find_typed_boxes(steps, sight.now, progress))
     progress = _without_finished(last, progress.with_notes(notes), before, sight.now)
-    return _conclude(last, sight.now, progress, action, has_entry=has_entry)
+    return _conclude(last, sight.now, progress, action, is_entered=is_entered)
 
 
 def _without_finished(last: PlainStep, progress: StepProgress, before: OcrScreen, now: OcrScreen) -> StepProgress:
@@ -245,7 +244,7 @@ def _without_finished(last: PlainStep, progress: StepProgress, before: OcrScreen
     has_message = any(len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and text not in str(last) for text in new)
     if not (has_message or progress.note_texts("good") or progress.note_texts("unsure")):
         return progress
-    label = ScreenNote(kind="gone", text=last.target.text)
+    label = ScreenNote("gone", last.target.text)
     return replace(progress, notes=tuple(note for note in progress.notes if note != label))
 
 
@@ -265,24 +264,21 @@ def _describe_last_action(steps: Sequence[PlainStep], before: OcrScreen) -> Last
         hit = find_pressed(before, last.target, find_typed(steps))
         box = hit.button if hit is not None else None
         pressed = box or (hit.line.box_px if hit is not None else None)
-        is_opener = last.target.role in ("tab", "menu") or _OPENING.match(last.target.text) is not None
-        is_button = box is not None and not is_opener and (_is_verb(last.target.text) or _is_drawn(before, box))
+        text = last.target.text
+        is_opener = last.target.role in ("tab", "menu") or _OPENING.match(text) is not None
+        is_verb = bool(_ONCE.match(text) or _SILENT.match(text) or _SUBMITS & {*text.lower().split()[:1]})
+        is_button = box is not None and not is_opener and (is_verb or _is_drawn(before, box))
     if pressed is not None:
         colour = find_background(before.crop(pressed))
     return LastAction(
         colour=colour,
-        named=_named_texts(steps),
+        named=[*map(str, steps)],
         typed=tuple(find_typed(steps)),
         pressed=pressed,
         is_form=is_form,
         is_button=is_button,
         opened=last.target.text if isinstance(last, ClickTarget) else "",
     )
-
-
-def _is_verb(text: str) -> bool:
-    """Return True if a button's text begins with a verb of an action."""
-    return any(pattern.match(text) for pattern in (_ONCE, _SILENT)) or text.lower().split()[0] in _SUBMITS
 
 
 def _is_drawn(screen: OcrScreen, box: Box) -> bool:
@@ -313,86 +309,71 @@ def _note_changes(
     notes: list[ScreenNote],
 ) -> list[ScreenNote]:
     """Add notes on what disappeared, moves or did not change; earlier notes describe screens that are not kept."""
+    note_texts, was_busy = progress.note_texts, progress.note_texts("busy")
     notes = [*notes]
-    notes += [
-        ScreenNote(kind="busy", text=text) for text in progress.note_texts("busy") if is_still_shown(text, sight.now)
-    ]
-    if PLACEHOLDERS in progress.note_texts("busy") and has_placeholders(None, sight.now):
-        notes.append(ScreenNote(kind="busy", text=PLACEHOLDERS))
+    notes += [ScreenNote("busy", text) for text in progress.note_texts("busy") if is_still_shown(text, sight.now)]
+    if PLACEHOLDERS in was_busy and has_placeholders(None, sight.now):
+        notes.append(ScreenNote("busy", PLACEHOLDERS))
     earlier, looks = sight.before, progress.num_looks
     is_whole = looks + 1 < len(sight.images)  # the screen on which the action was executed is known
     if is_whole and not looks:
-        notes.append(ScreenNote(kind="was", text=_digest(before, steps[-1])))
-        notes += [ScreenNote(kind="button", text=action.opened)] if action.is_button else []
-    if {_digest(sight.now, steps[-1])} != {
-        *progress.note_texts("was"),
-        *(note.text for note in notes if note.kind == "was"),
-    }:
-        notes.append(ScreenNote(kind="moved", text="the texts"))
-    notes += note_effect(before, sight.now, action) if is_whole else []
-    if (
-        is_whole
-        and (report_missing := find_near_miss(before, sight.now, action, find_typed_boxes(steps, sight.now, progress)))
-        is not None
-    ):
-        notes.append(ScreenNote(kind="doubt", text=f"the screen says {report_missing}"))
+        notes.append(ScreenNote("was", _digest(before, steps[-1])))
+        notes += [ScreenNote("button", action.opened)] if action.is_button else []
+    earlier_texts = {*note_texts("was"), *(note.text for note in notes if note.kind == "was")}
+    if {_digest(sight.now, steps[-1])} != earlier_texts:
+        notes.append(ScreenNote("moved", "the texts"))
+    if is_whole:
+        notes += note_effect(before, sight.now, action)
+        near_miss = find_near_miss(before, sight.now, action, find_typed_boxes(steps, sight.now, progress))
+        notes += [ScreenNote("doubt", f"the screen says {near_miss}")] if near_miss is not None else []
     if sight.has_news:
-        notes.append(ScreenNote(kind="sign", text="a note of the environment"))
+        notes.append(ScreenNote("sign", "a note of the environment"))
     if is_whole:
         notes += find_vanished(before, sight.now, str(steps[-1]), action)
         own = sight.now.lines_in(action.pressed) if action.pressed is not None else []
-        notes += [ScreenNote(kind="ran", text=line.text) for line in own if is_in_progress(line.text, is_own=True)]
+        notes += [ScreenNote("ran", line.text) for line in own if is_in_progress(line.text, is_own=True)]
         if has_unreadable(before, sight.now, action) and action.is_form:
-            notes.append(ScreenNote(kind="unsure", text=UNREADABLE))
+            notes.append(ScreenNote("unsure", UNREADABLE))
     if earlier is not None and looks:
         is_new = is_whole and has_spinner(before, earlier, sight.now)
-        goes_on = {TURNING, PAUSED} & {*progress.note_texts("busy")} and find_moving_boxes(earlier, sight.now)
-        notes += [ScreenNote(kind="busy", text=TURNING)] if is_new or goes_on else []
-        is_still = TURNING in progress.note_texts("busy") and not find_changed_boxes(earlier, sight.now)
-        notes += [ScreenNote(kind="busy", text=PAUSED)] if is_still else []
-        rising = find_rising_numbers(before, earlier, sight.now, progress.note_texts("busy"))
-        notes += [ScreenNote(kind="busy", text=text) for text in rising]
-        notes += (
-            [ScreenNote(kind="busy", text="a bar that grows")] if has_progress_grown(before, earlier, sight.now) else []
-        )
-    bar = find_open_bar(before if is_whole else None, sight.now, action.pressed, progress.note_texts("busy"))
-    notes += [ScreenNote(kind="busy", text=bar)] if bar is not None else []
-    was_idle = is_whole if looks == 1 else bool(progress.note_texts("idle")) and sight.is_stuck
-    is_idle = (
-        looks
-        and was_idle
-        and not sight.has_news
-        and not (notes or progress.note_texts("gone") or progress.note_texts("good"))
-    )
+        goes_on = {TURNING, PAUSED} & {*was_busy} and find_moving_boxes(earlier, sight.now)
+        notes += [ScreenNote("busy", TURNING)] if is_new or goes_on else []
+        is_still = TURNING in was_busy and not find_changed_boxes(earlier, sight.now)
+        notes += [ScreenNote("busy", PAUSED)] if is_still else []
+        notes += [ScreenNote("busy", text) for text in find_rising_numbers(before, earlier, sight.now, was_busy)]
+        notes += [ScreenNote("busy", "a bar that grows")] if has_progress_grown(before, earlier, sight.now) else []
+    bar = find_open_bar(before if is_whole else None, sight.now, action.pressed, was_busy)
+    notes += [ScreenNote("busy", bar)] if bar is not None else []
+    was_idle = is_whole if looks == 1 else bool(note_texts("idle")) and sight.is_stuck
+    is_idle = looks and was_idle and not (sight.has_news or notes or note_texts("gone") or note_texts("good"))
     if is_idle and (looks > 1 or _had_no_effect(steps, sight)):
-        notes.append(ScreenNote(kind="idle", text="nothing changed"))
+        notes.append(ScreenNote("idle", "nothing changed"))
     return notes
 
 
 def _conclude(
-    last: PlainStep, now: OcrScreen, progress: StepProgress, action: LastAction, *, has_entry: bool
+    last: PlainStep, now: OcrScreen, progress: StepProgress, action: LastAction, *, is_entered: bool
 ) -> Failed | Done | None:
     """Judge the last look: work in progress, a revert, no change, or a result that cannot be judged."""
     if progress.note_texts("idle") and not action.is_form and not _must_show(last, now, action):
-        return Done(thought="", doubt=f"nothing on the screen changed after the last step ({last})")
+        return Done("", doubt=f"nothing on the screen changed after the last step ({last})")
     if progress.note_texts("idle"):
-        return Failed(reason=f"nothing on the screen changed after the last step ({last}), so success is unknown")
+        return Failed(f"nothing on the screen changed after the last step ({last}), so success is unknown")
     busy = progress.note_texts("busy")
     if busy:
-        return Failed(
-            reason=f'after the last step ({last}) the work is not finished: the screen still shows "{busy[0]}"'
-        )
+        return Failed(f'after the last step ({last}) the work is not finished: the screen still shows "{busy[0]}"')
     if isinstance(last, SetToggle):
         toggle = find_toggle(now, last.target)
         is_back = toggle is not None and toggle.is_on != last.is_on
-        return Failed(reason=f'"{last.target}" returned to its earlier state after the click') if is_back else None
+        return Failed(f'"{last.target}" returned to its earlier state after the click') if is_back else None
     came, unsure = progress.note_texts("good"), progress.note_texts("unsure")
-    if has_entry:
+    if is_entered:
         unsure = tuple(text for text in unsure if len(text.split()) > _MAX_TAG_WORDS)  # e.g. the author's name
-    back = next(iter(find_reappeared(now, progress.note_texts("gone"))), None)
+    shown = {alphanumeric(line.text) for line in now.lines}
+    back = next((text for text in progress.note_texts("gone") if alphanumeric(text) in shown), None)
     is_flash = isinstance(last, ClickTarget) and _ONCE.match(last.target.text) is not None
     if back is not None and not is_flash:
-        return Failed(reason=f'the change of the last step ({last}) was reverted: "{back}" is shown again')
+        return Failed(f'the change of the last step ({last}) was reverted: "{back}" is shown again')
     new = progress.note_texts("new")
     if came or not (unsure or new):
         is_silent = is_flash or (isinstance(last, ClickTarget) and _SILENT.match(last.target.text) is not None)
@@ -400,17 +381,15 @@ def _conclude(
         if came or not is_back or is_silent:
             signs = [*came, *progress.note_texts("sign"), *progress.note_texts("gone")]
             is_sent = isinstance(last, PressKeys) and action.is_form and not {"enter", "return"}.isdisjoint(last.keys)
-            if signs or has_entry or not (isinstance(last, ClickTarget) or is_sent):
+            if signs or is_entered or not (isinstance(last, ClickTarget) or is_sent):
                 return None
-            return Done(thought="", doubt=f"nothing on the screen confirms the last step ({last})")
-        return Failed(
-            reason=f"the change of the last step ({last}) was reverted: the screen shows its earlier texts again"
-        )
+            return Done("", doubt=f"nothing on the screen confirms the last step ({last})")
+        return Failed(f"the change of the last step ({last}) was reverted: the screen shows its earlier texts again")
     sentences = (text for text in unsure if is_sentence(text) and not holds_typed(text, action))
     long = next((text for text in unsure if text == UNREADABLE), next(sentences, None))
     if long is not None and action.is_form:
-        return Failed(reason=f'after the last step ({last}) the screen says "{long}", which does not confirm it')
-    return Done(thought="", doubt=f'the screen says "{[*unsure, *new][0]}"')
+        return Failed(f'after the last step ({last}) the screen says "{long}", which does not confirm it')
+    return Done("", doubt=f'the screen says "{[*unsure, *new][0]}"')
 
 
 def _digest(screen: OcrScreen, last: PlainStep) -> str:
@@ -468,8 +447,3 @@ def _is_sent(steps: Sequence[PlainStep], progress: StepProgress) -> bool:
     """Return True if the last action may have sent a form; red hints during filling are not refusals."""
     is_filling = bool(progress.phases) or (progress.index and isinstance(steps[progress.index - 1], _FILLING))
     return not is_filling and _is_form(steps, progress)
-
-
-def _named_texts(steps: Sequence[PlainStep]) -> list[str]:
-    """Return the texts of the instruction; a message that consists of them is expected."""
-    return [str(step) for step in steps]

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from visual_tools.ink import find_ink, find_runs
 
 Likeness = Literal["same", "doubtful", "different"]
 Part = Literal["whole", "start", "end"]
+_ORDER: tuple[Likeness, ...] = ("different", "doubtful", "same")
 
 _CONFUSED = ("0Oo", "1Il|L")
 """Characters that OCR confuses.
@@ -34,7 +36,7 @@ _GROUPED = re.compile(r"([-+]?)\d{1,3}(?:[,.'](\d{3}))+(?:[.,]\d+)?")
 _MAX_CUT = 2
 _MIN_PART = 4
 _SCALES = (2.0, 3.0)
-_ROOM_PX, _CARET_PX = 4, 2
+_ROOM_PX = 4
 _ICON_GAP, _ICON_WIDTH = 0.4, 1.6
 _PALE = 0.8
 
@@ -60,42 +62,35 @@ def check_typed(
     box = _find_box(field.box_px, now)
     rows = _read_rows(now, box)
     seen = _join(rows)
-    likeness = max(
-        (
-            _find_likeness(each, rows, field, before, now, box, part, is_moment=shown is not None)
-            for each in (text, shown)
-            if each is not None
-        ),
-        key=("different", "doubtful", "same").index,
-    )
+    compare = partial(_find_likeness, rows=rows, field=field, before=before, now=now, box=box, part=part)
+    wanted = [each for each in (text, shown) if each is not None]
+    likeness = max((compare(each, is_moment=shown is not None) for each in wanted), key=_ORDER.index)
     if likeness == "same":
-        return Done(thought="The field shows the text.")
+        return Done("The field shows the text.")
     doubt = f'the field shows "{seen}" after I typed "{text}"'
     if likeness == "doubtful":
-        return Done(thought=f"{doubt}, which may be the same.", doubt=doubt)
+        return Done(f"{doubt}, which may be the same.", doubt=doubt)
     has_changed = has_changed_inside(before, now, box)
     if has_changed and is_dotted(seen, now, box):
-        return Done(thought="The field shows the text as dots.")
+        return Done("The field shows the text as dots.")
     if has_changed and not is_readable(text):
         is_number = text.strip().isdigit() and seen.strip().isdigit()
-        return Failed(reason=doubt) if is_number else Done(thought="I typed it; the field's text cannot be read.")
+        return Failed(doubt) if is_number else Done("I typed it; the field's text cannot be read.")
     elsewhere = _find_elsewhere(text, before, now, box)
     if elsewhere:
-        return Failed(reason=f'the text was typed into another field: "{elsewhere}"')
+        return Failed(f'the text was typed into another field: "{elsewhere}"')
     if not has_changed:
-        return Failed(reason="the field did not change after typing" + (f'; it shows "{seen}"' if seen else ""))
+        return Failed("the field did not change after typing" + (f'; it shows "{seen}"' if seen else ""))
     if alphanumeric(seen):
-        return Failed(reason=doubt)
+        return Failed(doubt)
     if find_ink(now.crop(box.padded(-2))).any():
-        return Done(
-            thought="I typed it; the field's text cannot be read.", doubt=f'"{text}" cannot be read from the field'
-        )
-    return Failed(reason="the field is empty after typing")
+        return Done("I typed it; the field's text cannot be read.", doubt=f'"{text}" cannot be read from the field')
+    return Failed("the field is empty after typing")
 
 
 def read_field(field: Field, now: OcrScreen) -> str:
     """Return the text of a field without icons at the ends of its rows."""
-    return _join(_read_shown(now, _find_box(field.box_px, now)))
+    return _join([*map(_without_icons, _read_rows(now, _find_box(field.box_px, now)))])
 
 
 def find_altered(text: str, field: Field, now: OcrScreen, *, was: str, held: str, shown: str | None) -> str | None:
@@ -110,7 +105,7 @@ def find_altered(text: str, field: Field, now: OcrScreen, *, was: str, held: str
         shown: The text in the format of a date field, as for `check_typed`.
     """
     box = _find_box(field.box_px, now)
-    rows = _read_shown(now, box)
+    rows = [*map(_without_icons, _read_rows(now, box))]
     seen = _join(rows)
     is_kept = not alphanumeric(seen) or _bare(seen) == _bare(was) or _is_placeholder(seen, held, field, now)
     if is_kept or is_dotted(seen, now, box):
@@ -119,7 +114,9 @@ def find_altered(text: str, field: Field, now: OcrScreen, *, was: str, held: str
         return None
     for wanted in (each for each in (text, was, shown) if each):
         likeness = _find_likeness(wanted, rows, field, now, now, box, "whole", is_moment=shown is not None)
-        if likeness != "different" or (_is_full(rows, box) and _is_start(wanted, seen)):
+        start = _bare(seen)[:-1]  # the last letter may be cut off
+        is_start = len(start) >= _MIN_PART and compare_typed(_bare(wanted)[: len(start)], start) != "different"
+        if likeness != "different" or (_is_full(rows, box) and is_start):
             return None
     return seen
 
@@ -131,17 +128,8 @@ def _is_placeholder(seen: str, held: str, field: Field, now: OcrScreen) -> bool:
         return False
     if len(_bare(seen)) == 1 and not seen.isdigit():
         return True
-    return (
-        field.label is not None
-        and bool(inside)
-        and now.contrast(inside[0].box_px) < _PALE * now.contrast(field.label.box_px)
-    )
-
-
-def _is_start(text: str, seen: str) -> bool:
-    """Return True if a text starts like the one read, whose last letter may be cut off."""
-    wanted, read = _bare(text), _bare(seen)[:-1]
-    return len(read) >= _MIN_PART and compare_typed(wanted[: len(read)], read) != "different"
+    label = field.label
+    return label is not None and bool(inside) and now.contrast(inside[0].box_px) < _PALE * now.contrast(label.box_px)
 
 
 def compare_typed(text: str, seen: str) -> Likeness:
@@ -253,9 +241,7 @@ def _compare_cut(text: str, seen: str) -> Likeness:
     if not _MIN_PART <= len(read) < len(wanted):
         return "different"
     ends = (read[cut:] for cut in range(_MAX_CUT + 1))
-    likeness = max(
-        (compare_typed(wanted[-len(end) :], end) for end in ends), key=("different", "doubtful", "same").index
-    )
+    likeness = max((compare_typed(wanted[-len(end) :], end) for end in ends), key=_ORDER.index)
     if likeness == "different" and compare_typed(wanted[: len(read) - 1], read[:-1]) != "different":
         return "doubtful"
     return likeness
@@ -263,7 +249,8 @@ def _compare_cut(text: str, seen: str) -> Likeness:
 
 def _readings(rows: Sequence[WordRow], field: Field, before: OcrScreen, now: OcrScreen, box: Box) -> Iterator[str]:
     """Yield possible readings of a field, most certain first; some omit text that was there before."""
-    typed = [row for row in (_without_old(row, before, now) for row in rows) if row]
+    new = ([pair for pair in row if has_changed_inside(before, now, pair[1].padded(3))] for row in rows)  # e.g. no unit
+    typed = [row for row in map(_without_icons, new) if row]
     known = {alphanumeric(each) for each in (*field.texts, field.label.text if field.label is not None else "")}
     values = [row for row in typed if alphanumeric(_join([row])) not in known]
     for chosen in (rows, typed, values):
@@ -285,11 +272,6 @@ def _span(row: WordRow) -> Box:
     return Box(row[0][1].left, min(tops), row[-1][1].right, max(bottoms))
 
 
-def _without_old(row: WordRow, before: OcrScreen, now: OcrScreen) -> WordRow:
-    """Drop the words of a row that were there before, such as a unit, and icons at its end."""
-    return _without_icons([(word, box) for word, box in row if has_changed_inside(before, now, box.padded(3))])
-
-
 def _without_icons(row: WordRow) -> WordRow:
     """Drop single characters at the end of a row that are separated by a gap."""
     kept = [*row]
@@ -299,11 +281,10 @@ def _without_icons(row: WordRow) -> WordRow:
 
 
 def _crop_row(screen: OcrScreen, row: Box, box: Box) -> NDArray[np.uint8]:
-    """Crop a row of a field without the field's border and the caret."""
+    """Crop a row of a field without the field's border."""
     left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
     top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
-    crop = screen.crop(Box(left, top, right, bottom))
-    return _without_caret(crop) if crop.size else crop
+    return screen.crop(Box(left, top, right, bottom))
 
 
 def _read_crops(screen: OcrScreen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
@@ -321,33 +302,14 @@ def _without_icon(crop: NDArray[np.uint8], screen: OcrScreen) -> NDArray[np.uint
     if len(groups) < 2 or groups[0][1] - groups[0][0] > _ICON_WIDTH * height:
         return crop
     sign, _ = screen.engine.read_crop(crop[:, : groups[0][1] + 1], scale=2.0)
-    is_icon = (
-        len(sign) <= 1
-        and not sign.isdigit()
-        and int(np.ptp(np.flatnonzero(ink[:, : groups[0][1]].any(axis=1)))) > height // 2
-    )
+    icon_px = int(np.ptp(np.flatnonzero(ink[:, : groups[0][1]].any(axis=1))))
+    is_icon = len(sign) <= 1 and not sign.isdigit() and icon_px > height // 2
     return crop[:, groups[1][0] - 1 :] if is_icon else crop
-
-
-def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Crop off a last stroke that is taller than all letters."""
-    ink = find_ink(crop)
-    runs = find_runs(ink.any(axis=0))
-    if len(runs) < 2 or runs[-1][1] - runs[-1][0] > _CARET_PX:
-        return crop
-    start = runs[-1][0]
-    letters, caret = (np.flatnonzero(part.any(axis=1)) for part in (ink[:, :start], ink[:, start:]))
-    is_caret = caret[0] < letters[0] and caret[-1] >= letters[-1]
-    return crop[:, :start] if is_caret else crop
 
 
 def _find_box(box: Box, now: OcrScreen) -> Box:
     """Return the field's box on the current screen; it may have grown with its text."""
-    for rectangle in now.rectangles:
-        rectangle_box = rectangle.box_px
-        if rectangle_box.padded(4).contains(box) and rectangle_box.area < 3 * box.area:
-            return rectangle_box
-    return box
+    return next((outer for outer in now.boxes if outer.padded(4).contains(box) and outer.area < 3 * box.area), box)
 
 
 def _read_rows(screen: OcrScreen, box: Box) -> list[WordRow]:
@@ -363,10 +325,6 @@ def _read_rows(screen: OcrScreen, box: Box) -> list[WordRow]:
     return [sorted(row, key=lambda pair: pair[1].left) for row in rows]
 
 
-def _read_shown(screen: OcrScreen, box: Box) -> list[WordRow]:
-    return [_without_icons(row) for row in _read_rows(screen, box)]
-
-
 def _join(rows: Sequence[WordRow]) -> str:
     return re.sub(r"(?<=.)\|$", "", " ".join(word for row in rows for word, _ in row))  # the caret
 
@@ -376,10 +334,8 @@ def _is_full(rows: Sequence[WordRow], box: Box) -> bool:
     if not rows:
         return False
     height = rows[0][0][1].height
-    width = max(row[-1][1].right - row[0][1].left for row in rows)
-    return width > box.width - 3 * height or (
-        len(rows) > 1 and rows[-1][0][1].bottom - rows[0][0][1].top > 0.6 * box.height
-    )
+    is_wide = max(row[-1][1].right - row[0][1].left for row in rows) > box.width - 3 * height
+    return is_wide or (len(rows) > 1 and rows[-1][0][1].bottom - rows[0][0][1].top > 0.6 * box.height)
 
 
 def _find_elsewhere(text: str, before: OcrScreen, now: OcrScreen, box: Box) -> str | None:
@@ -399,10 +355,7 @@ _SAME_PLACE_PX = 8
 class TypedField:
     """Field into which a step typed.
 
-    Attributes:
-        box_px: Its box when typed into.
-        held: Text shown before typing, including a placeholder.
-        shown: Text shown after typing, if it was judged correct.
+    `held` is its text before typing, including a placeholder; `shown` its text after it, if that was judged correct.
     """
 
     box_px: Box
@@ -424,8 +377,8 @@ def note_typed(index: int, field: Field, now: OcrScreen) -> tuple[ScreenNote, ..
     """
     box = field.box_px
     hit = f"{box.left},{box.top},{box.right},{box.bottom}"
-    held = (ScreenNote(kind="held", text=f"{index} {field.text}"),) if field.text else ()
-    return (*held, ScreenNote(kind="typed", text=f"{index} {hit} {read_field(field, now)}"))
+    held = (ScreenNote("held", f"{index} {field.text}"),) if field.text else ()
+    return (*held, ScreenNote("typed", f"{index} {hit} {read_field(field, now)}"))
 
 
 def read_typed(progress: StepProgress, index: int) -> TypedField | None:

@@ -1,8 +1,9 @@
 """Rules for describing drawn figures, and for clicking, dragging, counting and naming them."""
 
 import re
+from collections.abc import Callable
 
-from apps.literal.rules.notation import ParsedClause, PhraseRule, rule
+from apps.literal.rules.notation import ParsedClause, PhraseRule, StepsOf, rule
 from apps.literal.steps import ClickFigures, DescribeFigures, DragFigures, PlainStep
 from apps.literal.targets import COLOURS, FigureStyle
 
@@ -60,19 +61,15 @@ def _press(clause: ParsedClause) -> PlainStep | None:
     return ClickFigures(looks=looks, phrase=re.sub(r"^(?:the|an?)\s+", "", words))
 
 
-def _drawn_looks(clause: ParsedClause) -> FigureStyle | None:
-    looks = read_looks(clause["looks"]) if _SOME_LOOKS.fullmatch(clause["looks"]) else None
-    return looks if looks is not None and _is_drawn(looks) else None
+def _with_looks(make: Callable[[ParsedClause, FigureStyle], PlainStep], *, is_drawn: bool = False) -> StepsOf:
+    """Return a function for clauses that describe figures; with `is_drawn`, only ones that mean drawn figures."""
 
+    def read(clause: ParsedClause) -> PlainStep | None:
+        words = clause["looks"]
+        looks = read_looks(words) if not is_drawn or _SOME_LOOKS.fullmatch(words) else None
+        return None if looks is None or (is_drawn and not _is_drawn(looks)) else make(clause, looks)
 
-def _press_all(clause: ParsedClause) -> PlainStep | None:
-    looks = _drawn_looks(clause)
-    return None if looks is None else ClickFigures(looks=looks, is_all=True)
-
-
-def _drag(clause: ParsedClause) -> PlainStep | None:
-    looks = read_looks(clause["looks"])
-    return None if looks is None else DragFigures(looks=looks, direction=clause["direction"].lower())  # type: ignore[arg-type]
+    return read
 
 
 def _drag_into(clause: ParsedClause) -> list[PlainStep] | None:
@@ -83,16 +80,7 @@ def _drag_into(clause: ParsedClause) -> list[PlainStep] | None:
     return [*steps, DragFigures(looks=looks, box=clause["other"].lower(), is_others=True)] if clause["other"] else steps
 
 
-def _count(clause: ParsedClause) -> PlainStep | None:
-    looks = _drawn_looks(clause)
-    return None if looks is None else DescribeFigures(looks=looks)
-
-
-def _press_centre(clause: ParsedClause) -> PlainStep | None:
-    looks = read_looks(clause["looks"])
-    return None if looks is None else ClickFigures(looks=looks)
-
-
+_COUNT = _with_looks(lambda clause, looks: DescribeFigures(looks=looks), is_drawn=True)
 _CLICK = "(click|press|tap|select|choose|pick) [on]"
 _BOX = f"[<box: {_COLOUR}|left|right>] (box|frame|rectangle|area)"
 _INTO = "(into|in|to|onto|inside)"
@@ -102,12 +90,18 @@ LOOKS: tuple[PhraseRule, ...] = (
         "(expand|open|unfold) the <name: (pie|radial|circular|round|context|hamburger) menu> [below|above]",
         lambda clause: ClickFigures(looks=FigureStyle(kind="item"), phrase=clause["name"], is_only=True),
     ),
-    rule(f"{_CLICK} [in|at] the (center|centre|middle) of <looks>", _press_centre),
+    rule(
+        f"{_CLICK} [in|at] the (center|centre|middle) of <looks>",
+        _with_looks(lambda clause, looks: ClickFigures(looks=looks)),
+    ),
     rule(
         f"{_CLICK} (all|every|each) [of] [the] (shades?|tones?|tints?) of <colour: {_COLOUR}>",
         lambda clause: ClickFigures(looks=FigureStyle(colour=clause["colour"].lower(), kind="item"), is_all=True),
     ),
-    rule(f"{_CLICK} (all|every|each) [of] [the] <looks>", _press_all),
+    rule(
+        f"{_CLICK} (all|every|each) [of] [the] <looks>",
+        _with_looks(lambda clause, looks: ClickFigures(looks=looks, is_all=True), is_drawn=True),
+    ),
     rule(
         f"{_CLICK} [the] button (that|which) [correctly|best] (describes?|names?|identify|identifies|tells?) [what] the"
         " (figure|shape|drawing|item) [is] [below|above|shown]",
@@ -119,7 +113,10 @@ LOOKS: tuple[PhraseRule, ...] = (
         DescribeFigures(looks=FigureStyle(kind="item"), what="sides"),
     ),
     rule(f"{_CLICK} <looks>", _press),
-    rule("drag` (?P<looks>[\\w ]+?)` [(to|towards) the] <direction: left|right|up|down>`(?:wards?)?`", _drag),
+    rule(
+        "drag` (?P<looks>[\\w ]+?)` [(to|towards) the] <direction: left|right|up|down>`(?:wards?)?`",
+        _with_looks(lambda clause, looks: DragFigures(looks=looks, direction=clause["direction"].lower())),  # type: ignore[arg-type]
+    ),
     rule(
         f"drag [all|every|each] [of] [the]` (?P<looks>[\\w ]+?)` {_INTO} the {_BOX}"
         f" [`,?` and (everything|all) else {_INTO} the <other: left|right> box]",
@@ -131,6 +128,6 @@ LOOKS: tuple[PhraseRule, ...] = (
         " the (larger|bigger|large|big) (box|square|rectangle|one)",
         DragFigures(looks=FigureStyle(kind="box", size="small"), box="larger"),
     ),
-    rule("how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`", _count),
-    rule("count [all] [the] <looks>", _count),
+    rule("how many <looks?> (are|can you see|do you see) [there] [here|on the (page|screen)]`\\??`", _COUNT),
+    rule("count [all] [the] <looks>", _COUNT),
 )

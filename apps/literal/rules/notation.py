@@ -157,14 +157,10 @@ def _compile_item(tokens: list[str]) -> _Compiled:
     if token in KINDS:
         return f" {KINDS[token]}", None, False
     letters = re.findall(r"(.)(\??)", token)
-    words = ("".join(chosen) for chosen in itertools.product(*_options(letters)))
+    options = [(" ", "") if letter == "~" else (letter, "") if may else (letter,) for letter, may in letters]
+    words = ("".join(chosen) for chosen in itertools.product(*options))
     return (
         "".join([" ", *(" ?" if letter == "~" else re.escape(letter) + may for letter, may in letters)]),
         {word.split(" ")[0] for word in words},
         False,
     )
-
-
-def _options(letters: list[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Return the alternatives for each letter of a word."""
-    return [(" ", "") if letter == "~" else (letter, "") if may else (letter,) for letter, may in letters]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from apps.literal.rules.clause_parts import target
+from apps.literal.rules.clause_parts import number, target
 from apps.literal.rules.notation import KINDS, MARK, ParsedClause, PhraseRule, compile_phrase, rule
 from apps.literal.step_outcome import NotUnderstoodError
 from apps.literal.steps import (
@@ -97,18 +97,14 @@ def _slide(clause: ParsedClause) -> PlainStep:
     if re.fullmatch(KINDS["DECIMAL"], value) is None:
         raise NotUnderstoodError(value, "expected a number")
     is_spinner = re.search(r"spinner|stepper|number (?:field|input|box)", clause["widget"], re.I) is not None
-    return SetSlider(value=_decimal(value), number=_ordinal(clause, "one"), is_spinner=is_spinner)
+    return SetSlider(value=number(value), number=_ordinal(clause, "one"), is_spinner=is_spinner)
 
 
 def _slide_all(clause: ParsedClause) -> Sequence[PlainStep] | None:
     if _VALUES.fullmatch(clause["values"]) is None:
         return None
     values = re.findall(KINDS["DECIMAL"], clause["values"])
-    return [SetSlider(value=_decimal(value), number=index) for index, value in enumerate(values, 1)]
-
-
-def _decimal(text: str) -> float:
-    return float(text.replace("−", "-"))
+    return [SetSlider(value=number(value), number=index) for index, value in enumerate(values, 1)]
 
 
 _VALUES = re.compile(rf"[\[(]?{KINDS['DECIMAL']}(?:\s*(?:,|and|, and)\s*{KINDS['DECIMAL']})+[\])]?", re.I)
