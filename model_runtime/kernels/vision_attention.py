@@ -159,12 +159,12 @@ def vision_attention(qkv: Tensor, rotations: Tensor, cu_seqlens: CuSeqlens) -> T
     """
     out = torch.empty(len(qkv), qkv.shape[1] // 3, qkv.shape[2], dtype=qkv.dtype, device=qkv.device)
     attention = make_attend(qkv, cu_seqlens, out)
-    run(make_turn(qkv, rotations))
+    run(make_rotation(qkv, rotations))
     run(attention)
     return out
 
 
-def make_turn(qkv: Tensor, rotations: Tensor) -> Launch:
+def make_rotation(qkv: Tensor, rotations: Tensor) -> Launch:
     """Return the launch that rotates queries and keys in place. Arguments: see `vision_attention`."""
     heads, head_dim = check_qkv(qkv)
     check_dtype("rotations", rotations, torch.complex64)
@@ -260,4 +260,4 @@ def release_cases() -> Iterator[KernelCase]:
         out = meta(num_rows, heads, 72)
         launch = make_attend(qkv, CuSeqlens.of_lengths([num_rows]), out)
         yield KernelCase(name=f"vision_attention.attend {name}", launch=launch, has_wgmma=True, has_async_copy=True)
-        yield KernelCase(name=f"vision_attention.turn {name}", launch=make_turn(qkv, rotations))
+        yield KernelCase(name=f"vision_attention.turn {name}", launch=make_rotation(qkv, rotations))

@@ -65,5 +65,5 @@ def test_the_policy_in_words() -> None:
     assert policy_of({}) == "It asks about risky steps (approve: auto)."
     told = policy_of({"approve": "ask", "policy": "/x/rules.toml", "allow_domains": "a.example,b.example"})
     assert told.startswith(
-        "It asks about every step (approve: ask); rules from rules.toml; beyond a.example, b.example"
+        "It asks about every step (approve: ask); rules from rules.toml; it may open only a.example, b.example"
     )

@@ -197,7 +197,7 @@ def test_cuts_are_those_of_the_kernels() -> None:
         rotations = torch.empty(len(qkv), 36, dtype=torch.complex64, device="meta")
         bounds = CuSeqlens.of_lengths([patches_of([grid]) for grid in grids])
         launches = [
-            vision_attention.make_turn(qkv, rotations),
+            vision_attention.make_rotation(qkv, rotations),
             vision_attention.make_attend(qkv, bounds, qkv.new_empty(len(qkv), 16, 72)),
         ]
         for part, launch in zip(vision.attention_parts(SIGHT, grids), launches, strict=True):

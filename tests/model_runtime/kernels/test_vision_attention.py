@@ -70,7 +70,7 @@ def test_queries_and_keys_are_turned_as_in_the_reference(head_dim: int, dtype: t
     expected = qkv.clone()
     rotate(expected[:, :6], rotations)
     found = guarded(qkv)
-    run(kernels.make_turn(found, rotations))
+    run(kernels.make_rotation(found, rotations))
     assert relative_error(found, expected) < (1e-6 if dtype == torch.float32 else 8e-3)
     assert torch.equal(found[:, 6:], qkv[:, 6:])
     assert_guards(found)
@@ -94,7 +94,7 @@ def test_nothing_is_read_or_written_beside() -> None:
     wide[:, :3] = qkv
     wide[:1], wide[21:] = torch.nan, torch.nan
     out = poisoned(len(qkv), 1, 72)
-    run(kernels.make_turn(wide[:, :3], rotations))
+    run(kernels.make_rotation(wide[:, :3], rotations))
     run(kernels.make_attend(wide[:, :3], CuSeqlens.of_lengths(LENGTHS), out))
     assert relative_error(out[1:21], exact[1:21]) < 1e-6
     assert out[:1].isnan().all() and out[21:].isnan().all() and wide[:, 3].isnan().all()
