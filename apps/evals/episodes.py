@@ -13,7 +13,7 @@ from apps.evals.statistics import Key
 from cua.batch.episode import MAX_REASON_CHARS, EpisodeKind, EpisodeResult
 from cua.batch.journal import FILE as EPISODES
 from cua.errors import TrajectoryError
-from cua.json_text import read_object, well_formed
+from cua.json_text import Json, read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
@@ -117,7 +117,7 @@ def _read_journal(folder: Path, event: str) -> Iterator[EpisodeResult]:
             yield _result_of(value, location)
 
 
-def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
+def _read_lines(folder: Path) -> Iterator[tuple[Json, str]]:
     """Yield the lines of the journal that are objects, each with its position as text.
 
     Raises:

@@ -69,7 +69,7 @@ class DocumentComparison:
     pages: tuple[int, int] = (0, 0)
     notes: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the comparison as JSON values."""
         changes = [
             {"kind": change.kind, "where": change.where, "before": change.before, "after": change.after}
