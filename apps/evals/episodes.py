@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -42,7 +41,7 @@ class _EpisodeLine:
     ending: Line = ""
     is_retryable: bool = False
     other_scores: dict[Line, Share] = field(default_factory=dict)
-    info: dict[Line, Any] = field(default_factory=dict)
+    info: dict[Line, object] = field(default_factory=dict)
 
 
 _EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)

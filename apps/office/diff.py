@@ -283,7 +283,7 @@ def _boxes(image: Any, other: Any) -> list[tuple[int, int, int, int]]:
     return boxes
 
 
-def _framed(image: Image, boxes: Sequence[tuple[int, int, int, int]]) -> Any:
+def _framed(image: Image, boxes: Sequence[tuple[int, int, int, int]]) -> object:
     draw_module = require("PIL.ImageDraw", "office")
     copy = image.copy()
     draw = draw_module.Draw(copy)

@@ -55,8 +55,8 @@ class PptxSlide(Protocol):
 
     shapes: Any
     placeholders: Any
-    background: Any
-    slide_layout: Any
+    background: object
+    slide_layout: object
     notes_slide: Any
     has_notes_slide: bool
     follow_master_background: bool
@@ -90,7 +90,7 @@ class PptxShape(Protocol):
     shape_type: int | None
     has_text_frame: bool
     is_placeholder: bool
-    placeholder_format: Any
+    placeholder_format: object
     text_frame: Any
     image: Any
-    _element: Any
+    _element: object
