@@ -90,7 +90,7 @@ class PptxShape(Protocol):
     shape_type: int | None
     has_text_frame: bool
     is_placeholder: bool
-    placeholder_format: object
+    placeholder_format: Any
     text_frame: Any
     image: Any
     _element: object
