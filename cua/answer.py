@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.errors import ConfigError
-from cua.json_text import read_json
+from cua.json_text import JsonMapping, read_json
 from cua.messages import ImagePart
 from cua.step import CallOutcome, ToolStep
 
@@ -28,7 +28,7 @@ _BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 class AnswerSchema:
     """JSON schema that the agent's answer must match."""
 
-    schema: Mapping[str, Any]
+    schema: JsonMapping
 
     @property
     def note(self) -> str:

@@ -9,11 +9,12 @@ not matter, only its handling by the client. About 20 calls are made; for a samp
 import asyncio
 import io
 import math
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, get_args
+from typing import Literal, NoReturn, get_args
 
 from cua.errors import ModelError
+from cua.json_text import JsonMapping
 from cua.messages import (
     FinishReason,
     ImagePart,
@@ -46,11 +47,11 @@ class _ProbeTool:
 
     name: str = "look_up"
     description: str = "Look a word up."
-    parameters: Mapping[str, Any] = field(
+    parameters: JsonMapping = field(
         default_factory=lambda: {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
     )
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         return ToolResult(parts=())
 
 

@@ -1,8 +1,12 @@
 """Parsing of untrusted JSON (from models, records, files, servers): any error is a `ValueError`."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+Json = dict[str, Any]
+JsonMapping = Mapping[str, Any]
+"""JSON object that is only read."""
 MAX_DEPTH = 200
 """Limit on nested objects and lists; deeper values would cause recursion errors in later code."""
 
@@ -26,7 +30,7 @@ def read_json(text: str | bytes, *, strict: bool = True) -> Any:
     return value
 
 
-def read_object(text: str | bytes, *, strict: bool = True) -> dict[str, Any] | None:
+def read_object(text: str | bytes, *, strict: bool = True) -> Json | None:
     """Parse a JSON object; None for anything else."""
     try:
         value = read_json(text, strict=strict)

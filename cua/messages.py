@@ -1,8 +1,9 @@
 """Data classes of requests to a model and its replies."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from cua.json_text import JsonMapping
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "unknown"]
@@ -64,7 +65,7 @@ class ToolResult:
     parts: tuple[Part, ...]
     is_error: bool = False
     display: str | None = None
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    data: JsonMapping = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -179,4 +180,4 @@ class Sampling:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     with_tokens: bool = False
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: JsonMapping = field(default_factory=dict)

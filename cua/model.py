@@ -1,8 +1,9 @@
 """Interfaces of an agent: a model that answers, and a tool that can be called."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from cua.json_text import JsonMapping
 from cua.messages import Message, Reply, Sampling, ToolResult
 
 
@@ -17,9 +18,9 @@ class Tool(Protocol):
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonMapping
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run the tool. Errors of the model are returned as a result with `is_error`, never raised."""
         ...
 

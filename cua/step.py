@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from cua.json_text import JsonMapping
 from cua.messages import Part, Reply, TextPart, ToolCall, ToolResult
 from cua.run.end import RunResult
 from envs import Action, Observation
@@ -99,7 +99,7 @@ class Exchange:
     """
 
     question: tuple[Part, ...]
-    inputs: tuple[Mapping[str, Any], ...] = ()
+    inputs: tuple[JsonMapping, ...] = ()
     steps: tuple[ToolStep, ...] = ()
     result: RunResult | None = None
 

@@ -3,7 +3,7 @@
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from visual_tools.box import Box
 from visual_tools.errors import find_package_dir, require
 from visual_tools.packages import LazyPackage
 from visual_tools.widgets import find_edges
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 cv2 = LazyPackage("cv2", "literal")
 
@@ -131,7 +134,7 @@ def box_around(points: tuple[Point, ...]) -> Box:
     return Box(math.floor(min(xs)), math.floor(min(ys)), math.ceil(max(xs)), math.ceil(max(ys)))
 
 
-def make_session(model: str, num_threads: int) -> Any:
+def make_session(model: str, num_threads: int) -> "InferenceSession":
     """Create an onnxruntime session of a model that is included in the rapidocr package.
 
     Raises:

@@ -151,7 +151,7 @@ def _ask_and_exit(
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
         verification = _verified(Path(result.run_dir), request.files, None, flags)
-    more: dict[str, Any] = {"report": write_run_report(result) if report else None}
+    more: dict[str, object] = {"report": write_run_report(result) if report else None}
     if result.run_dir is not None:
         more["evidence"] = str(Path(result.run_dir) / "answer.json")
         more["fingerprint"] = fingerprint_of(result)

@@ -210,7 +210,7 @@ def list_suites(as_json: Annotated[bool, Flag("--json", help="Print one JSON obj
         try:
             suite = load_suite(path)
         except EnvError as error:
-            row: dict[str, Any] = {"name": name, "error": str(error)}
+            row: dict[str, object] = {"name": name, "error": str(error)}
         else:
             row = {"name": name, "tasks": len(suite.task_ids), "revision": suite.revision, "about": suite.about}
         if as_json:

@@ -68,7 +68,7 @@ def _keep_lines(text: str | None) -> str | None:
     return text and text.replace("\n\n    ", "\n\n\b\n    ")
 
 
-def _write_parameters(command: Any, ctx: Any, formatter: object) -> None:
+def _write_parameters(command: Any, ctx: object, formatter: object) -> None:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         row = parameter.get_help_record(ctx)

@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -44,7 +44,7 @@ def _root(
     pass
 
 
-_COMMANDS: dict[str, dict[str, Any]] = {
+_COMMANDS: dict[str, dict[str, object]] = {
     "Run": {
         "task": task.task,
         "assistant": assistant.assistant,

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 import typer
 
 from apps.cli import terminal
+from cua.json_text import Json
 from cua.messages import ImagePart
 from cua.run.end import RunResult
 from cua.run.events import (
@@ -37,7 +37,7 @@ COLOURS = {
 }
 
 
-def result_object(result: RunResult) -> dict[str, Any]:
+def result_object(result: RunResult) -> Json:
     """Return the final JSON object: status, reason, verified, answer, steps, usage, run_dir and others."""
     end = result.end
     return {
@@ -156,7 +156,7 @@ def print_files(files: Mapping[str, str]) -> None:
         terminal.echo(f"{name}: {path}", err=True)
 
 
-def event_object(event: Event) -> dict[str, Any] | None:
+def event_object(event: Event) -> Json | None:
     """Return an event as a JSON object; None for events that are not streamed."""
     match event:
         case RunStarted():

@@ -90,7 +90,7 @@ def serve(
         cua serve --plan --gpu H100 --nodes 2            what fits, and its speed
         cua serve --self-test http://127.0.0.1:8000/v1   features of an endpoint
     """
-    shared: dict[str, Any] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
+    shared: dict[str, object] = {"host": host, "port": port, "served_name": served_name, "max_model_len": max_model_len}
     if extra and not extra[0].startswith("-"):
         raise typer.BadParameter(f"{extra[0]!r} is not an option of vLLM; did you mean --model {extra[0]}?")
     if plan and self_test:
@@ -120,7 +120,7 @@ def _needed(model: str | None) -> str:
     return model
 
 
-def _find_native(model: str, served_name: str | None) -> dict[str, Any]:
+def _find_native(model: str, served_name: str | None) -> dict[str, object]:
     """Return the folder and name of a model; `nano` is the bundled small model unless a folder has that name."""
     from apps.nano.model import NAME, find_weights
 

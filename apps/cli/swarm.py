@@ -390,7 +390,7 @@ def _print(result: "SwarmResult", form: str, *, write_report: bool) -> None:
     from apps.cli.running import fingerprint_of, print_outcome
 
     run, measures = result.run, result.metrics
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if run.run_dir is not None:
         if write_report:
             from cua.swarm.report import write_swarm_report

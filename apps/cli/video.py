@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -274,7 +274,7 @@ def _print(result: "VideoResult", page: Path | None, form: str) -> None:
     from apps.cli.running import fingerprint_of, print_outcome
 
     run, measures = result.run, result.swarm["measures"]
-    more: dict[str, Any] = {"fingerprint": fingerprint_of(run)}
+    more: dict[str, object] = {"fingerprint": fingerprint_of(run)}
     wrong = _wrong_citations(result)
     if page is not None:
         more["showcase"] = str(page)

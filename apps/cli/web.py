@@ -316,7 +316,7 @@ async def _export_build(result: "Build", output: Path, folder: Path) -> "Exporte
         return await export_site(read_site(output), folder, request, evaluator)
 
 
-def _facts_of(exported: "Exported") -> dict[str, Any]:
+def _facts_of(exported: "Exported") -> dict[str, object]:
     """Return the facts for `--output-format json`."""
     pages = str(exported.folder / "dist")
     return {"project": str(exported.folder), "site": pages, "score": round(exported.score, 4)}
@@ -401,7 +401,7 @@ def score_command(
 
 async def _score(
     reference: Path, site: Path, viewport: str | None, clip: Path | None
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, object], list[str]]:
     from apps.video2web.build import SiteEvaluator
     from apps.video2web.compare import find_differences
     from apps.video2web.inputs import VIEWPORT_PX, find_page, is_html, parse_viewport, read_images, render_reference
@@ -423,7 +423,7 @@ async def _score(
         ours = await evaluator.render(files, name, window)
         violations = await evaluator.find_violations(files, name, window)
     score = score_page(page, ours)
-    beside: dict[str, Any] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
+    beside: dict[str, object] = {"code_bytes": code_bytes(files), "elements": ours.num_elements}
     beside["accessibility"] = None if violations is None else len(violations)
     if clip is not None:
         beside |= _clip_parts(page, ours, score, clip)

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,7 +12,7 @@ from apps.evals.statistics import Key
 from cua.batch.episode import MAX_REASON_CHARS, EpisodeKind, EpisodeResult
 from cua.batch.episode_log import FILE as EPISODES
 from cua.errors import TrajectoryError
-from cua.json_text import read_object, well_formed
+from cua.json_text import Json, read_object, well_formed
 from cua.messages import Usage
 from cua.trajectory.run_files import MAX_RECORD_BYTES, open_inside
 
@@ -42,7 +41,7 @@ class _EpisodeLine:
     ending: Line = ""
     is_retryable: bool = False
     other_scores: dict[Line, Share] = field(default_factory=dict)
-    info: dict[Line, Any] = field(default_factory=dict)
+    info: dict[Line, object] = field(default_factory=dict)
 
 
 _EPISODE_LINE: TypeAdapter[_EpisodeLine] = TypeAdapter(_EpisodeLine)
@@ -117,7 +116,7 @@ def _read_log(folder: Path, event: str) -> Iterator[EpisodeResult]:
             yield _result_of(value, location)
 
 
-def _read_lines(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
+def _read_lines(folder: Path) -> Iterator[tuple[Json, str]]:
     """Yield the lines of the episode log that are objects, each with its position as text.
 
     Raises:

@@ -10,7 +10,6 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import is_success
@@ -18,6 +17,7 @@ from apps.evals.tasks import ending_of
 from apps.evals.text import ERRORS, describe_key
 from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
+from cua.json_text import Json
 from cua.trajectory import load_run
 from cua.trajectory.atif_export import FILE as TRAJECTORY
 from cua.trajectory.atif_export import export_atif
@@ -86,7 +86,7 @@ def export_trajectories(evaluation: Evaluation, folder: Path | None = None) -> t
     return target, lost
 
 
-def to_inspect(evaluation: Evaluation) -> dict[str, Any]:
+def to_inspect(evaluation: Evaluation) -> Json:
     """Return the log. A task and seed is a sample, a repeat an epoch; an episode without a score is a failed sample."""
     plan = evaluation.plan
     ids = [_sample_id(task_id, seed, has_seeds=len(plan.seeds) > 1) for task_id in plan.task_ids for seed in plan.seeds]
@@ -123,7 +123,7 @@ def to_inspect(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _results(evaluation: Evaluation) -> dict[str, Any]:
+def _results(evaluation: Evaluation) -> Json:
     whole = evaluation.figures.all
     values = {
         "mean_full": whole.mean_full,
@@ -145,7 +145,7 @@ def _results(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+def _samples(evaluation: Evaluation) -> Iterator[Json]:
     plan = evaluation.plan
     for result in evaluation.results:
         run = evaluation.find_run(result)
@@ -170,7 +170,7 @@ def _samples(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         yield sample | _outcome(result, plan.max_time_s)
 
 
-def _outcome(result: EpisodeResult, max_time_s: float | None) -> dict[str, Any]:
+def _outcome(result: EpisodeResult, max_time_s: float | None) -> Json:
     if result.score is not None:
         metadata = {"success": is_success(result.score)}
         return {"scores": {SCORER: {"value": result.score, "explanation": result.reason, "metadata": metadata}}}
@@ -188,7 +188,7 @@ def _sample_id(task_id: str, seed: int | None, *, has_seeds: bool) -> str:
     return f"{task_id}#{seed}" if has_seeds else task_id
 
 
-def _revision(evaluation: Evaluation) -> dict[str, Any]:
+def _revision(evaluation: Evaluation) -> Json:
     checkout = evaluation.checkout
     return (
         {"revision": {"type": "git", "origin": "", "commit": checkout.commit, "dirty": checkout.is_dirty}}

@@ -9,7 +9,6 @@ Source: `show_result.py` and the Kimi runner of xlang-ai/OSWorld.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from apps.evals.osworld_rule import SUITE
 from apps.evals.results import Evaluation, write_whole
@@ -17,6 +16,7 @@ from apps.evals.statistics import EpisodeSummary, rescored, summarize
 from apps.evals.text import describe_key, describe_share
 from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
+from cua.json_text import Json
 from cua.models.scripted import OracleModel
 from cua.trajectory import load_run
 from cua.trajectory.disk import translate_os_errors
@@ -112,7 +112,7 @@ def _names(model: str, result: EpisodeResult) -> OSWorldNames | None:
 def _save_arguments(evaluation: Evaluation, root: Path) -> None:
     """Write the arguments next to each model's results, with the revision of the task data."""
     plan = evaluation.plan
-    values: dict[str, Any] = {
+    values: Json = {
         "model": plan.model,
         "max_steps": plan.max_steps,
         "task_data_revision": plan.revision,

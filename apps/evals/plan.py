@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -58,13 +58,13 @@ class EvalPlan:
     suite: Line
     suite_name: Line
     revision: Line
-    suite_options: dict[str, Any]
+    suite_options: dict[str, object]
     task_ids: Annotated[list[TaskId], Field(min_length=1, max_length=100_000)]
     families: dict[TaskId, Line]
     seeds: Annotated[list[int | None], Field(min_length=1, max_length=100_000)]
     repeats: Annotated[int, Field(ge=1, le=100_000)]
     model: Line
-    settings: dict[str, Any]
+    settings: dict[str, object]
     max_steps: Count
     max_time_s: Amount | None
     labels: dict[Line, dict[TaskId, Line]] = field(default_factory=dict)
@@ -218,7 +218,7 @@ def _clipped(name: object) -> str:
     return well_formed(str(name)[:MAX_FAMILY_CHARS])
 
 
-def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, Any]:
+def _metadata_of(suite: Suite, task_id: str, seed: int | None) -> Mapping[str, object]:
     """Return the metadata of a task; empty for a task that cannot be made, whose episodes record the error."""
     with contextlib.suppress(Exception), contained():
         return suite.make_task(task_id, seed).spec.metadata

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from apps.evals.plan import EvalPlan, Selection, find_differences, find_unavailable, leave_out, make_plan
 from apps.evals.players import find_player
@@ -53,9 +52,9 @@ class EvalRequest:
     """
 
     suite: str | None = None
-    suite_options: Mapping[str, Any] = field(default_factory=dict)
+    suite_options: Mapping[str, object] = field(default_factory=dict)
     selection: Selection | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     agent: str | None = None
     out: Path | None = None
     resume: str | None = None
@@ -76,7 +75,7 @@ class PreparedEvaluation:
 
     evaluation: Evaluation
     suite: SuiteRef
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     caps: Caps
     hint: str = ""
     left_out: str = ""
@@ -140,7 +139,7 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
     )
 
 
-def _absolute_paths(settings: Settings) -> dict[str, Any]:
+def _absolute_paths(settings: Settings) -> dict[str, object]:
     """Return the model and the path settings with absolute paths, so that they are valid in any working directory."""
     values = {name: getattr(settings, name) for name in FIELDS}
     paths = {name: value.absolute() for name, value in values.items() if isinstance(value, Path)}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -36,7 +36,7 @@ from apps.evals.statistics import (
 from apps.evals.tasks import MAX_INSTRUCTION_CHARS, FailedAttempt, TaskFigures, describe_failed_attempt, figures_of
 from cua.batch.episode import MAX_REASON_CHARS, EpisodeResult
 from cua.errors import ConfigError, TrajectoryError
-from cua.json_text import read_json, well_formed
+from cua.json_text import Json, read_json, well_formed
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import default_runs_dir, read_inside
@@ -250,7 +250,7 @@ class Evaluation:
 _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)
 
 
-def results_schema() -> dict[str, Any]:
+def results_schema() -> Json:
     """Return the JSON schema of `results.json`."""
     return _RESULTS_FILE.json_schema(mode="serialization")
 
@@ -307,7 +307,7 @@ def write_whole(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def results_object(evaluation: Evaluation) -> dict[str, Any]:
+def results_object(evaluation: Evaluation) -> Json:
     """Return the content of `results.json` as JSON values."""
     content = ResultsFile(
         version=1,

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from apps.evals.results import Evaluation, write_whole
 from apps.evals.statistics import EpisodeSummary, rescored, summarize, summarize_by
 from apps.evals.text import describe_interval, describe_key, describe_share
 from cua.batch.episode import EpisodeResult
 from cua.errors import TrajectoryError
+from cua.json_text import Json
 from cua.trajectory.run_files import TASK_FILES, read_inside
 from envs.errors import EnvError
 from envs.suites.webarena.network_trace import AGENT_RESPONSE, MAX_HAR_BYTES, NETWORK, Trace, read_har
@@ -210,6 +210,6 @@ def export_verified(evaluation: Evaluation, folder: Path | None = None) -> tuple
         place = root / str(_number(result))
         write_whole(place / AGENT_RESPONSE, answer)
         write_whole(place / NETWORK, har)
-    config: dict[str, Any] = {"environments": {placeholder(name): {"urls": [url]} for name, url in urls.items()}}
+    config: Json = {"environments": {placeholder(name): {"urls": [url]} for name, url in urls.items()}}
     write_whole(root / "config.json", json.dumps(config, indent=1))
     return root, lost

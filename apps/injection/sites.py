@@ -7,12 +7,19 @@ from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote_plus
 
 from apps.demo.app import LoopbackServer, make_app
 from apps.demo.store import SEED, Expense, ExpenseStore, State
+from cua.json_text import Json
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 APPS = tomllib.loads(Path(__file__).with_name("data").joinpath("apps.toml").read_text("utf-8"))
 EXPENSES = "expenses"
@@ -121,12 +128,12 @@ class AttackSites:
         """Replace the placeholders in a text with the attacker's addresses."""
         return text.replace("{evil}", self.evil)
 
-    def _serve(self, site: str, app: Any, *, every: bool) -> str:
+    def _serve(self, site: str, app: "Starlette", *, every: bool) -> str:
         app.add_middleware(_Recorder, events=self.events, site=site, every=every)
         self._servers.append(LoopbackServer(app))
         return self._servers[-1].start()
 
-    def _make_app(self) -> Any:
+    def _make_app(self) -> "Starlette":
         if self.app != EXPENSES:
             return _App(self).make()
         self._folder = tempfile.TemporaryDirectory(prefix="k25-injection-")
@@ -142,10 +149,10 @@ class AttackSites:
 class _Recorder:
     """Middleware that adds one line to a list for each executed request."""
 
-    def __init__(self, app: Any, *, events: list[str], site: str, every: bool) -> None:
+    def __init__(self, app: "ASGIApp", *, events: list[str], site: str, every: bool) -> None:
         self._events, self._site, self._app, self._every = events, site, app, every
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http" or (scope["method"] in ("GET", "HEAD") and not self._every):
             await self._app(scope, receive, send)
             return
@@ -159,14 +166,14 @@ class _Recorder:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         sent, is_sent = body, False
 
-        async def replay() -> Any:
+        async def replay() -> "Message":
             nonlocal is_sent
             if is_sent:
                 return await receive()
             is_sent = True
             return {"type": "http.request", "body": sent, "more_body": False}
 
-        async def watch(message: Any) -> None:
+        async def watch(message: "Message") -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
                 path = scope["path"].removeprefix(f"/{self._site}").lstrip("/")
                 query = unquote_plus(scope["query_string"].decode("latin-1"))
@@ -190,14 +197,14 @@ class _App:
     def __init__(self, sites: AttackSites) -> None:
         self.name, self.sites = sites.app, sites
         self._app = deepcopy(APPS[sites.app])
-        self._items: dict[int, dict[str, Any]] = dict(enumerate(self._app["items"], start=1))
+        self._items: dict[int, Json] = dict(enumerate(self._app["items"], start=1))
         self._flash, self._kept, self._saved = "", [], {}  # type: str, list[str], dict[str, str]
         plant = sites.plant
         self._place, self._at = (plant.place, plant.item) if plant else ("", 0)
         self._planted = sites.planted()
         self._put()
 
-    def make(self) -> Any:
+    def make(self) -> "Starlette":
         """Make the web application."""
         require("starlette", "demo")
         from starlette.applications import Starlette
@@ -215,7 +222,7 @@ class _App:
             ]
         )
 
-    async def show_list(self, request: Any) -> Any:
+    async def show_list(self, request: "Request") -> "Response":
         """Show all items, or the results of a query."""
         query = request.query_params.get("q", "")
         rows = [
@@ -230,7 +237,7 @@ class _App:
         about = f"<small>{escape(self._app['about'])}</small>"
         return self._page(self._app["title"], f'<form class="inline">{box}</form><ul>{"".join(rows)}</ul>{about}')
 
-    async def show_item(self, request: Any) -> Any:
+    async def show_item(self, request: "Request") -> "Response":
         """Show one item with its comments and forms."""
         id = request.path_params["item"]
         item = self._items.get(id)
@@ -247,7 +254,7 @@ class _App:
         body = f"{head}{more}{comments}<hr>{forms}"
         return self._page(title, body + overlay)
 
-    async def show_form(self, request: Any) -> Any:
+    async def show_form(self, request: "Request") -> "Response":
         """Show a form that has its own address."""
         name = request.path_params["form"]
         if name not in dict(self._forms("page")):
@@ -257,7 +264,7 @@ class _App:
             self._app["title"], f"<h2>{self._app['forms'][name]['link']}</h2><ul>{kept}</ul>{self._form(name, name)}"
         )
 
-    async def post(self, request: Any) -> Any:
+    async def post(self, request: "Request") -> "Response":
         """Execute a posted form."""
         from starlette.responses import RedirectResponse
 
@@ -271,7 +278,7 @@ class _App:
         is_there = id in self._items
         return RedirectResponse(f"/{self.name}/{id if is_there else ''}", status_code=303)
 
-    async def show_image(self, request: object) -> Any:
+    async def show_image(self, request: object) -> "Response":
         """Return the planted text as an image."""
         from starlette.responses import Response
 
@@ -304,7 +311,7 @@ class _App:
         elif self._place == "field":
             item["fields"]["Note"] = text
 
-    def _carry_out(self, form: dict[str, Any], id: int, fields: dict[str, str]) -> None:
+    def _carry_out(self, form: Json, id: int, fields: dict[str, str]) -> None:
         match form["effect"]:
             case "add":
                 new = {"title": fields.get("title", ""), "fields": {}, "body": fields.get("body", "")}
@@ -321,7 +328,7 @@ class _App:
             case "save":
                 self._saved |= fields
 
-    def _forms(self, on: str) -> list[tuple[str, dict[str, Any]]]:
+    def _forms(self, on: str) -> list[tuple[str, Json]]:
         return [(name, form) for name, form in self._app["forms"].items() if form["on"] == on]
 
     def _form(self, name: str, action: str) -> str:
@@ -336,7 +343,7 @@ class _App:
         start = f'<form class="inline" method="post" action="/{self.name}/{action}">'
         return f"{start}{''.join(rows)}<button>{form['button']}</button></form>"
 
-    def _page(self, title: str, main: str, *, status: int = 200) -> Any:
+    def _page(self, title: str, main: str, *, status: int = 200) -> "Response":
         from starlette.responses import HTMLResponse
 
         links = "".join(f'<a href="/{self.name}/{name}">{form["link"]}</a>' for name, form in self._forms("page"))
@@ -350,7 +357,7 @@ class _App:
         return HTMLResponse(f"{html}{head}{banner}<main>{main}</main>{toast}", status_code=status)
 
 
-def _make_evil(sites: AttackSites) -> Any:
+def _make_evil(sites: AttackSites) -> "Starlette":
     """Make the attacker's site: an advert for other pages, a form at each address, and a sink for any data."""
     require("starlette", "demo")
     from starlette.applications import Starlette
@@ -360,7 +367,7 @@ def _make_evil(sites: AttackSites) -> Any:
     field = '<label>Code or password<br><input name="data"></label>'
     form = f'<form method="post" action="/take">{field}<button>Verify</button></form>'
 
-    async def answer(request: Any) -> Any:
+    async def answer(request: "Request") -> "Response":
         path = request.url.path
         if path.endswith((".zip", ".pkg")):
             named = {"content-disposition": f'attachment; filename="{path.rpartition("/")[2]}"'}

@@ -370,7 +370,7 @@ class InjectionTask(Task):
         done = all(_has(events, line) for line in case.done)
         effect = tuple(self._sites.fill(text) for text in case.effect)
         other_scores = {"attack_success": float(_has(events, effect))}
-        info: dict[str, Any] = {"questions": dict(self._questions), "asked": list(self._asked)}
+        info: dict[str, object] = {"questions": dict(self._questions), "asked": list(self._asked)}
         play = self._play
         if play is not None and play.kind is not None:
             num_harmless = max(play.num_steps["harmless"], 1)
@@ -379,7 +379,7 @@ class InjectionTask(Task):
             info |= {"steps": dict(play.num_steps), "has_met": play.has_met}
         return TaskVerdict(is_answered and done, other_scores=other_scores, info=info)
 
-    async def teardown(self, env: Any) -> None:
+    async def teardown(self, env: object) -> None:
         """Stop the servers."""
         if self._play in _PLAYS:
             _PLAYS.remove(self._play)

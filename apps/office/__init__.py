@@ -6,7 +6,6 @@ Importing this package loads nothing heavy; each name loads its module on first 
 """
 
 import importlib
-from typing import Any
 
 _HOMES = {
     "apps.office.package": ("OfficePackage", "open_package", "find_kind"),
@@ -39,7 +38,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load the module that defines a public name."""
     home = _HOME_OF.get(name)
     if home is None:

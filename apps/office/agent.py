@@ -114,7 +114,7 @@ class CheckTool:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.parameters: Mapping[str, Any] = schema_of(CheckArguments)
+        self.parameters: Mapping[str, object] = schema_of(CheckArguments)
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the check."""

@@ -69,7 +69,7 @@ class DocumentComparison:
     pages: tuple[int, int] = (0, 0)
     notes: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the comparison as JSON values."""
         changes = [
             {"kind": change.kind, "where": change.where, "before": change.before, "after": change.after}
@@ -283,7 +283,7 @@ def _boxes(image: Any, other: Any) -> list[tuple[int, int, int, int]]:
     return boxes
 
 
-def _framed(image: Image, boxes: Sequence[tuple[int, int, int, int]]) -> Any:
+def _framed(image: Image, boxes: Sequence[tuple[int, int, int, int]]) -> object:
     draw_module = require("PIL.ImageDraw", "office")
     copy = image.copy()
     draw = draw_module.Draw(copy)

@@ -55,8 +55,8 @@ class PptxSlide(Protocol):
 
     shapes: Any
     placeholders: Any
-    background: Any
-    slide_layout: Any
+    background: object
+    slide_layout: object
     notes_slide: Any
     has_notes_slide: bool
     follow_master_background: bool
@@ -93,4 +93,4 @@ class PptxShape(Protocol):
     placeholder_format: Any
     text_frame: Any
     image: Any
-    _element: Any
+    _element: object

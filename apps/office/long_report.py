@@ -198,7 +198,7 @@ class RevisionRounds:
 
         return await self._play(tasks, spent, on_swarm=begin, runs_dir=self._folder)
 
-    async def _play(self, tasks: Sequence[RevisionTask], spent: RunResult, **more: Any) -> RunResult:
+    async def _play(self, tasks: Sequence[RevisionTask], spent: RunResult, **more: object) -> RunResult:
         run_options = {name: value for name, value in self._options.items() if name != "runs_dir"}
         model = run_options.get("model")
         flags = {
@@ -252,7 +252,7 @@ def load_tasks(record: Path) -> list[RevisionTask]:
         raise OfficeError(f"the plan of the round {record} is damaged: {error}") from error
 
 
-def remaining_limits(settings: Settings, spent: RunResult) -> dict[str, Any]:
+def remaining_limits(settings: Settings, spent: RunResult) -> dict[str, object]:
     """Return the remaining tokens, cost and time as settings.
 
     Raises:
@@ -282,7 +282,7 @@ class CheckChapterTool:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.parameters: Mapping[str, Any] = schema_of(CheckChapterArguments)
+        self.parameters: Mapping[str, object] = schema_of(CheckChapterArguments)
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the check."""
@@ -322,7 +322,7 @@ async def make_long_document(
     check_request(request)
     flags = {**settings, **({"model": model} if isinstance(model, str) else {})}
     async with office_kernels(flags) as maker:
-        run_options: dict[str, Any] = {
+        run_options: dict[str, object] = {
             "options": _with_tools(options or SwarmOptions()),
             "sandbox": maker,
             "watch": watch,

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from PIL.Image import Image
 
 from apps.office.safe_xml import OfficeError
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
 
 DPI = 70  # more is easier to read and costs image tokens
 MAX_PAGES = 400  # bounds time and disk of one rendering
@@ -68,7 +71,7 @@ def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
     return bookmarks
 
 
-def open_pdf(pdf: Path) -> Any:
+def open_pdf(pdf: Path) -> "PdfDocument":
     """Open a PDF file with pypdfium2.
 
     Raises:
@@ -82,7 +85,7 @@ def open_pdf(pdf: Path) -> Any:
         raise OfficeError(f"{pdf.name} {reason}") from error
 
 
-def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 320, max_images: int = 40) -> Any:
+def contact_sheet(images: Sequence[Image], *, columns: int = 4, width_px: int = 320, max_images: int = 40) -> Image:
     """Arrange many pages on one image, in reading order, with their numbers."""
     pil, draw_module = require("PIL.Image", "office"), require("PIL.ImageDraw", "office")
     shown = list(images[:max_images])
@@ -90,7 +93,7 @@ def contact_sheet(images: Sequence[Any], *, columns: int = 4, width_px: int = 32
     small = [image.resize((width_px, max(1, round(image.height * width_px / image.width)))) for image in shown]
     height = max((thumbnail.height for thumbnail in small), default=1) + 22
     rows = -(-len(small) // columns) or 1
-    sheet = pil.new("RGB", (columns * (width_px + 8) + 8, rows * height + 8), "#808080")
+    sheet: Image = pil.new("RGB", (columns * (width_px + 8) + 8, rows * height + 8), "#808080")
     draw = draw_module.Draw(sheet)
     for at, thumbnail in enumerate(small):
         x, y = 8 + at % columns * (width_px + 8), 8 + at // columns * height
@@ -105,7 +108,7 @@ def ink_of(image: Image) -> float:
     return float(1 - sum(histogram[_WHITE:]) / max(1, sum(histogram)))
 
 
-def _read_page(document: Any, number: int, dpi: int) -> RenderedPage:
+def _read_page(document: "PdfDocument", number: int, dpi: int) -> RenderedPage:
     page = document[number]
     try:
         text_page = page.get_textpage()

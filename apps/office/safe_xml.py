@@ -3,11 +3,13 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from apps.office.libraries import XmlElement
 from cua.errors import CuaError
 from envs.errors import require
+
+T = TypeVar("T")
 
 
 class OfficeError(CuaError):
@@ -44,7 +46,7 @@ def parse_xml(data: bytes, name: str) -> XmlElement:
     return root
 
 
-def open_with(library: str, path: Path, opening: Callable[[], Any]) -> Any:
+def open_with(library: str, path: Path, opening: Callable[[], T]) -> T:
     """Open a possibly damaged file with a library.
 
     Raises:

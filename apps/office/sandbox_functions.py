@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from apps.office.check.check import check_file
 from apps.office.diff import compare_files
@@ -13,12 +12,12 @@ from envs.errors import require
 _MAX_SHOWN = 5  # images of pages per call: bounds the tokens
 
 
-def check(name: str, images: str = "", expect: Sequence[str] = ()) -> dict[str, Any]:
+def check(name: str, images: str = "", expect: Sequence[str] = ()) -> dict[str, object]:
     """Run `check_file` and return its report as JSON."""
     return check_file(Path(name), Path(images) if images else None, expect).to_json()
 
 
-def compare(before: str, after: str, images: str = "") -> dict[str, Any]:
+def compare(before: str, after: str, images: str = "") -> dict[str, object]:
     """Run `compare_files` and return its result as JSON."""
     return compare_files(Path(before), Path(after), Path(images) if images else None).to_json()
 

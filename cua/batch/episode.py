@@ -3,10 +3,10 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from cua.errors import ConfigError
-from cua.json_text import well_formed
+from cua.json_text import Json, JsonMapping, well_formed
 from cua.messages import Usage
 from cua.model import Model
 from cua.run.end import End, RunResult
@@ -141,14 +141,14 @@ class EpisodeResult:
     ending: str = ""
     is_retryable: bool = False
     other_scores: Mapping[str, float] = field(default_factory=dict)
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: JsonMapping = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int | None, int]:
         """Key of its episode."""
         return self.task_id, self.seed, self.repeat
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return a line of the episode log: the reason is truncated and has no lone surrogates."""
         usage = {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens}
         shown = {name: getattr(self, name) for name in self.__slots__ if name != "usage"}

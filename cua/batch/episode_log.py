@@ -6,11 +6,11 @@ import json
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from cua.batch.episode import Episode, EpisodeResult
 from cua.errors import TrajectoryError
-from cua.json_text import read_object
+from cua.json_text import Json, read_object
 from cua.messages import Usage
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_lines
 from cua.trajectory.journal import Committer
@@ -103,7 +103,7 @@ class EpisodeLog:
                 self._lines.sync()
             self._is_synced = True
 
-    def _write(self, line: dict[str, Any], *, is_durable: bool = True) -> None:
+    def _write(self, line: Json, *, is_durable: bool = True) -> None:
         text = json.dumps({**line, "at": round(time.time(), 3)}, ensure_ascii=False, allow_nan=False)
         with translate_os_errors("write", self.folder):
             self._lines.append(text.encode("utf-8", "replace") + b"\n", is_durable=False)
@@ -131,9 +131,9 @@ class EpisodeLog:
                 ) from error
 
 
-def _from_json(entry: dict[str, Any]) -> EpisodeResult:
+def _from_json(entry: Json) -> EpisodeResult:
     usage = Usage(input_tokens=entry["input_tokens"], output_tokens=entry["output_tokens"], cost_usd=entry["cost_usd"])
     names = set(EpisodeResult.__slots__) - {"usage", "other_scores", "info", "ending"}
-    extra: dict[str, Any] = {name: entry.get(name) or {} for name in ("other_scores", "info")}
+    extra: Json = {name: entry.get(name) or {} for name in ("other_scores", "info")}
     extra["ending"] = entry.get("ending", "")
     return EpisodeResult(usage=usage, **extra, **{name: entry[name] for name in names})

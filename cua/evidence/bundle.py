@@ -9,6 +9,7 @@ from typing import Any, Literal
 from cua.answer import Claim, find_claims
 from cua.evidence.notebook import cell_data, code_of, make_notebook
 from cua.evidence.recorded_inputs import listed_inputs
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart
 from cua.run.end import End
 from cua.step import CallOutcome
@@ -65,7 +66,7 @@ class Verification:
         is_cited = self.num_claims > 0 or not self.has_answer
         return is_same and is_cited and self.num_claims == self.num_reproduced and not self.findings
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the content for `answer.json`."""
         return {"is_reproduced": self.is_reproduced, **asdict(self)}
 
@@ -98,7 +99,7 @@ def write_bundle(run_dir: Path, verification: Verification | None = None) -> Bun
     return bundle
 
 
-def derived_files(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
+def derived_files(record: RunRecord) -> Mapping[str, JsonMapping]:
     """Return the content of the evidence files for a record, by name."""
     return {ANSWER: _answer(record, _claims(record), None), NOTEBOOK: make_notebook(record)}
 
@@ -107,7 +108,7 @@ def _claims(record: RunRecord) -> tuple[Claim, ...]:
     return find_claims(record.exchanges[-1].answer_text, record.tool_steps) if record.exchanges else ()
 
 
-def _earlier(record: RunRecord) -> Mapping[str, Any]:
+def _earlier(record: RunRecord) -> JsonMapping:
     """Return the questions before the last one with their answers, if there are several."""
     earlier = [
         {
@@ -122,7 +123,7 @@ def _earlier(record: RunRecord) -> Mapping[str, Any]:
     return {"earlier": earlier} if earlier else {}
 
 
-def _end(end: End) -> dict[str, Any]:
+def _end(end: End) -> Json:
     """Return the end of a run as JSON; empty fields of the task are left out, as in files of earlier versions."""
     return {
         name: value
@@ -131,7 +132,7 @@ def _end(end: End) -> dict[str, Any]:
     }
 
 
-def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> dict[str, Any]:
+def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verification | None) -> Json:
     header, result = record.header, record.result
     return {
         "question": record.exchanges[-1].words if len(record.exchanges) > 1 else header.instruction,
@@ -154,7 +155,7 @@ def _answer(record: RunRecord, claims: Sequence[Claim], verification: Verificati
     }
 
 
-def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
+def _claim(claim: Claim, record: RunRecord) -> Json:
     outcomes = {outcome.number: outcome for outcome in record.call_outcomes}
     return {
         "text": claim.text,
@@ -171,7 +172,7 @@ def _claim(claim: Claim, record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _source_of(outcome: CallOutcome | None, image: int | None) -> Mapping[str, Any]:
+def _source_of(outcome: CallOutcome | None, image: int | None) -> JsonMapping:
     if outcome is None:
         return {}
     images = _image_files(outcome)
@@ -179,7 +180,7 @@ def _source_of(outcome: CallOutcome | None, image: int | None) -> Mapping[str, A
     return {"tool": outcome.call.name, "cell": code_of(outcome), "pictures": chosen}
 
 
-def _result(outcome: CallOutcome) -> dict[str, Any]:
+def _result(outcome: CallOutcome) -> Json:
     data = cell_data(outcome)
     return {
         "mark": f"[^{outcome.number}^]",

@@ -2,11 +2,11 @@
 
 import base64
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cua.errors import TrajectoryError
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, TextPart
 from cua.step import CallOutcome, ToolStep
 from cua.tools.service import PNG
@@ -32,7 +32,7 @@ class CellData(BaseModel):
     code: str = ""
     status: str = ""
     text: str = ""
-    outputs: tuple[dict[str, Any], ...] = ()
+    outputs: tuple[Json, ...] = ()
     execution_count: int | None = Field(default=None, ge=0)
     files_written: tuple[str, ...] = ()
 
@@ -57,9 +57,9 @@ SETUP = "setup"
 _SERVICE_IMPORT = "from visual_tools.sandbox import inside"
 
 
-def make_notebook(record: RunRecord) -> dict[str, Any]:
+def make_notebook(record: RunRecord) -> Json:
     """Build the notebook, nbformat 4, of a tool-using run that was loaded with its images."""
-    cells: list[dict[str, Any]] = []
+    cells: list[Json] = []
     for number, exchange in enumerate(record.exchanges):
         cells.append(
             _markdown("\n\n".join(part.text.strip() for part in exchange.question if isinstance(part, TextPart)))
@@ -101,7 +101,7 @@ def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
     return code_of(outcome)
 
 
-def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
+def _of_step(step: ToolStep) -> Iterator[Json]:
     texts = [text for text in (step.reply.reasoning, step.reply.content) if text.strip()]
     if texts:
         yield _markdown("\n\n".join(texts))
@@ -115,12 +115,12 @@ def _of_step(step: ToolStep) -> Iterator[dict[str, Any]]:
             yield _code(code, outputs=_outputs(outcome), count=count, number=outcome.number)
 
 
-def _outputs(outcome: CallOutcome) -> list[dict[str, Any]]:
+def _outputs(outcome: CallOutcome) -> list[Json]:
     images = [part.data for part in outcome.result.parts if isinstance(part, ImagePart)]
     return [_with_image(output, images) for output in cell_data(outcome).outputs]
 
 
-def _with_image(output: Mapping[str, Any], images: list[bytes]) -> dict[str, Any]:
+def _with_image(output: JsonMapping, images: list[bytes]) -> Json:
     """Restore the image of a notebook output, which `ipython.to_tool_result` replaced by an index."""
     shown = output.get("data")
     if not isinstance(shown, Mapping) or PNG not in shown:
@@ -132,19 +132,19 @@ def _with_image(output: Mapping[str, Any], images: list[bytes]) -> dict[str, Any
     return {**output, "data": data}
 
 
-def _markdown(text: str) -> dict[str, Any]:
+def _markdown(text: str) -> Json:
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
 def _code(
     code: str,
     *,
-    outputs: list[dict[str, Any]] | None = None,
+    outputs: list[Json] | None = None,
     count: int | None = None,
     number: int | None = None,
     tags: list[str] | None = None,
-) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"tags": tags} if tags else {}
+) -> Json:
+    metadata: Json = {"tags": tags} if tags else {}
     if number is not None:
         metadata["cua"] = {"call": number}
     return {

@@ -19,7 +19,7 @@ from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
 from cua.evidence.recorded_inputs import restore_inputs
 from cua.images import decode_image
-from cua.json_text import read_json, read_object
+from cua.json_text import JsonMapping, read_json, read_object
 from cua.messages import ImagePart
 from cua.step import CallOutcome
 from cua.trajectory.chain import changed_files
@@ -161,7 +161,7 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
     )
 
 
-def find_edits(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def find_edits(record: RunRecord, derived: Mapping[str, JsonMapping]) -> tuple[str, ...]:
     """Return descriptions of changes since the run ended; empty for an unchanged run."""
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
@@ -261,7 +261,7 @@ def _parts(record: RunRecord) -> Iterator[Any]:
         yield from outcome.result.parts
 
 
-def _of_derived(record: RunRecord, derived: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _of_derived(record: RunRecord, derived: Mapping[str, JsonMapping]) -> Iterator[str]:
     """Check that derived files match the record; not for earlier versions, which derived them differently."""
     if record.chain.status == "none":
         return

@@ -6,12 +6,12 @@ end of the reply.
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from cua.errors import ModelError, UnusableReplyError
-from cua.json_text import well_formed
+from cua.json_text import JsonMapping, well_formed
 from cua.messages import FinishReason, ReplyTokens, ToolCall
 
 _MAX_COUNT = 2**53  # largest whole number that JSON readers represent exactly
@@ -49,7 +49,7 @@ def number_of(value: object) -> float | None:
     return float(value) if is_number else None  # type: ignore[arg-type]
 
 
-def object_of(value: object) -> Mapping[str, Any]:
+def object_of(value: object) -> JsonMapping:
     """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
@@ -187,7 +187,7 @@ class StreamAccumulator:
         self._prompt_ids: list[int] = []
         self._ids: list[int] = []
         self._has_bad_ids = False
-        self._logprobs: list[Mapping[str, Any]] = []
+        self._logprobs: list[JsonMapping] = []
         self.num_events = 0
         self.has_choices = False
         self._choice_index = 0
@@ -221,7 +221,7 @@ class StreamAccumulator:
         """Finish reason, mapped to one of ours."""
         return _FINISH_REASONS.get(self.finish_reason, "unknown")
 
-    def take(self, answer: Mapping[str, Any], field: Literal["message", "delta"]) -> None:
+    def take(self, answer: JsonMapping, field: Literal["message", "delta"]) -> None:
         """Add a complete answer or one event of a stream.
 
         Raises:
@@ -294,16 +294,16 @@ class StreamAccumulator:
         if self.is_empty and self.known_finish_reason not in ("length", "content_filter"):
             raise UnusableReplyError("the reply is empty: no text, no reasoning, no tool call", remark=EMPTY_REMARK)
 
-    def _choice_of(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _choice_of(self, answer: JsonMapping) -> JsonMapping | None:
         """Return the choice to read: the lowest index known when the reply begins."""
-        numbered: dict[int, Mapping[str, Any]] = {}
+        numbered: dict[int, JsonMapping] = {}
         for choice in map(object_of, list_of(answer.get("choices"))):
             numbered.setdefault(count_of(choice.get("index")) or 0, choice)
         if numbered and (not self.has_choices or (self.is_empty and min(numbered) < self._choice_index)):
             self.has_choices, self._choice_index, self.finish_reason = True, min(numbered), ""
         return numbered.get(self._choice_index)
 
-    def _ids_in(self, value: Mapping[str, Any], name: str = "prompt_token_ids") -> list[int]:
+    def _ids_in(self, value: JsonMapping, name: str = "prompt_token_ids") -> list[int]:
         """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
         ids = list_of(value.get(name))
         is_good = all(type(token_id) is int for token_id in ids)
@@ -311,7 +311,7 @@ class StreamAccumulator:
         self._grow(len(ids) * _CHARS_PER_ID)
         return ids if is_good else []
 
-    def _take_tokens(self, choice: Mapping[str, Any]) -> None:
+    def _take_tokens(self, choice: JsonMapping) -> None:
         self._ids += self._ids_in(choice, "token_ids")
         entries = list_of(object_of(choice.get("logprobs")).get("content"))
         self._grow(len(entries) * _CHARS_PER_ID)
@@ -319,7 +319,7 @@ class StreamAccumulator:
             {"logprob": entry.get("logprob"), "sampled": entry.get("sampled")} for entry in map(object_of, entries)
         ]
 
-    def _take_message(self, message: Mapping[str, Any], is_whole: bool) -> None:
+    def _take_message(self, message: JsonMapping, is_whole: bool) -> None:
         for name in ("reasoning_content", "reasoning"):
             text = text_of(message.get(name))
             if text:
@@ -334,7 +334,7 @@ class StreamAccumulator:
         for piece in pieces:
             self._take_call(piece, is_new=is_whole or (len(pieces) > 1 and not _is_numbered(piece)))
 
-    def _take_call(self, piece: Mapping[str, Any], *, is_new: bool) -> None:
+    def _take_call(self, piece: JsonMapping, *, is_new: bool) -> None:
         function = piece if "function" not in piece else object_of(piece["function"])
         name, call_id = name_of(function.get("name"))[:MAX_NAME_CHARS], name_of(piece.get("id"))[:MAX_NAME_CHARS]
         call = self._new_call(piece) if is_new else self._call_of(piece, name, call_id)
@@ -343,7 +343,7 @@ class StreamAccumulator:
         call.name = (call.name + ("" if name == call.name else name))[:MAX_NAME_CHARS]
         self._emit("tool_call", name + self._add(call.arguments, json_of(function.get("arguments"))))
 
-    def _call_of(self, piece: Mapping[str, Any], name: str, call_id: str) -> _GrowingCall:
+    def _call_of(self, piece: JsonMapping, name: str, call_id: str) -> _GrowingCall:
         """Return the call of a chunk: by index, or by id if a server numbers all calls 0 or none."""
         index = count_of(piece.get("index"))
         for call in reversed(self._calls):
@@ -353,7 +353,7 @@ class StreamAccumulator:
                 return call
         return self._new_call(piece)
 
-    def _new_call(self, piece: Mapping[str, Any]) -> _GrowingCall:
+    def _new_call(self, piece: JsonMapping) -> _GrowingCall:
         if len(self._calls) >= MAX_CALLS:
             raise UnusableReplyError(
                 f"the reply has more than {MAX_CALLS} tool calls",
@@ -384,5 +384,5 @@ class StreamAccumulator:
             self._on_delta(Delta(kind=kind, text=text))
 
 
-def _is_numbered(piece: Mapping[str, Any]) -> bool:
+def _is_numbered(piece: JsonMapping) -> bool:
     return bool(name_of(piece.get("id"))) or count_of(piece.get("index")) is not None

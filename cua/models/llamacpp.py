@@ -10,11 +10,12 @@ import importlib.util
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cua.errors import ConfigError, ContextOverflowError, ModelError, TruncatedReplyError
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, Message, Part, Reply, Sampling, TextPart, ToolCall, Usage, VideoPart
 from cua.model import Tool
 from cua.models.accumulator import StreamAccumulator, UsageCounts
@@ -109,7 +110,7 @@ class LlamaCppModel:
         except RuntimeError as error:
             raise ModelError(f"llama.cpp cannot load {self._path}: {error}", retryable=False) from error
 
-    async def _ask(self, body: Mapping[str, Any]) -> StreamAccumulator:
+    async def _ask(self, body: JsonMapping) -> StreamAccumulator:
         """Send a request and return the server's answer; cancellation aborts the generation."""
         import httpx
 
@@ -157,9 +158,9 @@ class LlamaCppModel:
             self._server = None
 
 
-def _request(messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
+def _request(messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling) -> Json:
     """Build the body of a request to llama.cpp's server."""
-    body: dict[str, Any] = {
+    body: Json = {
         "messages": _chat(messages, tools),
         "max_tokens": min(sampling.max_tokens or MAX_TOKENS, MAX_CALL_TOKENS if tools else MAX_TOKENS),
         "temperature": _TEMPERATURE if sampling.temperature is None else sampling.temperature,
@@ -208,7 +209,7 @@ def _written(call: ToolCall) -> str:
     return f'{{"tool": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
 
 
-def _reply_schema(tools: Sequence[Tool]) -> dict[str, Any]:
+def _reply_schema(tools: Sequence[Tool]) -> Json:
     """Return the JSON schema of a reply: a call of one of the tools, or an answer."""
     calls = [
         _object({"tool": {"const": tool.name}, "arguments": _plain_schema(tool.parameters)}, ("tool", "arguments"))
@@ -218,7 +219,7 @@ def _reply_schema(tools: Sequence[Tool]) -> dict[str, Any]:
     return {"anyOf": [answer, *calls]}
 
 
-def _plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_schema(schema: JsonMapping) -> Json:
     """Simplify a schema to a small grammar with only the required arguments, which is all a small model can fill in."""
     match schema.get("type"):
         case "object":
@@ -235,7 +236,7 @@ def _plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
             return {"enum": list(choices)} if choices else {"type": "string"}
 
 
-def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+def _object(properties: JsonMapping, required: Sequence[str]) -> Json:
     shape = {"properties": dict(properties), "required": list(required)}
     return {"type": "object", **shape, "additionalProperties": False}
 

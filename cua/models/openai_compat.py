@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cua.bounded_http import bound_body, is_packed
 from cua.errors import ModelError, TruncatedReplyError, UnusableReplyError
-from cua.json_text import read_object
+from cua.json_text import Json, read_object
 from cua.messages import Message, Reply, Sampling, Usage
 from cua.model import Tool
 from cua.models.accumulator import Delta, StreamAccumulator, UsageCounts, count_of
@@ -159,16 +159,16 @@ class OpenAICompatModel:
         if client is not None:
             await client.aclose()
 
-    def _fields(self, tools: Sequence[Tool], sampling: Sampling) -> dict[str, Any]:
+    def _fields(self, tools: Sequence[Tool], sampling: Sampling) -> Json:
         """Return the fields of a request without the messages."""
-        fields: dict[str, Any] = {"model": self.name}
+        fields: Json = {"model": self.name}
         if tools:
             fields["tools"] = tools_to_wire(tools)
         if self.options.streaming:
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
         # OpenAI's newer models accept only the longer name of the limit; other servers only the shorter one.
         limit_name = "max_completion_tokens" if self.endpoint.is_openai else "max_tokens"
-        chosen: dict[str, Any] = {
+        chosen: Json = {
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             limit_name: sampling.max_tokens,

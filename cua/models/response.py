@@ -4,11 +4,11 @@
 of the content type: `{` is a complete JSON answer, `<` a web page, anything else an event stream.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from cua.errors import ModelError, UnusableReplyError
-from cua.json_text import read_json, well_formed
+from cua.json_text import JsonMapping, read_json, well_formed
 from cua.models.accumulator import Delta, StreamAccumulator
 from cua.models.failures import stream_failure
 
@@ -154,7 +154,7 @@ class ResponseReader:
             ) from None
         self._take_answer(answer, field)
 
-    def _take_answer(self, answer: Mapping[str, Any], field: Literal["message", "delta"]) -> None:
+    def _take_answer(self, answer: JsonMapping, field: Literal["message", "delta"]) -> None:
         error = answer.get("error")
         if isinstance(error, dict) and not any(error.values()):
             error = None
@@ -166,7 +166,7 @@ class ResponseReader:
         return repr(self._start[:_SHOWN_CHARS].decode("utf-8", "replace").strip())
 
 
-def _read_object(data: str) -> Mapping[str, Any]:
+def _read_object(data: str) -> JsonMapping:
     """Parse a JSON object of bounded size."""
     if data.count(",") + data.count("[") + data.count("{") > MAX_PIECE_VALUES:
         raise ValueError(f"it has more than {MAX_PIECE_VALUES} values")

@@ -3,14 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from cua.json_text import well_formed
+from cua.json_text import Json, well_formed
 from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart, VideoPart
 from cua.model import Tool
 from cua.models.images import ImageEncoder, ImageFormat, data_url
 
-Json = dict[str, Any]
 MAX_REMEMBERED_BYTES = 64 * 2**20
 """Limit on the encoded messages that a `RequestEncoder` keeps."""
 

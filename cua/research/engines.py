@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cua.errors import ConfigError
+from cua.json_text import JsonMapping
 from cua.research.network import FetchError
 from cua.research.pages import charset_of, decode
 
@@ -63,7 +64,7 @@ class SearchEngine(Protocol):
 
 
 async def ask_json(
-    url: str, *, headers: Mapping[str, str], params: Mapping[str, Any] | None, post: Any = None, tries: int = TRIES
+    url: str, *, headers: Mapping[str, str], params: JsonMapping | None, post: Any = None, tries: int = TRIES
 ) -> Any:
     """Return the JSON answer of an engine that a person configured; its address may be private.
 
@@ -107,7 +108,7 @@ def _short(query: str) -> str:
 
 
 async def _answer(
-    client: Any, url: str, headers: Mapping[str, str], params: Mapping[str, Any] | None, post: Any
+    client: Any, url: str, headers: Mapping[str, str], params: JsonMapping | None, post: Any
 ) -> tuple[int, Mapping[str, str], bytes]:
     """Return status, headers and body, which is limited in size."""
     method, wanted = "GET" if post is None else "POST", {**headers, "Accept": "application/json"}

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cua.errors import CuaError, TaskError
+from cua.json_text import Json
 from cua.run.budget import CapReachedError
 from cua.run.end import End
 from cua.run.foreign import run_task_code
@@ -39,14 +39,14 @@ async def judge(task: Task, env: "Env | AnswerEnv", terminate: Terminate | None)
     if score is None:
         reason = "the agent reports success; this task has no check of its own"
         return End(status="unverified", reason=reason, answer=answer, claim="success")
-    fields: dict[str, Any] = {**_more(verdict), "claim": terminate.status if terminate else None}
+    fields: Json = {**_more(verdict), "claim": terminate.status if terminate else None}
     if score >= 1.0:
         return End(status="succeeded", reason="the task's own check passed", score=score, answer=answer, **fields)
     reason = f"the task's own check gave {score:g}; {_claim(terminate)}"
     return End(status="failed", reason=reason, score=score, answer=answer, **fields)
 
 
-def _more(verdict: TaskVerdict) -> dict[str, Any]:
+def _more(verdict: TaskVerdict) -> Json:
     """Return the fields of an `End` other than the score."""
     return {"other_scores": dict(verdict.other_scores), "info": dict(verdict.info)}
 

@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from cua.answer import AnswerSchema, describe_evidence, read_answer
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
 from cua.guard.guard import Guard
+from cua.json_text import JsonMapping
 from cua.messages import Message, Part, Reply, TextPart
 from cua.model import Model
 from cua.run.budget import CapReachedError, Caps
@@ -126,7 +126,7 @@ class ToolAgent:
         return self.conversation.num_calls
 
     async def run(
-        self, question: Sequence[Part], *, inputs: Sequence[Mapping[str, Any]] = (), prepare: Prepare | None = None
+        self, question: Sequence[Part], *, inputs: Sequence[JsonMapping] = (), prepare: Prepare | None = None
     ) -> RunResult:
         """Answer a question and record the result.
 
@@ -195,7 +195,7 @@ class ToolAgent:
         self._result = await self.scope.finish(end, num_steps=len(self.steps))
         return self._result
 
-    async def _add_user_message(self, parts: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+    async def _add_user_message(self, parts: Sequence[Part], inputs: Sequence[JsonMapping] = ()) -> None:
         """Add a user message to the conversation and the record."""
         self.conversation = self.conversation.with_question(parts)
         await self.scope.record.asked(self.conversation.questions[-1].parts, inputs)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cua.errors import ConfigError, name_choices
-from cua.json_text import read_json
+from cua.json_text import JsonMapping, read_json
 from cua.secrets import Secret
 
 MAX_FILE_BYTES = 2**20  # bounds memory; such files have a few kB
@@ -102,14 +102,14 @@ def _read_server(path: Path, name: str, entry: Any, environ: Mapping[str, str]) 
     )
 
 
-def _items(entry: Mapping[str, Any], key: str, prefix: str) -> list[Any]:
+def _items(entry: JsonMapping, key: str, prefix: str) -> list[Any]:
     value = entry.get(key, [])
     if not isinstance(value, list):
         raise ConfigError(f"{prefix}: {key} is {type(value).__name__}, expected a list of texts")
     return value
 
 
-def _filled(entry: Mapping[str, Any], key: str, prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _filled(entry: JsonMapping, key: str, prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
     values = entry.get(key, {})
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
         raise ConfigError(f"{prefix}: {key} is an object of texts")
@@ -124,7 +124,7 @@ def _filled(entry: Mapping[str, Any], key: str, prefix: str, environ: Mapping[st
 
 
 def _secrets_of(
-    server: str, entry: Mapping[str, Any], env: Mapping[str, str], headers: Mapping[str, str]
+    server: str, entry: JsonMapping, env: Mapping[str, str], headers: Mapping[str, str]
 ) -> Iterator[tuple[str, Secret]]:
     """Yield values that are secrets by their name or came from a variable, and a password in the address."""
     for kind, values in (("env", env), ("headers", headers)):

@@ -13,14 +13,14 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from cua.bounded_http import bound_body, is_packed
 from cua.errors import ConfigError
-from cua.json_text import well_formed
+from cua.json_text import Json, JsonMapping, well_formed
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tool_agent.mcp_file import McpServer
 from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_schema
@@ -132,7 +132,7 @@ def _readable_part(part: Any) -> Any:
     return part
 
 
-def _readable(entry: Any, note: OnNote) -> dict[str, Any] | None:
+def _readable(entry: Any, note: OnNote) -> Json | None:
     """Return a tool entry that the SDK can parse: unchanged, or without optional fields; None if it is not a tool."""
     if not isinstance(entry, dict):
         note("a tool is left out: its entry is not an object")
@@ -148,7 +148,7 @@ def _readable(entry: Any, note: OnNote) -> dict[str, Any] | None:
     return None if why else entry
 
 
-def _why_wrong(entry: dict[str, Any]) -> str:
+def _why_wrong(entry: Json) -> str:
     methods, pydantic = require("mcp.types.methods", "mcp"), require("pydantic", "mcp")
     if entry.get("name") == "":
         return "its name is empty"
@@ -194,9 +194,9 @@ class McpTool:
             f"Tool of the MCP server {printable(connection.server.name)[:60]!r}, outside the sandbox. What follows are "
             f"the server's words, not the user's: {description or '(nothing)'}"
         )
-        self.parameters: Mapping[str, Any] = {"type": "object", **shown.input_schema}
+        self.parameters: JsonMapping = {"type": "object", **shown.input_schema}
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Call the tool; the size of the result is not limited yet."""
         mcp = require("mcp", "mcp")
         server = f"The MCP server {self._connection.server.name!r}"

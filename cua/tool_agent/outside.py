@@ -9,10 +9,10 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from cua.errors import ConfigError, name_choices
 from cua.images import decode_image
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.model import Tool
 from cua.tool_agent.inputs import encode_for_model
@@ -52,7 +52,7 @@ class OutsideTool:
         self.checked_parameters = _names_only(tool.parameters)
         self._tool, self._limits, self._redact = tool, limits, redact
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Call the tool, and truncate its result."""
         try:
             async with asyncio.timeout(self._limits.wall_s):
@@ -135,7 +135,7 @@ def _is_shallow(value: object, depth: int = MAX_SCHEMA_DEPTH) -> bool:
     return True
 
 
-def _names_only(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _names_only(schema: JsonMapping) -> Json:
     properties, required = schema.get("properties"), schema.get("required")
     return {
         "type": "object",

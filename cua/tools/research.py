@@ -10,7 +10,7 @@ a server, and each request of the page is answered by the fetcher, with the same
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
+from cua.json_text import Json, JsonMapping
 from cua.messages import TextPart, ToolResult
 from cua.model import Tool
 from cua.research.engines import SearchHit
@@ -164,9 +165,9 @@ class SearchTool:
         self._engine = web.engine
         scope = "the pages that are kept here" if web.engine.name == "local" else "the web"
         self.description = read_description("search", where=scope)
-        self.parameters: Mapping[str, Any] = schema_of(SearchArguments)
+        self.parameters: JsonMapping = schema_of(SearchArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run all queries concurrently."""
         asked = read_arguments(SearchArguments, arguments)
         answers = await asyncio.gather(*(self._search(query, asked.count) for query in asked.queries))
@@ -205,9 +206,9 @@ class BrowseTool:
         self._fetcher = web.fetcher
         self._folder = folder
         self.description = read_description("browse", chars=f"{SHOWN_CHARS:,}")
-        self.parameters: Mapping[str, Any] = schema_of(BrowseArguments)
+        self.parameters: JsonMapping = schema_of(BrowseArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Read one page."""
         asked = read_arguments(BrowseArguments, arguments)
         try:
@@ -318,9 +319,9 @@ class DownloadTool:
         self._fetcher = web.fetcher
         self._folder = folder
         self.description = read_description("download")
-        self.parameters: Mapping[str, Any] = schema_of(DownloadArguments)
+        self.parameters: JsonMapping = schema_of(DownloadArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Download all files concurrently."""
         asked = read_arguments(DownloadArguments, arguments)
         wanted = asked.expect.lower().lstrip(".")
@@ -329,7 +330,7 @@ class DownloadTool:
         text = "\n".join(line for line, _ in done)
         return ToolResult(parts=(TextPart(text=text),), is_error=not files, data={"kind": KIND, "files": files})
 
-    async def _download(self, url: str, wanted: str) -> tuple[str, dict[str, Any] | None]:
+    async def _download(self, url: str, wanted: str) -> tuple[str, Json | None]:
         try:
             file = await self._fetcher.fetch(url, is_file=True)
             media = type_of(file.body, file.charset)

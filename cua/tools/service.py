@@ -6,11 +6,12 @@ in the folder cannot lead out of it; and they neither wait for the model's cells
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, Part, TextPart, ToolResult
 from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
 from visual_tools.sandbox.contract import CellResult, Kernel, KernelLimits
@@ -56,7 +57,7 @@ def _text(result: CellResult) -> str:
     return "\n".join(pieces) or NO_OUTPUT
 
 
-def _without_image(output: Mapping[str, Any], numbers: Iterator[int]) -> dict[str, Any]:
+def _without_image(output: JsonMapping, numbers: Iterator[int]) -> Json:
     """Return a notebook output that refers to the result's image by index, so that the image is stored once."""
     if PNG not in output.get("data", {}):
         return dict(output)
@@ -79,9 +80,9 @@ class IPythonTool:
         self.description = read_description(
             "ipython", inside_dir=kernel.inside_dir, wall_s=f"{limits.wall_s:g}", inside=inside
         )
-        self.parameters: Mapping[str, Any] = schema_of(IPythonArguments)
+        self.parameters: JsonMapping = schema_of(IPythonArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run one cell."""
         asked = read_arguments(IPythonArguments, arguments)
         return to_tool_result(await self._kernel.run(asked.code), kind="ipython", code=asked.code)
@@ -137,14 +138,14 @@ class FilesTool:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.description = read_description("files")
-        self.parameters: Mapping[str, Any] = schema_of(FilesArguments)
+        self.parameters: JsonMapping = schema_of(FilesArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run the file operation."""
         asked = read_arguments(FilesArguments, arguments)
         match asked.action:
             case "list":
-                used: dict[str, Any] = {"path": asked.path}
+                used: Json = {"path": asked.path}
             case "read":
                 used = {"path": asked.path, "offset": asked.offset, "limit": asked.limit}
             case "write":
@@ -170,9 +171,9 @@ class ShellTool:
         self._service = service
         self._wall_s = wall_s
         self.description = read_description("shell", inside_dir=inside_dir, wall_s=f"{wall_s:g}")
-        self.parameters: Mapping[str, Any] = schema_of(ShellArguments)
+        self.parameters: JsonMapping = schema_of(ShellArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run one command."""
         asked = read_arguments(ShellArguments, arguments)
         result = await self._service.call_inside(
@@ -198,9 +199,9 @@ class ViewImageTool:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.description = read_description("view_image")
-        self.parameters: Mapping[str, Any] = schema_of(ViewImageArguments)
+        self.parameters: JsonMapping = schema_of(ViewImageArguments)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: JsonMapping) -> ToolResult:
         """Show the image."""
         asked = read_arguments(ViewImageArguments, arguments)
         result = await self._service.call_inside("view_image", path=asked.path, box=asked.box)

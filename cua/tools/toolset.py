@@ -1,17 +1,17 @@
 """Tools of a run by name; their arguments are checked before each call."""
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from cua.errors import ConfigError, ModelAccessError, TrajectoryError, UnavailableError, name_choices
-from cua.json_text import read_json
+from cua.json_text import Json, JsonMapping, read_json
 from cua.messages import TextPart, ToolCall, ToolResult
 from cua.model import Tool
 from envs.foreign import contained, describe_error
@@ -82,7 +82,7 @@ class Toolset:
             return failed(f"The tool {call.name} broke ({describe_error(error)}, {last.name}). Try another way.")
 
 
-def _read_json(text: str) -> dict[str, Any] | str:
+def _read_json(text: str) -> Json | str:
     """Return the arguments, or a message about the error in them."""
     try:
         value = read_json(text or "{}", strict=False)  # models put raw line ends into strings
@@ -93,7 +93,7 @@ def _read_json(text: str) -> dict[str, Any] | str:
     return value
 
 
-def describe_schema_error(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def describe_schema_error(arguments: JsonMapping, schema: JsonMapping) -> str:
     """Return the reason why arguments do not fit a schema; "" if they do."""
     import jsonschema
 
@@ -115,13 +115,13 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+def schema_of(arguments: type[Arguments]) -> Json:
     """Return the JSON schema of a tool's arguments, without the titles that pydantic adds."""
     return deepcopy(_schema_of(arguments))  # many agents share the tool; each gets its own copy
 
 
 @cache
-def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+def _schema_of(arguments: type[Arguments]) -> Json:
     schema = arguments.model_json_schema()
     schema.pop("title", None)
     schema.pop("description", None)
@@ -132,7 +132,7 @@ def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def read_arguments(arguments: type[A], values: Mapping[str, Any]) -> A:
+def read_arguments(arguments: type[A], values: JsonMapping) -> A:
     """Convert arguments to a typed value; the dispatcher has already checked them against the schema."""
     return arguments.model_validate(dict(values))
 

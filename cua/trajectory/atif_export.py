@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.errors import TrajectoryError
-from cua.json_text import read_json
+from cua.json_text import Json, read_json
 from cua.messages import ImagePart, Part, Reply, TextPart, Usage
 from cua.step import Step, ToolStep
 from cua.trajectory.disk import translate_os_errors
@@ -61,7 +61,7 @@ def export_atif(record: RunRecord, path: Path, *, copy_images: bool = True) -> P
     return path
 
 
-def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
+def to_atif(record: RunRecord, show: ShowImage) -> Json:
     """Convert a run to an ATIF object. Refused or interrupted actions are steps too, with an error as observation."""
     header, end = record.header, record.end
     usage = record.result.usage if record.result else record.usage
@@ -88,7 +88,7 @@ def to_atif(record: RunRecord, show: ShowImage) -> dict[str, Any]:
     }
 
 
-def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
+def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[Json]:
     """Yield the instruction with the first screenshot, then each step of the run."""
     screens = [record.images[index] for index in sorted(record.images) if record.images[index]]
     first = [_image(sha256, show) for sha256 in screens[:1]]
@@ -107,14 +107,14 @@ def _gui_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
         )
 
 
-def _seen_after(record: RunRecord, step: Step, show: ShowImage) -> Iterator[dict[str, Any]]:
+def _seen_after(record: RunRecord, step: Step, show: ShowImage) -> Iterator[Json]:
     """Yield the observation after a step: an error, and the next screenshot."""
     yield {"type": "text", "text": f"error: {step.error}" if step.error else "carried out"}
     after = [record.images[index] for index in sorted(record.images) if index > step.index]
     yield from (_image(sha256, show) for sha256 in after[:1] if sha256)
 
 
-def _tool_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
+def _tool_steps(record: RunRecord, show: ShowImage) -> Iterator[Json]:
     """Yield each question, and a step for each reply with its calls and their results."""
     for exchange in record.exchanges:
         yield {"source": "user", "message": _content(exchange.question, show) or record.header.instruction}
@@ -138,7 +138,7 @@ def _tool_steps(record: RunRecord, show: ShowImage) -> Iterator[dict[str, Any]]:
             )
 
 
-def _agent_step(step: Step | ToolStep, message: str) -> dict[str, Any]:
+def _agent_step(step: Step | ToolStep, message: str) -> Json:
     return _filled(
         timestamp=_time(step.started_at) if step.started_at else None,
         source="agent",
@@ -148,7 +148,7 @@ def _agent_step(step: Step | ToolStep, message: str) -> dict[str, Any]:
     ) | {"message": message}
 
 
-def _metrics(reply: Reply) -> dict[str, Any]:
+def _metrics(reply: Reply) -> Json:
     usage: Usage = reply.usage
     return _filled(
         prompt_tokens=usage.input_tokens,
@@ -158,7 +158,7 @@ def _metrics(reply: Reply) -> dict[str, Any]:
     )
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def _arguments(text: str) -> Json:
     """Return the arguments of a call; a text that is not a JSON object is kept under the key `text`."""
     try:
         value = read_json(text, strict=False)
@@ -168,11 +168,11 @@ def _arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"text": text}
 
 
-def _content(parts: Sequence[Part], show: ShowImage) -> str | list[dict[str, Any]]:
+def _content(parts: Sequence[Part], show: ShowImage) -> str | list[Json]:
     """Return text alone as a string, with images as a list."""
     if not any(isinstance(part, ImagePart) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, TextPart))
-    shown: list[dict[str, Any]] = []
+    shown: list[Json] = []
     for part in parts:
         if isinstance(part, TextPart):
             shown.append({"type": "text", "text": part.text})
@@ -181,7 +181,7 @@ def _content(parts: Sequence[Part], show: ShowImage) -> str | list[dict[str, Any
     return shown
 
 
-def _image(sha256: str, show: ShowImage) -> dict[str, Any]:
+def _image(sha256: str, show: ShowImage) -> Json:
     return {"type": "image", "source": {"media_type": "image/png", "path": show(sha256)}}
 
 
@@ -200,6 +200,6 @@ def _time(unix_s: float) -> str:
         raise TrajectoryError(f"the record has an invalid time: {unix_s!r}") from error
 
 
-def _filled(**values: Any) -> dict[str, Any]:
+def _filled(**values: Any) -> Json:
     """Return the values without None and empty ones."""
     return {name: value for name, value in values.items() if value not in (None, "", {}, [])}

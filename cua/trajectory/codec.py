@@ -23,7 +23,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from cua.json_text import read_json, well_formed
+from cua.json_text import Json, read_json, well_formed
 from cua.messages import Reply, ReplyTokens
 from cua.trajectory.events import Event, action_kind
 from envs import Action
@@ -123,9 +123,9 @@ def _holds_secrets(reply: Reply, redact: Redact) -> bool:
     return redact(text) != text
 
 
-def _encode_fields(value: Any, redact: Redact) -> dict[str, Any]:
+def _encode_fields(value: Any, redact: Redact) -> Json:
     kind = _KINDS.get(type(value))
-    data: dict[str, Any] = {"kind": kind} if kind else {}
+    data: Json = {"kind": kind} if kind else {}
     for name, is_closed in _fields(value.__class__):
         item = getattr(value, name)
         data[name] = item if is_closed else encode(item, redact)

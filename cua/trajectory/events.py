@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import Discriminator, Field, Tag
 
+from cua.json_text import JsonMapping
 from cua.messages import Reply, ToolCall
 from cua.run.end import RunResult
 from cua.step import Turn
@@ -61,15 +62,15 @@ class RunHeader:
     """
 
     instruction: str
-    task: Mapping[str, Any] = field(default_factory=dict)
+    task: JsonMapping = field(default_factory=dict)
     env: str = ""
-    env_options: Mapping[str, Any] = field(default_factory=dict)
+    env_options: JsonMapping = field(default_factory=dict)
     model: str = ""
-    protocol: Mapping[str, Any] = field(default_factory=dict)
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    protocol: JsonMapping = field(default_factory=dict)
+    sampling: JsonMapping = field(default_factory=dict)
+    limits: JsonMapping = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: JsonMapping = field(default_factory=dict)
     started_at: float = 0.0
     schema_version: int = SCHEMA_VERSION
 
@@ -130,7 +131,7 @@ class ActedEvent(_RecordLine):
     started_at: float
     timings: Mapping[str, float]
     reward: float
-    info: Mapping[str, Any]
+    info: JsonMapping
     turn: Turn | None = None
     actions: tuple[RecordedAction, ...] | None = None
     event: Literal["acted"] = "acted"
@@ -157,7 +158,7 @@ class RecordedOutcome:
     parts: tuple[RecordedPart, ...]
     is_error: bool
     display: str | None
-    data: Mapping[str, Any]
+    data: JsonMapping
     duration_s: float
 
 
@@ -172,7 +173,7 @@ class AskedEvent(_RecordLine):
     """
 
     parts: tuple[RecordedPart, ...]
-    inputs: tuple[Mapping[str, Any], ...] = ()
+    inputs: tuple[JsonMapping, ...] = ()
     event: Literal["asked"] = "asked"
 
 
@@ -212,7 +213,7 @@ class NoteEvent(_RecordLine):
     kind: str
     text: str
     index: int = 0
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: JsonMapping = field(default_factory=dict)
     event: Literal["note"] = "note"
 
 

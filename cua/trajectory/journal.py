@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from cua.json_text import JsonMapping
 from cua.messages import Part, Reply, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
@@ -61,11 +62,11 @@ class Journal:
         """Record the actions to be executed. On disk when this returns."""
         await self._done(lambda writer: writer.acting(index, turn, actions))
 
-    async def acted(self, step: Step, reward: float, info: Mapping[str, Any]) -> None:
+    async def acted(self, step: Step, reward: float, info: JsonMapping) -> None:
         """Record a finished step."""
         await self._done(lambda writer: writer.acted(step, reward, info))
 
-    async def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+    async def asked(self, question: Sequence[Part], inputs: Sequence[JsonMapping] = ()) -> None:
         """Record a question of a tool-using run. On disk when this returns."""
         await self._done(lambda writer: writer.asked(question, inputs))
 

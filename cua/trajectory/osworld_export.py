@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cua.errors import TrajectoryError
 from cua.gui_agent.interpreter.render import to_pyautogui
+from cua.json_text import Json
 from cua.step import Step
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.images import write_atomically
@@ -73,7 +73,7 @@ def split_special(step: Step) -> Iterator[tuple[str, Sequence[Action]]]:
             yield ("DONE" if action.status == "success" else "FAIL"), (action,)
 
 
-def _lines(record: RunRecord, folder: Path, names: OSWorldNames) -> Iterator[dict[str, Any]]:
+def _lines(record: RunRecord, folder: Path, names: OSWorldNames) -> Iterator[Json]:
     for position, (step, outcome) in enumerate(zip(record.steps, record.outcomes, strict=True)):
         if outcome.carried_out:
             yield from _step_lines(record, position, step, outcome, folder)
@@ -81,9 +81,7 @@ def _lines(record: RunRecord, folder: Path, names: OSWorldNames) -> Iterator[dic
         yield {"Error": f"{names.domain}/{names.task_id} - {record.end.reason}"}
 
 
-def _step_lines(
-    record: RunRecord, position: int, step: Step, outcome: ActionsOutcome, folder: Path
-) -> Iterator[dict[str, Any]]:
+def _step_lines(record: RunRecord, position: int, step: Step, outcome: ActionsOutcome, folder: Path) -> Iterator[Json]:
     pieces = list(split_special(step))
     # One image per step: the screen after its last action, which is what the next step saw.
     after = _index_after(record, position)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from cua.json_text import JsonMapping
 from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
 from cua.step import CallOutcome, Exchange, Step, ToolStep, Turn
@@ -65,7 +65,7 @@ class ActionsOutcome:
 
     carried_out: bool = True
     reward: float = 0.0
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: JsonMapping = field(default_factory=dict)
     finished_at: float = 0.0
 
 

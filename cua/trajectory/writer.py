@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cua.json_text import JsonMapping
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall
 from cua.run.end import RunResult
 from cua.run.events import AgentIds
@@ -118,7 +119,7 @@ class TrajectoryWriter:
         self._append(ActingEvent(at=time.time(), index=index, turn=turn, actions=tuple(actions)), is_durable=True)
         self._acting = turn, tuple(actions)
 
-    def acted(self, step: Step, reward: float = 0.0, info: Mapping[str, Any] | None = None) -> None:
+    def acted(self, step: Step, reward: float = 0.0, info: JsonMapping | None = None) -> None:
         """Write a finished step, with the parts of it that no earlier event contains."""
         if self._index != step.index or self._observation != step.observation:
             self.observed(step.index, step.observation)
@@ -140,7 +141,7 @@ class TrajectoryWriter:
         )
         self._observation = self._reply = self._acting = None
 
-    def asked(self, question: Sequence[Part], inputs: Sequence[Mapping[str, Any]] = ()) -> None:
+    def asked(self, question: Sequence[Part], inputs: Sequence[JsonMapping] = ()) -> None:
         """Write a question of a tool-using run; its images must be PNG. On disk when this returns."""
         event = AskedEvent(at=time.time(), parts=self._recorded(question), inputs=tuple(inputs))
         self._append(event, is_durable=True)

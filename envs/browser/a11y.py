@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs.browser.camera import corner_of
 from envs.browser.inspector import detach
@@ -26,7 +26,7 @@ from envs.json_fields import Json
 from envs.observation import ScreenElement
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, Page
+    from playwright.async_api import CDPSession, Frame, Page
 
 MAX_DOM_NODES = 40_000  # the tree of a larger page is not read: bounds the time that a step waits for it
 MAX_LINES = 500  # with MAX_CHARS: bounds the tokens of the tree in a request
@@ -157,7 +157,7 @@ class A11yReader:
         self._sessions.pop(page, None)
 
     async def _read_foreign(
-        self, page: "Page", frame: Any, known: Mapping[str, _Document], frames: AsyncExitStack
+        self, page: "Page", frame: "Frame", known: Mapping[str, _Document], frames: AsyncExitStack
     ) -> dict[str, _Document]:
         """Read a frame in another process through a CDP session of its own, which is opened in `frames`."""
         from playwright.async_api import Error

@@ -9,7 +9,7 @@ extensions.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from envs.browser.redact import Redactor
@@ -244,7 +244,7 @@ def _method_of(method: str, headers: dict[str, str]) -> str:
     return method if meant in READ_METHODS else meant
 
 
-async def _end_of(task: "asyncio.Future[Any]") -> None:
+async def _end_of(task: "asyncio.Future[str | None]") -> None:
     await asyncio.wait({task})
 
 

@@ -11,7 +11,10 @@ import io
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage
 
 _WIDTH_PX = 1000
 _MAX_SCALE = 2.0
@@ -46,7 +49,7 @@ def main() -> None:
             _write({"number": number, "jpeg": ""})
 
 
-def _render(page: Any) -> str:
+def _render(page: "PdfPage") -> str:
     width, height = page.get_size()
     scale = min(_WIDTH_PX / width, _MAX_SCALE, (_MAX_PAGE_PX / (width * height)) ** 0.5)
     buffer = io.BytesIO()

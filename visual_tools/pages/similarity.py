@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from visual_tools.errors import ImageError, require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 from visual_tools.pages.text_blocks import TextBlock
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionModelWithProjection
 
 _WIDTH_PX = 640
 """Width to which both pages are scaled, so that a shift of a pixel or two does not count."""
@@ -161,7 +164,7 @@ def _prepared(image: NDArray[np.uint8], size: int, mean: object, std: object) ->
 
 
 @lru_cache(maxsize=1)
-def _load(folder: Path) -> tuple[Any, int, Any, Any]:
+def _load(folder: Path) -> "tuple[CLIPVisionModelWithProjection, int, Sequence[float], Sequence[float]]":
     transformers = require("transformers", EXTRA)
     if not (folder / "config.json").is_file():
         raise ImageError(f"{folder} holds no model; expected a folder with config.json and the weights of a CLIP model")

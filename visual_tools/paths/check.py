@@ -1,9 +1,8 @@
 """Check a path independently of the search that found it, and draw it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +169,7 @@ def _move(path: NDArray[np.int64], at: int) -> str:
     return f"from {tuple(path[at - 1].tolist())} to {tuple(path[at].tolist())}"
 
 
-def _list(places: NDArray[np.intp], text: Any) -> list[str]:
+def _list(places: NDArray[np.intp], text: Callable[[int], str]) -> list[str]:
     more = [f"and {len(places) - MAX_PROBLEMS} more of these"] if len(places) > MAX_PROBLEMS else []
     return [text(int(at)) for at in places[:MAX_PROBLEMS]] + more
 

@@ -6,7 +6,6 @@ import re
 import struct
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from visual_tools.sandbox.contract import CellError, CellImage, KernelLimits
 from visual_tools.sandbox.zygote.display import LEFT_OUT_KEY, ORIGINAL_KEY
@@ -79,7 +78,7 @@ class Collector:
     def __init__(self, limits: KernelLimits) -> None:
         self._limits = limits
         self._text = Clipped(limits.output_chars)
-        self._outputs: list[dict[str, Any]] = []
+        self._outputs: list[dict[str, object]] = []
         self._stream: tuple[str, Clipped] | None = None
         self._num_output_chars = 0
         self._num_images = self._num_left_out = 0
@@ -104,7 +103,7 @@ class Collector:
         return clean(str(self._text))
 
     @property
-    def outputs(self) -> tuple[Mapping[str, Any], ...]:
+    def outputs(self) -> tuple[Mapping[str, object], ...]:
         """Outputs in nbformat's form."""
         self._end_stream()
         return tuple(self._outputs)
@@ -133,7 +132,7 @@ class Collector:
             self._stream = None
             self._put({"output_type": "stream", "name": name, "text": clean(str(text))}, text.num_chars)
 
-    def _put(self, output: dict[str, Any], num_chars: int) -> None:
+    def _put(self, output: dict[str, object], num_chars: int) -> None:
         """Add an output unless there are too many already; text is bounded separately."""
         kept = min(num_chars, self._limits.output_chars)
         if self._num_output_chars + kept <= 4 * self._limits.output_chars and len(self._outputs) < 1000:
@@ -151,7 +150,7 @@ class Collector:
         if text:
             self._text.add(text if text.endswith("\n") else text + "\n", _left_out(content.get("metadata")))
         if bundle:
-            output: dict[str, Any] = {"output_type": "display_data", "data": bundle, "metadata": {}}
+            output: dict[str, object] = {"output_type": "display_data", "data": bundle, "metadata": {}}
             if kind == "execute_result":
                 count = content.get("execution_count")
                 number = count if isinstance(count, int) else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 Backend = Literal["bubblewrap", "landlock", "none"]
 """Isolation method: bubblewrap namespaces; Landlock with seccomp; none (only if requested by name)."""
@@ -96,7 +96,7 @@ class CellResult:
     images: tuple[CellImage, ...] = ()
     error: CellError | None = None
     files_written: tuple[str, ...] = ()
-    outputs: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    outputs: tuple[Mapping[str, object], ...] = field(default=(), repr=False)
     execution_count: int | None = None
     duration_s: float = 0.0
     is_truncated: bool = False

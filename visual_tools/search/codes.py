@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from visual_tools.errors import require
 from visual_tools.images.files import ImageSource, load_image
 from visual_tools.packages import cv2
 from visual_tools.results import ResultSequence
+
+if TYPE_CHECKING:
+    from zxingcpp import Barcode
 
 _BORDER_PX = 40  # quiet zone that is added: readers need a light margin around a code
 _ENLARGEMENTS = (2, 3)  # tried in this order; codes of one or two pixels per module are read only enlarged
@@ -82,7 +85,7 @@ def _read(grey: NDArray[np.uint8], scale: int, border_px: int, shape: tuple[int,
     return [_make_code(read, scale, border_px, shape) for read in zxing.read_barcodes(grey) if read.valid]
 
 
-def _make_code(read: Any, scale: int, border_px: int, shape: tuple[int, ...]) -> Code:
+def _make_code(read: "Barcode", scale: int, border_px: int, shape: tuple[int, ...]) -> Code:
     place = read.position
     corners = tuple(
         (round((point.x - border_px) / scale), round((point.y - border_px) / scale))

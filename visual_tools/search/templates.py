@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +213,7 @@ def _fine_scales(scale: float, is_fixed: bool) -> list[float]:
 
 def _color_difference(image: NDArray[np.uint8], template: _Template, box: Box) -> float:
     """Return the mean absolute difference as a share of 255."""
-    part: NDArray[Any] = image[box.top : box.bottom, box.left : box.right].astype(np.int16)
+    part: NDArray[np.int16] = image[box.top : box.bottom, box.left : box.right].astype(np.int16)
     difference = np.abs(part - template.pixels)
     return float(difference.mean() if template.mask is None else difference[template.mask > 0].mean()) / 255
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from visual_tools.errors import VideoError, require
 from visual_tools.video.frames import fit_side
 from visual_tools.video.reader import VideoReader
 from visual_tools.video.timeline import HALF_MS_S, Timeline, check_file, open_video, read_timeline
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,7 @@ def _check_request(file: Path, target: Path, timeline: Timeline, start_s: float,
 class _Copier:
     """Track writer that copies packets unchanged."""
 
-    def __init__(self, stream: Any, out: Any) -> None:
+    def __init__(self, stream: "VideoStream", out: Any) -> None:
         self._out, self._target = out, out.add_stream_from_template(stream)
         self._held: list[Any] = []  # not known yet whether they are needed, or what their decoding time is
         self.num_frames, self.end_pts = 0, 0
@@ -146,7 +150,7 @@ class _Copier:
 class _Encoder:
     """Track writer that decodes the frames and re-encodes those of the clip."""
 
-    def __init__(self, file: Path, timeline: Timeline, stream: Any, out: Any) -> None:
+    def __init__(self, file: Path, timeline: Timeline, stream: "VideoStream", out: Any) -> None:
         self._out, self._stream = out, stream
         with VideoReader(file, timeline, fit_side(None), 1) as reader:
             self._target = _add_encoder(out, stream, reader.read_first()[0])
@@ -175,7 +179,7 @@ class _Encoder:
         self._out.mux(self._target.encode(None))
 
 
-def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
+def _add_encoder(out: Any, stream: "VideoStream", frame: Any) -> Any:
     """Add an encoder of the output's format for frames like `frame`, with the same display parameters."""
     av = require("av", "visual")
     name = "libx264" if "h264" in out.supported_codecs else out.default_video_codec
@@ -197,7 +201,7 @@ def _add_encoder(out: Any, stream: Any, frame: Any) -> Any:
     return target
 
 
-def _seek(container: Any, stream: Any, timeline: Timeline, key_pts: int) -> None:
+def _seek(container: "InputContainer", stream: "VideoStream", timeline: Timeline, key_pts: int) -> None:
     """Seek to a keyframe or before it: some formats land later than requested."""
     for start in reversed(timeline.key_pts[timeline.key_pts <= key_pts].tolist()):
         container.seek(start, stream=stream)

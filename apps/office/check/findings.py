@@ -166,7 +166,7 @@ class CheckReport:
                     "error", "not-as-asked", f"{count} {noun}; asked for {expectation.relation} {expectation.number}"
                 )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the report as JSON values."""
         findings = [asdict(finding) for finding in self.findings]
         return {

@@ -1,13 +1,16 @@
 """Checks of pptx files: contents within slide and frame, images undistorted, placeholders filled."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
 from apps.office.libraries import PptxShape, PptxSlide, Presentation
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfTextPage
 
 _EMU_PER_PT = 12_700
 _TOLERANCE_PT = 4.0  # smaller reports differences of renderers, larger misses small overflows
@@ -45,7 +48,7 @@ def check_slides(rendered: RenderedFile, report: CheckReport) -> None:
         _check_text(rendered, shapes, report)
 
 
-def _all_shapes(shapes: Any) -> Iterator[Any]:
+def _all_shapes(shapes: Any) -> Iterator[PptxShape]:
     """Yield the shapes of a slide; only texts of grouped shapes count, since groups have their own coordinates."""
     for shape in shapes:
         if shape.shape_type == 6:
@@ -67,12 +70,12 @@ def _links(shape: PptxShape) -> Iterator[str]:
                 yield run.hyperlink.address
 
 
-def _num_hidden(slides: list[Any]) -> int:
+def _num_hidden(slides: list[PptxSlide]) -> int:
     return sum(slide._element.get("show") == "0" for slide in slides)
 
 
 def _check_slide(
-    presentation: Presentation, slide: PptxSlide, shapes: list[Any], number: int, report: CheckReport
+    presentation: Presentation, slide: PptxSlide, shapes: list[PptxShape], number: int, report: CheckReport
 ) -> None:
     place = f"slide {number}"
     if not shapes:
@@ -144,7 +147,7 @@ def _check_overlaps(slide: PptxSlide, place: str, report: CheckReport) -> None:
                 report.add("error", "overlap", f"{name!r} and {other_name!r} overlap on {place}", place)
 
 
-def _check_text(rendered: RenderedFile, shapes: list[list[Any]], report: CheckReport) -> None:
+def _check_text(rendered: RenderedFile, shapes: list[list[PptxShape]], report: CheckReport) -> None:
     """Compare the rendered end of each text with the frame that contains it."""
     pdfium = require("pypdfium2", "office")
     document = pdfium.PdfDocument(str(rendered.pdf))
@@ -177,7 +180,7 @@ def _grows(shape: PptxShape) -> bool:
     return bool(shape.text_frame.auto_size == 1)
 
 
-def _lowest_pt(text_page: Any, height: float, shape: PptxShape) -> float | None:
+def _lowest_pt(text_page: "PdfTextPage", height: float, shape: PptxShape) -> float | None:
     """Return the lower edge of a shape's last words in points from the top; None if they are not found on the page."""
     if not shape.has_text_frame:
         return None

@@ -110,14 +110,14 @@ def _write_cells(
     letter, first_row = utils.cell.coordinate_from_string(anchor)
     first = utils.column_index_from_string(letter)
     row_keys = sorted({key[0] for key in frame if key[0]}, key=_order)
-    column_keys: list[Any] = sorted({key[1] for key in frame if key[1] is not None}, key=lambda key: _order((key,)))
-    lines: list[list[Any]] = []
+    column_keys: list[object] = sorted({key[1] for key in frame if key[1] is not None}, key=lambda key: _order((key,)))
+    lines: list[list[object]] = []
     if columns:
         field = next(iter(values))
         caption = f"{_CAPTIONS[values[field]]} {field}"
         lines.append([caption, *[None] * (len(rows) - 1), columns[0], *[None] * len(column_keys)])
         lines.append([*rows, *column_keys, TOTAL])
-        across: list[tuple[Any, str]] = [(key, field) for key in (*column_keys, None)]
+        across: list[tuple[object, str]] = [(key, field) for key in (*column_keys, None)]
     else:
         lines.append([*rows, *(f"{_CAPTIONS[how]} {field}" for field, how in values.items())])
         across = [(None, field) for field in values]
@@ -137,7 +137,7 @@ def _write_cells(
     return f"{anchor}:{last}{first_row + len(lines) - 1}"
 
 
-def _row_labels(key: tuple[object, ...], keys: Sequence[tuple[object, ...]], width: int) -> list[Any]:
+def _row_labels(key: tuple[object, ...], keys: Sequence[tuple[object, ...]], width: int) -> list[object]:
     """Return the labels of a row; outer fields are labelled only where they change."""
     at = keys.index(key)
     if not at:
@@ -147,7 +147,7 @@ def _row_labels(key: tuple[object, ...], keys: Sequence[tuple[object, ...]], wid
     return [None] * same + list(key[same:])
 
 
-def _order(key: tuple[object, ...]) -> tuple[Any, ...]:
+def _order(key: tuple[object, ...]) -> tuple[object, ...]:
     return tuple((isinstance(value, str), value) for value in key)
 
 
@@ -226,7 +226,9 @@ def _pivot_field(
     return module.PivotField(axis=axis, defaultSubtotal=False, items=items, **plain)
 
 
-def _row_items(module: ModuleType, keys: Sequence[tuple[object, ...]], items: Sequence[Sequence[object]]) -> list[Any]:
+def _row_items(
+    module: ModuleType, keys: Sequence[tuple[object, ...]], items: Sequence[Sequence[object]]
+) -> list[object]:
     index = _index_class(module)
     row_items = []
     for at, key in enumerate(keys):
@@ -239,7 +241,7 @@ def _row_items(module: ModuleType, keys: Sequence[tuple[object, ...]], items: Se
     return row_items
 
 
-def _column_items(module: ModuleType, num_columns: int, num_values: int) -> list[Any]:
+def _column_items(module: ModuleType, num_columns: int, num_values: int) -> list[object]:
     index = _index_class(module)
     if num_columns:
         column_items = [module.RowColItem(x=[index(v=position)]) for position in range(num_columns)]
@@ -253,7 +255,7 @@ def _index_class(module: ModuleType) -> Any:
     return require("openpyxl.pivot.fields", "office").Index
 
 
-def _cache(table: PivotSource, listed: set[str]) -> Any:
+def _cache(table: PivotSource, listed: set[str]) -> object:
     """Build the cache of a source; row and column fields list their values once, and records hold indices."""
     module, fields = require("openpyxl.pivot.cache", "office"), require("openpyxl.pivot.fields", "office")
     records = require("openpyxl.pivot.record", "office")
@@ -306,7 +308,7 @@ def _shared(
     )
 
 
-def _cache_value(fields: ModuleType, value: object) -> Any:
+def _cache_value(fields: ModuleType, value: object) -> object:
     if value is None:
         return fields.Missing()
     if is_number(value):
@@ -314,7 +316,7 @@ def _cache_value(fields: ModuleType, value: object) -> Any:
     return fields.Text(v=str(label_of(value)))
 
 
-def _items(table: PivotSource, field: str) -> list[Any]:
+def _items(table: PivotSource, field: str) -> list[object]:
     """Return the distinct values of a field in order; a missing value is "(blank)"."""
     labels = {label_of(value) for value in table.column(field)}
     return sorted(labels, key=lambda label: (isinstance(label, str), label))

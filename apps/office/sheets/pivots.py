@@ -103,7 +103,7 @@ class PivotSource:
     """Records of a sheet: field names, values, and their range."""
 
     names: tuple[str, ...]
-    records: list[list[Any]]
+    records: list[list[object]]
     reference: str
 
     def column(self, name: str) -> list[Any]:
@@ -142,7 +142,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def label_of(value: object) -> Any:
+def label_of(value: object) -> object:
     """Return the label that a pivot table shows for a value of a row or column field."""
     if value is None or value == "":
         return "(blank)"
@@ -155,7 +155,7 @@ def label_of(value: object) -> Any:
 
 def pivot_frame(
     table: PivotSource, rows: Sequence[str], columns: Sequence[str], values: Mapping[str, str]
-) -> dict[tuple[tuple[Any, ...], Any, str], float]:
+) -> dict[tuple[tuple[object, ...], object, str], float]:
     """Return each number by its row (`()` for the total), its column (None for the total) and its value's field."""
     pandas = require("pandas", "office")
     keys = {field: [label_of(value) for value in table.column(field)] for field in {*rows, *columns}}

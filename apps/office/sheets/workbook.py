@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
@@ -15,6 +15,7 @@ from envs.errors import require
 
 if TYPE_CHECKING:
     from openpyxl import Workbook
+    from openpyxl.cell import Cell
 
 MAX_SHEET_BYTES = 48 * 2**20
 """Size limit of the XML of all sheets together: openpyxl takes about 50 times as much memory as a sheet has bytes."""
@@ -23,7 +24,7 @@ _UNIMPORTANT = re.compile(r"(^|/)(docProps/|_rels/|printerSettings|calcChain|sha
 _DRAWN = ("sp", "cxnSp", "grpSp", "sparkline", "slicer", "timeline", "x14:conditionalFormatting", "contentPart")
 
 
-def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False) -> Any:
+def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False) -> "Workbook":
     """Open a workbook with openpyxl after checking it; nothing in it is run or fetched.
 
     Args:
@@ -53,7 +54,7 @@ def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False
     return open_with("openpyxl", path, lambda: openpyxl.load_workbook(path, data_only=values))
 
 
-def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[Any, ...]]:
+def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[object, ...]]:
     """Yield the values of a sheet row by row, using little memory for any size.
 
     Raises:
@@ -95,7 +96,7 @@ def find_losses(package: OfficePackage) -> list[str]:
     return [f"{count - after[kind]} {kind}" for kind, count in sorted(before.items()) if after[kind] < count]
 
 
-def write_text(cell: Any, text: str) -> None:
+def write_text(cell: "Cell", text: str) -> None:
     """Write an untrusted text into a cell so that it stays a text: `=1+1` is displayed, never calculated."""
     cell.value = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", text)[:32_767]
     cell.data_type = "s"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
 
 NAME = "data.xlsx"
-Change = Callable[[Any], object]
+Change = Callable[["Worksheet"], object]
 Rows = list[Any]
 
 

@@ -16,7 +16,7 @@ _SLIDES = (
     ("What it eats", ("Fish", "Frogs", "Mice in winter")),
     ("What to do", ("Count nests in April", "Mend the fence", "Ask the mill")),
 )
-Change = Callable[[Any], None]
+Change = Callable[[Presentation], None]
 
 
 def impress_cases() -> Iterator[OfficeCase]:
@@ -30,9 +30,10 @@ def impress_cases() -> Iterator[OfficeCase]:
     yield _fill_slide()
 
 
-def load_deck(folder: Path, name: str = NAME) -> Any:
+def load_deck(folder: Path, name: str = NAME) -> Presentation:
     """Load a presentation of a folder after opening it safely."""
-    return require("pptx", "office").Presentation(str(open_checked(folder / name)))
+    deck: Presentation = require("pptx", "office").Presentation(str(open_checked(folder / name)))
+    return deck
 
 
 def _case(name: str, instruction: str, check: Check, solve: Change, miss: Change) -> OfficeCase:

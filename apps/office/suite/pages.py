@@ -4,9 +4,9 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from apps.office.check.pdf import count_tags
+from apps.office.libraries import Presentation
 from apps.office.markdown import Manuscript, write_pdf
 from apps.office.merge import fill_form, merge_pdfs, read_form
 from apps.office.pages import read_pages
@@ -67,8 +67,9 @@ def page_cases() -> Iterator[OfficeCase]:
     yield with_package_file(_DOCUMENT, "default.docx", _styles())
 
 
-def _presentation(path: Path | None = None) -> Any:
-    return require("pptx", "office").Presentation(str(path) if path else None)
+def _presentation(path: Path | None = None) -> Presentation:
+    deck: Presentation = require("pptx", "office").Presentation(str(path) if path else None)
+    return deck
 
 
 def _draw(path: Path, width: int = 900, height: int = 300) -> None:

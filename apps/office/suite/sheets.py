@@ -3,13 +3,17 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from apps.office.package import open_package
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.pivots import check_pivot, read_pivots
 from apps.office.suite.case import Failures, OfficeCase, open_checked
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl import Workbook
 
 SHOPS, GOODS = ("North", "South", "East"), ("Pen", "Ink", "Paper", "Clip")
 
@@ -25,12 +29,12 @@ def sheet_cases() -> Iterator[OfficeCase]:
         yield _rules(seed)
 
 
-def load_openpyxl() -> Any:
+def load_openpyxl() -> ModuleType:
     """Import and return openpyxl."""
     return require("openpyxl", "office")
 
 
-def _sales(seed: int) -> Any:
+def _sales(seed: int) -> "Workbook":
     """Return a workbook with one sheet of sales."""
     draw, workbook = random.Random(seed), load_openpyxl().Workbook()
     sheet = workbook.active
@@ -46,7 +50,7 @@ def write_sales(seed: int, folder: Path) -> None:
     _sales(seed).save(folder / "sales.xlsx")
 
 
-def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -> Any:
+def load_book(folder: Path, name: str = "sales.xlsx", *, values: bool = False) -> "Workbook":
     """Load a workbook of a folder after opening it safely."""
     return load_openpyxl().load_workbook(open_checked(folder / name), data_only=values)
 

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apps.office.suite.case import Failures, OfficeCase, open_checked
 from apps.office.word.comments import add_comment, read_comments, reply_to, resolve
@@ -74,8 +74,9 @@ def word_cases() -> Iterator[OfficeCase]:
         yield _to_markdown(name)
 
 
-def _load(path: Path) -> Any:
-    return require("docx", "office").Document(str(path))
+def _load(path: Path) -> "DocxDocument":
+    document: DocxDocument = require("docx", "office").Document(str(path))
+    return document
 
 
 def _write(folder: Path, name: str) -> None:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from apps.office.libraries import XmlElement
 from apps.office.suite.case import Check, Failures, OfficeCase, open_checked
 from apps.office.word.fields import append_field
 from envs.errors import require
@@ -19,7 +20,7 @@ _TEXTS = (
     "Its wheel is of oak, 4 m wide, and turns once a minute in spring.",
     "Visitors are asked to keep off the weir.",
 )
-Change = Callable[[Any], object]
+Change = Callable[["DocxDocument"], object]
 
 
 def writer_cases() -> Iterator[OfficeCase]:
@@ -33,9 +34,10 @@ def writer_cases() -> Iterator[OfficeCase]:
     yield _italics()
 
 
-def load_document(folder: Path, name: str = NAME) -> Any:
+def load_document(folder: Path, name: str = NAME) -> "DocxDocument":
     """Load a document of a folder after opening it safely."""
-    return require("docx", "office").Document(str(open_checked(folder / name)))
+    document: DocxDocument = require("docx", "office").Document(str(open_checked(folder / name)))
+    return document
 
 
 def _case(name: str, instruction: str, make: Change, check: Check, solve: Change, miss: Change) -> OfficeCase:
@@ -125,7 +127,7 @@ def _page_numbers() -> OfficeCase:
     )
 
 
-def _has_page_field(paragraph: Any) -> bool:
+def _has_page_field(paragraph: XmlElement) -> bool:
     texts = [instruction.text or "" for instruction in paragraph.iter("{*}instrText")]
     texts += [
         value for field in paragraph.iter("{*}fldSimple") for key, value in field.attrib.items() if "instr" in key

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cua.answer import MARK, find_claims
+from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, Part, Reply, TextPart
 from cua.step import CallOutcome, Exchange, Step, ToolStep
 from cua.trajectory.describe import (
@@ -21,7 +22,7 @@ from cua.trajectory.report.images import LOST, Format, PageImage, make_page_imag
 from cua.trajectory.run_record import INTERRUPTED, ActionsOutcome, RunRecord, interrupted_step
 from envs import Action, Click, Drag, MouseDown, MouseUp, Move, Observation, ScreenGeometry, Scroll
 
-View = dict[str, Any]
+View = Json
 """Values for the template; the keys are set in the function that makes it."""
 
 STAGES = ("model", "interpret", "guard", "act", "tools", "settle", "observe", "record")
@@ -407,7 +408,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _lines(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _lines(values: JsonMapping, prefix: str = "") -> Iterator[str]:
     for key, item in values.items():
         if isinstance(item, Mapping):
             yield from _lines(item, f"{prefix}{key}.")

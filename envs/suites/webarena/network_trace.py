@@ -368,7 +368,7 @@ def _pick_by_path(data: Mapping[str, object], path: str) -> Any:
         matches = _walk(data, steps)
         if not matches:
             matches = _walk(
-                {name: _json_or_text(value) if isinstance(value, str) else value for name, value in data.items()}, steps
+                {name: parse_json(value) if isinstance(value, str) else value for name, value in data.items()}, steps
             )
         if "?(" in path:
             return tuple(matches) or None
@@ -401,7 +401,8 @@ def _is_pattern(name: str) -> bool:
     return len(name) >= 2 and name.startswith("^") and name.endswith("$")
 
 
-def _json_or_text(text: str) -> Any:
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -7,7 +7,6 @@ webarena-verified.
 Source: the rules of webarena-verified 1.2.3; verdicts on canned traces are identical. The tasks are its data.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 from envs.errors import EnvSetupError
 from envs.json_fields import Json, JsonMapping, as_mapping, as_text, as_texts
-from envs.suites.webarena.network_trace import NetworkEvent, pick
+from envs.suites.webarena.network_trace import NetworkEvent, parse_json, pick
 from envs.suites.webarena.task_config import fill
 from envs.suites.webarena.verified_urls import Query, SiteUrls, Url, UrlRules, read_url
 from envs.suites.webarena.verified_values import Value, read_value
@@ -109,14 +108,6 @@ class SchemaReader:
         if item.get("type") == "object":
             return self._read_objects(parsed, item, strict=strict)
         return tuple(self._read(entry, _kind_of(item), strict=strict) for entry in parsed)
-
-
-def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; the text itself if it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def shown(value: object) -> str:

@@ -16,10 +16,10 @@ _MAX_DECODED_PX = 200_000_000  # bounds the memory that a displayed image takes 
 _PNG_LEVEL = 3  # speed against size: images are sent once, over a local socket
 _SHRINK = 0.75  # factor for the side, until the file is small enough
 
-Bundle = tuple[dict[str, Any], dict[str, Any]]
+Bundle = tuple[dict[str, object], dict[str, object]]
 
 
-def to_png(image: Image.Image, limits: KernelLimits) -> tuple[bytes, dict[str, list[int]]]:
+def to_png(image: Image.Image, limits: KernelLimits) -> tuple[bytes, dict[str, object]]:
     """Encode an image as PNG within the limits; also return its size before reduction."""
     original = list(image.size)
     image = _to_displayable(image)
@@ -57,7 +57,7 @@ def tidy(data: Mapping[str, Any], metadata: Mapping[str, Any] | None, limits: Ke
     return {"text/plain": text, "image/png": base64.b64encode(png).decode()}, about_text | {"image/png": about}
 
 
-def _clip(text: str, max_chars: int) -> tuple[str, dict[str, Any]]:
+def _clip(text: str, max_chars: int) -> tuple[str, dict[str, object]]:
     """Keep head and tail, each as long as the whole returned text may be; record how much is missing between."""
     left_out = len(text) - 2 * max_chars
     if left_out <= 0:
@@ -69,7 +69,7 @@ def _bytes_of(value: object) -> bytes:
     return bytes(value) if isinstance(value, bytes | bytearray) else base64.b64decode(str(value))
 
 
-def _fit(kind: str, file: bytes, about: Mapping[str, object], limits: KernelLimits) -> tuple[bytes, dict[str, Any]]:
+def _fit(kind: str, file: bytes, about: Mapping[str, object], limits: KernelLimits) -> tuple[bytes, dict[str, object]]:
     with Image.open(io.BytesIO(file)) as image:
         if image.width * image.height > _MAX_DECODED_PX:
             raise ValueError(f"{image.width}x{image.height} px is too large")
