@@ -44,13 +44,11 @@ class ChangeKind:
         name: One of `types.KINDS`.
         box: Main box, in the viewport; of a modal the dialog without its backdrop.
         confidence: 0 to 1.
-        shift_px: Shift of the contents, columns and rows.
     """
 
     name: str
     box: Box
     confidence: float
-    shift_px: tuple[int, int] = (0, 0)
 
 
 def find_kind(change: MeasuredChange, size_px: tuple[int, int], pointer_px: tuple[int, int] | None) -> ChangeKind:
@@ -69,12 +67,10 @@ def find_kind(change: MeasuredChange, size_px: tuple[int, int], pointer_px: tupl
         return ChangeKind(name="reveal", box=change.box, confidence=0.8)
     if change.box.area >= _LARGE_SHARE * size_px[0] * size_px[1]:
         return _find_large(change)
-    columns = find_turn(change)
-    if columns:
-        return ChangeKind(name="carousel", box=change.box, confidence=0.85, shift_px=(columns, 0))
-    rows = find_push(change.before, change.after, change.mask)
-    if rows and change.trigger == "click":
-        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.85, shift_px=(0, rows))
+    if find_turn(change):
+        return ChangeKind(name="carousel", box=change.box, confidence=0.85)
+    if change.trigger == "click" and find_push(change.before, change.after, change.mask):
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.85)
     return _find_small(change, size_px, pointer_px)
 
 
@@ -122,16 +118,16 @@ def _find_large(change: MeasuredChange) -> ChangeKind:
         return ChangeKind(name="modal", box=dialog.moved(change.box.left, change.box.top), confidence=0.9)
     if edges >= _SAME_EDGES:
         return ChangeKind(name="theme", box=change.box, confidence=0.85)
-    columns, rows = find_turn(change), find_push(change.before, change.after, change.mask)
-    if columns:
-        return ChangeKind(name="carousel", box=change.box, confidence=0.6, shift_px=(columns, rows))
+    if find_turn(change):
+        return ChangeKind(name="carousel", box=change.box, confidence=0.6)
+    rows = find_push(change.before, change.after, change.mask)
     if rows and change.middle:
-        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6, shift_px=(0, rows))
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6)
     common = compare_words(change.before, change.after)
     if common is None or common < _NEW_WORDS_SHARE:
         return ChangeKind(name="navigation", box=change.box, confidence=0.85 if common is not None else 0.5)
     if rows:
-        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6, shift_px=(0, rows))
+        return ChangeKind(name="accordion", box=_find_unfolded(change), confidence=0.6)
     return ChangeKind(name="change", box=change.box, confidence=0.5)
 
 

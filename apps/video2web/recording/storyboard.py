@@ -27,6 +27,7 @@ from visual_tools.video.types import Progress
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _HOVER_S = 0.5
+_SHORT = ("hover", "tooltip", "toast")  # kinds that are always reverted
 _UNSURE, _SURE = ("change", "menu"), 0.8
 _SAME_BOX, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
 _MIN_LOOKS, _OTHER_LOOK = 3, 3.0
@@ -43,22 +44,17 @@ _SAME_PLACE = 0.45
 _MIN_SCROLL_PX = 8
 _MAX_SHOWN_SCROLLS = 8
 _SCROLL_PAUSE_S, _LONGEST_FRAME_S = 0.25, 0.07
-_PALETTE = 8
 
 
 def find_kinds(changes: Sequence[MeasuredChange], scan: RecordingScan, plan: FramePlan) -> dict[int, ChangeKind]:
     """Return the kind of each change; a change that reverts a menu, modal, accordion or toast has its kind."""
     kinds: dict[int, ChangeKind] = {}
     for change in changes:
-        earlier = change.undo_of
-        kind = find_kind(change, plan.size_px, pointer_of(change, scan))
-        if (
-            earlier is not None
-            and id(earlier) in kinds
-            and kinds[id(earlier)].name in ("menu", "modal", "accordion", "toast")
-        ):
-            first = kinds[id(earlier)]
-            kind = ChangeKind(name=first.name, box=first.box, confidence=first.confidence, shift_px=kind.shift_px)
+        reverted = kinds.get(id(change.undo_of))
+        if reverted is not None and reverted.name in ("menu", "modal", "accordion", "toast"):
+            kind = reverted
+        else:
+            kind = find_kind(change, plan.size_px, pointer_of(change, scan))
         if kind.name == "change" and change.trigger == "time" and _is_turning(change, changes, kinds):
             kind = ChangeKind(name="carousel", box=kind.box, confidence=0.6)
         kinds[id(change)] = kind
@@ -229,14 +225,16 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
     find_triggers(changes, scan)
     changes = drop_scroll_noise(changes)
     kinds = find_kinds(changes, scan, plan)
-    lasting = [change for change in changes if kinds[id(change)].name not in ("hover", "tooltip", "toast")]
-    lasting = [change for change in lasting if change.trigger in ("click", "typing")]
-    states, spans = find_states(plan, scan, lasting)
-    transitions = [
-        _make_transition(change, kinds[id(change)], scan, spans)
-        for change in changes
-        if not _is_reported_as_reverted(change, kinds)
+    lasting = [
+        change for change in changes if kinds[id(change)].name not in _SHORT and change.trigger in ("click", "typing")
     ]
+    states, spans = find_states(plan, scan, lasting)
+    transitions = []
+    for change in changes:
+        reverted = kinds.get(id(change.undo_of))
+        is_hover = change.trigger == "hover" or (reverted is not None and reverted.name in _SHORT)
+        if change.undo_of is None or not is_hover:  # else it is reported with the change that it reverts
+            transitions.append(_make_transition(change, kinds[id(change)], scan, spans))
     transitions += _find_scrolls(scan, plan, spans)
     return Storyboard(
         path=plan.path,
@@ -246,23 +244,14 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
         scale=plan.scale,
         crop_px=_scaled(plan.crop_px, 1 / plan.scale),
         duration_s=plan.info.duration_s,
-        palette=_find_palette([state.image for state in states]),
         warnings=plan.warnings,
-    )
-
-
-def _is_reported_as_reverted(change: MeasuredChange, kinds: dict[int, ChangeKind]) -> bool:
-    """Return whether a change is reported with the change that it reverts instead of separately."""
-    return change.undo_of is not None and (
-        change.trigger == "hover"
-        or (id(change.undo_of) in kinds and kinds[id(change.undo_of)].name in ("hover", "tooltip", "toast"))
     )
 
 
 def _make_transition(
     change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[float, int]]
 ) -> Transition:
-    is_closed = change.undone_by is not None and kind.name in ("hover", "tooltip", "toast", "menu")
+    is_closed = change.undone_by is not None and kind.name in (*_SHORT, "menu")
     return Transition(
         kind=kind.name,
         trigger=change.trigger,
@@ -275,7 +264,6 @@ def _make_transition(
         pointer_px=pointer_of(change, scan),
         confidence=round(kind.confidence * (1 - min(change.fit.error, 0.5)), 2),
         undone_s=round(change.undone_by.fit.start_s, 3) if is_closed and change.undone_by is not None else None,
-        shift_px=kind.shift_px,
         before_image=change.before,
         after_image=change.after,
     )
@@ -322,29 +310,11 @@ def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float,
                 after=_state_at(spans, last.time_s),
                 pointer_px=first.pointer_px,
                 confidence=0.9,
-                shift_px=(0, rows),
                 before_image=shown.get(max(run[0] - 1, 0)),
                 after_image=shown.get(run[-1]),
             )
         )
     return scrolls
-
-
-def _find_palette(images: Sequence[RgbImage]) -> tuple[str, ...]:
-    """Return the colours that cover the largest area, similar ones merged."""
-    if not images:
-        return ()
-    pixels = np.concatenate([image[::3, ::3].reshape(-1, 3) for image in images])
-    codes = (pixels.astype(np.int32) >> 3) @ np.array([1024, 32, 1])
-    names, counts = np.unique(codes, return_counts=True)
-    colors: list[NDArray[np.float64]] = []
-    for name in names[np.argsort(-counts)][:200].tolist():
-        color = pixels[codes == name].mean(axis=0)
-        if all(np.abs(color - other).max() > 20 for other in colors):
-            colors.append(color)
-        if len(colors) == _PALETTE:
-            break
-    return tuple("#" + "".join(f"{round(level):02x}" for level in color) for color in colors)
 
 
 def _scaled(box: Box, factor: float) -> Box:

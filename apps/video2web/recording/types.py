@@ -61,7 +61,6 @@ class Transition:
         pointer_px: Position of the pointer; None without one.
         confidence: 0 to 1.
         undone_s: Time when it starts to be reverted; None if it is not.
-        shift_px: Shift of the contents, columns and rows, of a carousel, an accordion or a scroll.
         before_image: The box before, (h, w, 3) uint8 RGB; None for all but the first scrolls.
         after_image: The box after.
     """
@@ -77,7 +76,6 @@ class Transition:
     pointer_px: tuple[int, int] | None
     confidence: float
     undone_s: float | None = None
-    shift_px: tuple[int, int] = (0, 0)
     before_image: RgbImage | None = field(default=None, repr=False)
     after_image: RgbImage | None = field(default=None, repr=False)
 
@@ -94,7 +92,6 @@ class Storyboard:
         scale: Pixels of the images per pixel of the video.
         crop_px: Box of the page, in pixels of the video, without letterbox and browser.
         duration_s: Duration of the video.
-        palette: The colours of the states, largest share first, as #rrggbb.
         warnings: Problems found in the recording.
     """
 
@@ -105,7 +102,6 @@ class Storyboard:
     scale: float
     crop_px: Box
     duration_s: float
-    palette: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -120,7 +116,6 @@ def to_json(board: Storyboard, read: ReadPage | None = None) -> dict[str, Any]:
         "video": board.path.name,
         "duration_s": round(board.duration_s, 2),
         "viewport_px": list(board.size_px),
-        "palette": list(board.palette),
         "states": [_state_to_json(state, read) for state in board.states],
         "transitions": [_transition_to_json(transition) for transition in board.transitions],
         "warnings": list(board.warnings),
@@ -179,8 +174,6 @@ def _transition_to_json(transition: Transition) -> dict[str, Any]:
     }
     if transition.undone_s is not None:
         facts["undone_s"] = round(transition.undone_s, 2)
-    if any(transition.shift_px):
-        facts["shift_px"] = list(transition.shift_px)
     return facts
 
 
