@@ -4,7 +4,6 @@ A round counts once its folder has its final name, so a killed build resumes aft
 """
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
@@ -20,6 +19,7 @@ from apps.video2web.site_files import Files, code_bytes, read_site, write_site
 from cua.errors import ConfigError
 from cua.json_text import read_json
 from cua.messages import Usage
+from cua.trajectory.images import write_atomically
 from visual_tools.box import Box
 from visual_tools.images.files import load_image, save_image
 
@@ -306,12 +306,7 @@ class BuildFolder:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    write_atomically(path, json.dumps(value, ensure_ascii=False, indent=1).encode(), is_durable=True)
 
 
 def _read_object(path: Path) -> dict[str, Any]:

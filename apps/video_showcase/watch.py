@@ -23,6 +23,7 @@ from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.request import KINDS
 from apps.video_showcase.samples import RATE, Sample, iter_samples
 from apps.video_showcase.spans import VideoSpan, span_from_json
+from cua.trajectory.images import write_atomically
 from visual_tools.errors import VisualError
 from visual_tools.images.files import load_image
 from visual_tools.ocr import shared_engine
@@ -129,10 +130,7 @@ def main(job_file: str, result_file: str) -> int:
         sys.stdout.buffer.flush()
 
     result = watch(span, tuple(job["detectors"]), job["template"], on_time)
-    target = Path(result_file)
-    partial = target.with_suffix(".part")
-    partial.write_text(json.dumps(result), "utf-8")
-    partial.replace(target)
+    write_atomically(Path(result_file), json.dumps(result).encode())
     return 0
 
 
