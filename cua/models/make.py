@@ -137,9 +137,9 @@ def _make_openai_compat(
     on_retry: "Callable[[Retry], None] | None",
 ) -> "OpenAICompatModel":
     from cua.models.gate import RetryPolicy
-    from cua.models.images import ImageFormat
     from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
     from cua.models.prices import load_prices
+    from cua.models.wire import ImageFormat
 
     _check_numbers(settings)
     options = OpenAICompatOptions(

@@ -17,11 +17,10 @@ from cua.models.accumulator import Delta, StreamAccumulator, UsageCounts, count_
 from cua.models.endpoint import automatic_sampling, find_endpoint
 from cua.models.failures import connection_failure, status_failure
 from cua.models.gate import EndpointGate, Retry, RetryClock, RetryPolicy, gate_of, retry
-from cua.models.images import ImageFormat
 from cua.models.prices import PriceTable
 from cua.models.reply_text import separate
 from cua.models.response import MAX_BODY_BYTES, ResponseReader, too_long
-from cua.models.wire import RequestEncoder, move_tool_images, tools_to_wire
+from cua.models.wire import ImageFormat, RequestEncoder, move_tool_images, tools_to_wire
 
 if TYPE_CHECKING:
     import httpx2

@@ -7,8 +7,7 @@ from typing import Any
 
 from cua.errors import TrajectoryError
 from cua.evidence.notebook import make_notebook
-from cua.models.images import ImageEncoder, ImageFormat
-from cua.models.wire import to_wire
+from cua.models.wire import ImageEncoder, ImageFormat, to_wire
 from cua.tool_agent.conversation import Compaction, to_messages
 from cua.tool_agent.resume import load_snapshot
 from cua.trajectory.disk import translate_os_errors

@@ -11,7 +11,7 @@ from cua.errors import ModelError
 from cua.evidence.verify import _image_difference
 from cua.images import decode_image, is_still_png
 from cua.messages import ImagePart
-from cua.models.images import ImageFormat, encode_image
+from cua.models.wire import ImageFormat, encode_image
 from cua.tool_agent.inputs import kind_of
 from cua.trajectory.replay import similarity
 from cua.trajectory.report.images import LOST, make_page_image

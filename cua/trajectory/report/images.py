@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cua.errors import TrajectoryError
 from cua.images import decode_image, is_still_png
-from cua.models.images import data_url
+from cua.models.wire import data_url
 from cua.trajectory.run_record import RunRecord
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from PIL import Image
 
 from cua.errors import ModelError
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart, ThinkPart, ToolCall, VideoPart
-from cua.models.images import ImageFormat
 from cua.models.scripted import ScriptedModel
+from cua.models.wire import ImageFormat
 from tests.cua.models.clients import Connect, png, user
 from tests.fake_openai import FakeOpenAI
 from tests.serve_openai import DeclaredTool

@@ -5,7 +5,7 @@ from PIL import Image
 
 from cua.errors import ConfigError, ModelError
 from cua.messages import ImagePart
-from cua.models.images import ImageEncoder, ImageFormat, encode_image
+from cua.models.wire import ImageEncoder, ImageFormat, encode_image
 from tests.cua.models.clients import png
 
 

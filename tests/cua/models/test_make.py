@@ -8,11 +8,11 @@ from cua.errors import ConfigError
 from cua.messages import Sampling
 from cua.models import ModelSettings, make_model
 from cua.models.gate import RetryPolicy
-from cua.models.images import ImageFormat
 from cua.models.make import FallbackModel
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.prices import Price, PriceTable
 from cua.models.scripted import ScriptedModel
+from cua.models.wire import ImageFormat
 
 LOCAL = "http://127.0.0.1:8000/v1"
 MOONSHOT = "https://api.moonshot.ai/v1"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from cua.messages import ImagePart, Message, Reply, TextPart, ThinkPart, ToolCall
-from cua.models.images import ImageEncoder, ImageFormat
-from cua.models.wire import RequestEncoder, to_wire
+from cua.models.wire import ImageEncoder, ImageFormat, RequestEncoder, to_wire
 from tests.cua.models.clients import Connect, png
 from tests.fake_openai import FakeOpenAI
 from tests.serve_openai import DeclaredTool
