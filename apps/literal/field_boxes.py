@@ -72,7 +72,8 @@ def find_inputs(screen: OcrScreen) -> list[Box]:
     ]
     boxes = [*outlined, *others]
     buttons = [button_box for line in screen.lines if (button_box := find_button(screen, line.box_px)) is not None]
-    free = [box for box in boxes if not is_cell(box, boxes) and not is_list(screen, box)]
+    grid = [*boxes, *find_field_boxes(screen)]
+    free = [box for box in boxes if not is_cell(box, boxes) and not _is_in_grid(box, grid) and not is_list(screen, box)]
     free = [box for box in free if not any(box.intersection(button) > 0.8 * box.area for button in buttons)]
     return sorted(free, key=reading_order)
 
@@ -190,6 +191,16 @@ def is_label_cell(screen: OcrScreen, box: Box, boxes: list[Box]) -> bool:
         and other.bottom < box.bottom
         and other.height > 0.5 * box.height
         and not is_button(screen, other)
+        for other in boxes
+    )
+
+
+def _is_in_grid(box: Box, boxes: list[Box]) -> bool:
+    """Return True if neighbours, even button-like ones, touch a rectangle at a side and above or below."""
+    return is_cell(box, boxes) and any(
+        abs(other.left - box.left) <= 2
+        and abs(other.right - box.right) <= 2
+        and min(abs(other.top - box.bottom), abs(box.top - other.bottom)) <= 3
         for other in boxes
     )
 

@@ -36,7 +36,7 @@ _GROUPED = re.compile(r"([-+]?)\d{1,3}(?:[,.'](\d{3}))+(?:[.,]\d+)?")
 _MAX_CUT = 2
 _MIN_PART = 4
 _SCALES = (2.0, 3.0)
-_ROOM_PX = 4
+_ROOM_PX, _CARET_PX = 4, 2
 _ICON_GAP, _ICON_WIDTH = 0.4, 1.6
 _PALE = 0.8
 
@@ -281,10 +281,11 @@ def _without_icons(row: WordRow) -> WordRow:
 
 
 def _crop_row(screen: OcrScreen, row: Box, box: Box) -> NDArray[np.uint8]:
-    """Crop a row of a field without the field's border."""
+    """Crop a row of a field without the field's border and the caret."""
     left, right = max(row.left - _ROOM_PX, box.left + 1), min(row.right + _ROOM_PX, box.right - 1)
     top, bottom = max(row.top - _ROOM_PX, box.top + 1), min(row.bottom + _ROOM_PX, box.bottom - 1)
-    return screen.crop(Box(left, top, right, bottom))
+    crop = screen.crop(Box(left, top, right, bottom))
+    return _without_caret(crop) if crop.size else crop
 
 
 def _read_crops(screen: OcrScreen, crops: Sequence[NDArray[np.uint8]], scale: float) -> str:
@@ -305,6 +306,18 @@ def _without_icon(crop: NDArray[np.uint8], screen: OcrScreen) -> NDArray[np.uint
     icon_px = int(np.ptp(np.flatnonzero(ink[:, : groups[0][1]].any(axis=1))))
     is_icon = len(sign) <= 1 and not sign.isdigit() and icon_px > height // 2
     return crop[:, groups[1][0] - 1 :] if is_icon else crop
+
+
+def _without_caret(crop: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Crop off a last stroke that is taller than all letters."""
+    ink = find_ink(crop)
+    runs = find_runs(ink.any(axis=0))
+    if len(runs) < 2 or runs[-1][1] - runs[-1][0] > _CARET_PX:
+        return crop
+    start = runs[-1][0]
+    letters, caret = (np.flatnonzero(part.any(axis=1)) for part in (ink[:, :start], ink[:, start:]))
+    is_caret = caret[0] < letters[0] and caret[-1] >= letters[-1]
+    return crop[:, :start] if is_caret else crop
 
 
 def _find_box(box: Box, now: OcrScreen) -> Box:
