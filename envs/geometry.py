@@ -1,4 +1,4 @@
-"""Conversion between model coordinates and pixels; no other module converts them."""
+"""Size of a screen and of its screenshot, and conversion between their coordinates."""
 
 from dataclasses import dataclass
 

@@ -284,7 +284,7 @@ class _ReportWriter:
 
 @asynccontextmanager
 async def _models(settings: Settings) -> AsyncIterator[Callable[[], Model]]:
-    """Return a factory of the model of each episode: one shared model, but a new reader for each script."""
+    """Return a factory of the model of each episode: one for all, or each its own if it is a script."""
     if settings.model.startswith("scripted"):
         yield lambda: make_settings_model(settings)
         return
@@ -304,7 +304,7 @@ async def _no_models() -> AsyncIterator[Callable[[], Model]]:
 
 
 async def _unless_stuck(work: Coroutine[object, object, BatchSummary], control: Control) -> BatchSummary | None:
-    """Await a batch; after a stop, wait at most five seconds in total. Return None if it had to be abandoned."""
+    """Await a batch; after a stop, wait for its end, then cancel it. Return None if it had to be abandoned."""
     task = asyncio.ensure_future(work)
     stopped_at: float | None = None
     try:

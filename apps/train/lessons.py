@@ -99,9 +99,9 @@ def _turn_of(question: ScreenQuestion) -> Turn:
 
 
 SEEKING_HEAD = 0
-"""Head in the layer before the layer that looks at the image."""
+"""Head that finds the requested name, in the layer before the one that looks at the image (see `SupervisedHeads`)."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
-"""Trained heads, after the two of the coordinates: one looks at the element that decides, one at the text to copy."""
+"""Trained heads, after the two of the coordinates: for the element that determines the answer, and the text to copy."""
 END = "<|im_end|>"
 THINK_END = "</think>"
 BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))

@@ -1,7 +1,7 @@
 """Environment of an agent's loop: ids, control, limits, record, and the conversion of errors to a result.
 
-The loops of the GUI agent, the agent with tools and later ones differ and share this. A scope may have
-children (`make_child`): they use their parent's budget, stop with it and write to its journal.
+Each kind of agent has a loop of its own, and all use this. A scope may have children
+(`make_child`): they use their parent's budget, stop with it and write to its journal.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

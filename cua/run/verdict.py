@@ -47,7 +47,7 @@ async def judge(task: Task, env: "Env | AnswerEnv", terminate: Terminate | None)
 
 
 def _more(verdict: TaskVerdict) -> Json:
-    """Return the fields of an `End` other than the score."""
+    """Return the other scores and the info of a verdict as fields of an `End`."""
     return {"other_scores": dict(verdict.other_scores), "info": dict(verdict.info)}
 
 

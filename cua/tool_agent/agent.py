@@ -68,7 +68,7 @@ class ToolAgent:
         record: Record of the run if there is no `scope`.
         listener: Called with every event if there is no `scope`.
         start: Earlier part of the run to continue from.
-        final_end: Returns the end to record for the end of each question.
+        final_end: Maps the end of each question to the one that is recorded.
 
     Attributes:
         scope: Scope of all questions.
@@ -156,7 +156,8 @@ class ToolAgent:
 
         Args:
             prepare: Awaited first; its note is given to the model and not recorded: each resume makes a new one.
-            news: Awaited next; its text is recorded as a message of the user, after which an answer is given again.
+            news: Awaited after `prepare`. A text that it returns is recorded as a message of the user, and the model
+                answers again, even if it had answered before.
         """
         opened_at = self.conversation.opened_at
 

@@ -46,7 +46,7 @@ AskAtPoint = Callable[[int, int], Awaitable[None]]
 """Callback before a button goes down or up at a point of the viewport; raises `ActionError` to reject the input."""
 _MAX_WAIT_S = 300.0  # bounds a step whose code waits
 _KEY_S = 0.03  # time that a key may take on a busy machine, for the limit of an action
-_LOOK_OVER_S = 0.5  # checks after an input are dropped on a page that does not answer in time
+_LOOK_OVER_S = 0.5  # for each check before an action (pop-ups, typed text); skipped if the page does not answer
 
 
 class PageMouse:

@@ -199,8 +199,9 @@ class WordMatcher(nn.Module):
 
 
 def find_match_loss(scores: Tensor, counts: Sequence[int], token_indices: Tensor, words: Tensor) -> Tensor:
-    """Return the mean of -log of the share of a word's code on the tokens it is centred on, among all tokens of its
-    image.
+    """Return the mean of -log of the probability of the tokens on which a word is centred.
+
+    The probabilities are the softmax of the word's scores over the tokens of its image.
 
     Args:
         scores: (W, T), of each word with the tokens of all images.
@@ -253,7 +254,7 @@ class SupervisedHeads:
 
     Attributes:
         layer: Layer of the heads, from 0; at least one layer follows it.
-        heads: Heads by axis of a number, followed by the heads of `AttentionTarget`, each for one purpose.
+        heads: Attention heads: one for each coordinate of a point, then those that `AttentionTarget.head` numbers.
         seekers: Heads of the previous layer that are trained to look for the requested name.
         sharpness: Divisor of the scores in the loss on attention. Above 1, heads concentrate on fewer candidates than
             their probability suggests, so that their result is less of a mixture.
@@ -514,7 +515,7 @@ class Losses:
         return compare_places(self.heads.aim(rows), shares, axes=targets.attention_heads[is_number].unsqueeze(1))
 
     def _pointer_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        """Return the loss of the pointed-at image token, among those of the trunk that the looking token continues."""
+        """Return the cross-entropy of the pointed-at image token among all image tokens of the same example."""
         losses, is_number = [], ~targets.attention_numbers.isnan()
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:

@@ -32,7 +32,7 @@ from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
 _AGAIN_S = 1.0  # interrupts are repeated at this interval: code may swallow one
-# Bytes on the wire of a cell, beyond what its limits allow encoded: repeated displays and escapes
+# A cell may send `_WASTE` times the encoded size of its output limits (displays repeat, text is escaped), and a minimum
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
 _ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
 _LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
@@ -307,7 +307,7 @@ class Sandbox:
         self._numbers = 0
         self._kernels: list[IsolatedKernel] = []
         self._in_memory: dict[Path, _Shared] = {}
-        self._rooms_lock = asyncio.Lock()
+        self._in_memory_lock = asyncio.Lock()
         self._is_closed = False
 
     @classmethod
@@ -392,10 +392,10 @@ class Sandbox:
 
     async def _enter_memory(self, folder: Path, limits: KernelLimits, inside_dir: str) -> FolderInMemory:
         """Return the in-memory copy of the folder, which all kernels in the folder share."""
-        async with self._rooms_lock:
+        async with self._in_memory_lock:
             if folder not in self._in_memory:
                 self._numbers += 1
-                number = self._numbers  # other calls increment it meanwhile
+                number = self._numbers  # of this file: other calls increment the counter during the awaits below
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
                 fd = await self._zygote.mount_disk(number, *need)
                 in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None, inside_dir)
@@ -405,7 +405,7 @@ class Sandbox:
             return shared.in_memory
 
     async def _leave_memory(self, folder: Path) -> None:
-        async with self._rooms_lock:
+        async with self._in_memory_lock:
             shared = self._in_memory[folder]
             shared.num_kernels -= 1
             if shared.num_kernels == 0:

@@ -1,4 +1,4 @@
-"""Conversion of the coordinates that a model writes to screen pixels. No other module does this conversion.
+"""Conversion of the coordinates that a model writes to screen pixels. The agents have no other module for this.
 
 Three modes:
 

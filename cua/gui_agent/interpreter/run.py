@@ -31,7 +31,7 @@ class ExecutionState:
 
     @property
     def budget(self) -> CodeBudget:
-        """CodeLimits of the code and the amounts used so far."""
+        """Limits of the code, and how much of them is used."""
         return self.recording.budget
 
 
