@@ -49,9 +49,9 @@ class _ProbeTask(Task):
     """Task that records the calls of its `setup`."""
 
     instruction: str = "Check the contract of this env."
-    set_up_with: list[Any] = field(default_factory=list)
+    set_up_with: list[object] = field(default_factory=list)
 
-    async def setup(self, env: Any) -> None:
+    async def setup(self, env: object) -> None:
         self.set_up_with.append(env)
 
 

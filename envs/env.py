@@ -201,7 +201,7 @@ class EnvSpec:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -232,7 +232,7 @@ class TaskSpec:
     id: str = ""
     seed: int | None = None
     env: EnvSpec | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_task_id(self.id)
@@ -256,7 +256,7 @@ def check_task_id(id: object) -> None:
         )
 
 
-def _checked_json(name: str, value: Mapping[str, object], max_bytes: int) -> dict[str, Any]:
+def _checked_json(name: str, value: Mapping[str, object], max_bytes: int) -> dict[str, object]:
     """Return a copy, as it would be loaded from a JSON file.
 
     Raises:
@@ -289,7 +289,7 @@ class TaskVerdict:
 
     score: float | None
     other_scores: Mapping[str, float] = field(default_factory=dict, kw_only=True)
-    info: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    info: Mapping[str, object] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "score", _parse_score(self.score))
@@ -433,7 +433,7 @@ def _checked_scores(given: Mapping[str, float]) -> dict[str, float]:
     return scores
 
 
-def _checked_info(given: Mapping[str, object]) -> dict[str, Any]:
+def _checked_info(given: Mapping[str, object]) -> dict[str, object]:
     try:
         text = json.dumps(dict(given), allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -11,7 +11,7 @@ JsonMapping = Mapping[str, Any]
 """JSON object that is only read."""
 
 
-def load_json(data: bytes | str, name: str) -> Any:
+def load_json(data: bytes | str, name: str) -> object:
     """Parse a JSON text.
 
     Args:

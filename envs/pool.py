@@ -13,7 +13,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from envs.actions import Action, Terminate
 from envs.env import Env, EnvSpec, Task, VersionedScreen, check_verbs
@@ -74,7 +74,7 @@ class LeasedEnv:
             self._is_back = True
             await self._pool.return_env(self._key, self._env, is_broken=self._is_broken)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._env, name)
 
     async def _used(self, use: Callable[[], Awaitable[T]]) -> T:

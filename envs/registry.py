@@ -220,7 +220,7 @@ def load_suite(name: str, **options: object) -> Suite:
         raise EnvSetupError(f"the suite {name!r} cannot be made: {reason}") from error
 
 
-def _load_file(file: Path, function: str) -> Any:
+def _load_file(file: Path, function: str) -> object:
     """Import a Python file that the user named, and return one of its functions."""
     if not file.is_file():
         raise EnvSetupError(f"there is no file {str(file)!r}; expected a Python file with a function {function}()")
@@ -240,7 +240,7 @@ def _load_file(file: Path, function: str) -> Any:
     return getattr(module, function)
 
 
-def _load(group: str, name: str, kind: str, known: Sequence[str]) -> Any:
+def _load(group: str, name: str, kind: str, known: Sequence[str]) -> object:
     """Load the object of an entry point."""
     entries = [entry for entry in _entry_points(group) if entry.name == name]
     if not entries:

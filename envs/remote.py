@@ -57,7 +57,7 @@ class SuiteRef:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 class Channel(Protocol):
@@ -168,7 +168,7 @@ class RemoteEnv:
         text: str | None = await self.ask("describe_point", x_px, y_px)
         return text
 
-    async def ask(self, verb: str, *values: Any) -> Any:
+    async def ask(self, verb: str, *values: object) -> Any:
         """Call the server and return its answer.
 
         Raises:
@@ -220,11 +220,11 @@ class EnvServer:
         self._make_task = loaded.make_task
         self._env: Env = (loaded.make_env or secrets.make_env)(spec)
         self._task: Task | None = None
-        self._asked: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self._asked: asyncio.Queue[tuple[object, ...]] = asyncio.Queue()
         self._answers: asyncio.Queue[str | None] = asyncio.Queue()
         self._step: asyncio.Task[StepResult] | None = None
 
-    async def call(self, verb: str, *values: object) -> tuple[Any, ...]:
+    async def call(self, verb: str, *values: object) -> tuple[object, ...]:
         """Return `("ok", result)`, or `("error", class, text, retryable)` for an exception."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "reset": self._reset,
@@ -256,7 +256,7 @@ class EnvServer:
 
     async def _begin_step(
         self, actions: Sequence[Action], has_check: bool, expected: Generation | None
-    ) -> tuple[Any, ...]:
+    ) -> tuple[object, ...]:
         async def check(number: int, action: Action, targets: Sequence[Target]) -> None:
             self._asked.put_nowait(("check", number, action, tuple(targets)))
             objection = await self._answers.get()
@@ -268,11 +268,11 @@ class EnvServer:
         self._step = asyncio.ensure_future(contained_result(self._env.step(actions, check if has_check else None)))
         return await self._step_or_question()
 
-    async def _answer(self, objection: str | None) -> tuple[Any, ...]:
+    async def _answer(self, objection: str | None) -> tuple[object, ...]:
         self._answers.put_nowait(objection)
         return await self._step_or_question()
 
-    async def _step_or_question(self) -> tuple[Any, ...]:
+    async def _step_or_question(self) -> tuple[object, ...]:
         assert self._step is not None
         question = asyncio.ensure_future(self._asked.get())
         await asyncio.wait({self._step, question}, return_when=asyncio.FIRST_COMPLETED)
@@ -299,7 +299,7 @@ class EnvServer:
         await self._env.close()
 
 
-def open_server(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> tuple[EnvServer | None, tuple[Any, ...]]:
+def open_server(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> tuple[EnvServer | None, tuple[object, ...]]:
     """Make a server, if possible, and return it with the answer to the request."""
     try:
         return EnvServer(spec, suite, secrets), ("ok", None)
@@ -382,7 +382,7 @@ class ProcessChannel:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-    async def _exchange(self, message: object) -> Any:
+    async def _exchange(self, message: object) -> object:
         writer, reader = self._process.stdin, self._process.stdout
         assert writer is not None and reader is not None
         data = pickle.dumps(message)

@@ -253,7 +253,7 @@ class BrowserActionExecutor:
 
     async def _run_interruptible(
         self, work: Coroutine[object, object, Any], action: Action, input_check: InputCheck | None = None
-    ) -> Any:
+    ) -> object:
         """Await work until it ends or is interrupted; its time limit excludes the time spent in `input_check`."""
         from playwright.async_api import Error
 

@@ -220,7 +220,7 @@ async def _keep_function(top: _DomRoot) -> str:
     return str(answer["result"]["objectId"])
 
 
-async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> Any:
+async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> object:
     answer = await top.session.send(
         "Runtime.callFunctionOn",
         {
@@ -302,7 +302,7 @@ async def _run(
     return _result_of(answer, wants_element=wants_element)
 
 
-def _result_of(answer: Json, *, wants_element: bool) -> Any:
+def _result_of(answer: Json, *, wants_element: bool) -> object:
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
     return answer["result"].get("objectId") if wants_element else answer["result"]["value"]

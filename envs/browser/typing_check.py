@@ -1,7 +1,7 @@
 """Comparison of a field with the text that was typed into it."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs.browser.inspector import Inspector
 from envs.browser.redact import Redactor
@@ -57,7 +57,7 @@ class TypingCheck:
             return "Tab moved the focus out of the field: the text after it was typed elsewhere"
         if "shown" not in answer:
             return None
-        shown: Any = answer["shown"]
+        shown: object = answer["shown"]
         if shown is None or self._is_secret(text):
             return "the field does not hold what was typed; its content is not shown because it may be secret"
         if not shown:

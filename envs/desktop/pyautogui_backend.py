@@ -27,8 +27,8 @@ class PyAutoGuiBackend:
 
     def __init__(
         self,
-        pyautogui: Any = None,
-        clipboard: Any = None,
+        pyautogui: object = None,
+        clipboard: object = None,
         grabber: Grabber | None = None,
         *,
         system: str = sys.platform,

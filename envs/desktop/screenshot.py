@@ -158,7 +158,7 @@ class Grabber:
         except self._failures as error:
             raise ScreenLostError(str(error)) from error
 
-    def _open(self) -> Any:
+    def _open(self) -> object:
         with self._connecting():
             return self._mss.MSS() if self._display is None else self._mss.MSS(display=self._display)
 

@@ -121,10 +121,10 @@ class AppsEnv(BrowserEnv):
         """
         await self._let_store()
         self._check_alive()
-        all_facts: dict[str, Any] = {}
+        all_facts: dict[str, object] = {}
         for site in self._sites:
             app = self.app(site)
-            facts: Mapping[str, Any] = await asyncio.to_thread(app.app.facts, app)
+            facts: Mapping[str, object] = await asyncio.to_thread(app.app.facts, app)
             all_facts |= {f"{site}/{path}": value for path, value in facts.items()}
         return all_facts
 

@@ -43,7 +43,7 @@ class AppTaskConfig:
     steps: str
     sites: tuple[str, ...]
     path: str = "/"
-    changes: Mapping[str, Any] | tuple[Mapping[str, Any], ...] = field(default_factory=dict)
+    changes: Mapping[str, object] | tuple[Mapping[str, object], ...] = field(default_factory=dict)
     answer: AnswerCheck | None = None
     is_possible: bool = True
     is_signed_in: bool = True
@@ -109,7 +109,7 @@ class AppTask(Task):
         return answer is None or (claim is not None and claim.status == "success" and answer(claim.answer or ""))
 
 
-def find_changes(before: Facts, after: Facts) -> dict[str, Any]:
+def find_changes(before: Facts, after: Facts) -> dict[str, object]:
     """Return new and changed facts with their new value, and removed facts with None."""
     paths = before.keys() | after.keys()
     return {path: after.get(path) for path in paths if before.get(path) != after.get(path)}

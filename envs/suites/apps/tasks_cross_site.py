@@ -18,7 +18,7 @@ def _task(
     instruction: str,
     steps: str,
     sites: tuple[str, ...],
-    changes: Mapping[str, Any] | tuple[Mapping[str, Any], ...],
+    changes: Mapping[str, object] | tuple[Mapping[str, object], ...],
     **more: Any,
 ) -> AppTaskConfig:
     family = {"family": CROSS_SITE, "difficulty": 3, **more}

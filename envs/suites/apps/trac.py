@@ -58,7 +58,7 @@ class Trac(GunicornApp):
         return app.tell(_DATABASE, _TABLES)
 
 
-def new_ticket(**fields: Any) -> dict[str, Any]:
+def new_ticket(**fields: Any) -> dict[str, object]:
     """Return all facts of a ticket that Mara opens, with the form's defaults for missing `fields`."""
     owner = {"Boats": "joris", "Crane": "edda", "Office": "mara", "Quay": "tomas", "Website": "edda"}
     default = {"reporter": "mara", "component": "Office", "priority": "major", "type": "defect", "status": "new"}
@@ -68,7 +68,7 @@ def new_ticket(**fields: Any) -> dict[str, Any]:
 
 
 def _task(
-    name: str, instruction: str, steps: str, changes: Mapping[str, Any] | None = None, **more: Any
+    name: str, instruction: str, steps: str, changes: Mapping[str, object] | None = None, **more: Any
 ) -> AppTaskConfig:
     changes = {f"trac/{path}": value for path, value in (changes or {}).items()}
     return AppTaskConfig(
