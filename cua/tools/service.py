@@ -93,7 +93,7 @@ SPARE_S = 5.0
 
 
 class Service:
-    """Caller of functions in `visual_tools.sandbox.inside`; its first call starts the kernel, or raises `SandboxError`."""
+    """Caller of functions in `visual_tools.sandbox.inside`; its first call starts a kernel or raises `SandboxError`."""
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel
