@@ -22,6 +22,7 @@ from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, UserInput
 from cua.config import FIELDS
 from cua.errors import ConfigError, CuaError
+from cua.json_text import Json
 from envs.errors import EnvError, require
 from visual_tools.errors import VisualError
 
@@ -109,35 +110,35 @@ async def _say_error(request: Any, error: Exception) -> Any:
 
 def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/sessions", summary="All sessions, newest first")
-    async def list_sessions() -> list[dict[str, Any]]:
+    async def list_sessions() -> list[Json]:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
     @router.post("/sessions", summary="Start a run in a new session", status_code=201)
-    async def begin(request: RunRequest) -> dict[str, Any]:
+    async def begin(request: RunRequest) -> Json:
         return (await assistant.send(request)).view()
 
     @router.get("/sessions/{session_id}", summary="State of a session")
-    async def show(session_id: str) -> dict[str, Any]:
+    async def show(session_id: str) -> Json:
         return assistant.find(session_id).view()
 
     @router.post("/sessions/{session_id}/orders", summary="Redirect the active run, or start the next run of a session")
-    async def order_more(session_id: str, request: RunRequest) -> dict[str, Any]:
+    async def order_more(session_id: str, request: RunRequest) -> Json:
         return (await assistant.send(request, session_id)).view()
 
     @router.delete("/sessions/{session_id}", summary="Close and delete a session; its runs stay")
-    async def discard(session_id: str) -> dict[str, Any]:
+    async def discard(session_id: str) -> Json:
         await assistant.discard(session_id)
         return {}
 
     @router.get("/about", summary="Modes, and the instruction that the practice page can verify")
-    async def about() -> dict[str, Any]:
+    async def about() -> Json:
         return {"modes": MODES, "practice": PRACTICE_INSTRUCTION}
 
 
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:
     def add(path: str, do: str, summary: str) -> None:
         @router.post(f"/sessions/{{session_id}}/{path}", summary=summary, operation_id=do)
-        async def command(session_id: str) -> dict[str, Any]:
+        async def command(session_id: str) -> Json:
             return await _run_command(assistant, session_id, {"do": do})
 
     add("pause", "pause", "Pause the agent before its next action")
@@ -146,31 +147,31 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
     add("take-over", "take_over", "Take over mouse and keyboard")
 
     @router.post("/sessions/{session_id}/redirect", summary="Replace the instruction from the next step on")
-    async def redirect(session_id: str, words: Instruction) -> dict[str, Any]:
+    async def redirect(session_id: str, words: Instruction) -> Json:
         assistant.find(session_id).redirect(words.instruction)
         return assistant.find(session_id).view()
 
     @router.post("/sessions/{session_id}/children/{child}/cancel", summary="End a sub-agent; its parent gets its text")
-    async def cancel_child(session_id: str, child: str) -> dict[str, Any]:
+    async def cancel_child(session_id: str, child: str) -> Json:
         return await _run_command(assistant, session_id, {"do": "cancel_child", "child": child})
 
     @router.post("/sessions/{session_id}/children/{child}/redirect", summary="Give a sub-agent a new instruction")
-    async def redirect_child(session_id: str, child: str, words: Instruction) -> dict[str, Any]:
+    async def redirect_child(session_id: str, child: str, words: Instruction) -> Json:
         return await _run_command(
             assistant, session_id, {"do": "redirect_child", "child": child, "instruction": words.instruction}
         )
 
     @router.post("/sessions/{session_id}/approvals/{approval_id}", summary="Answer a question of the agent")
-    async def approve(session_id: str, approval_id: str, given: ApprovalAnswer) -> dict[str, Any]:
+    async def approve(session_id: str, approval_id: str, given: ApprovalAnswer) -> Json:
         assistant.find(session_id).answer(approval_id, given.answer)
         return {}
 
     @router.post("/sessions/{session_id}/input", summary="Execute mouse and keyboard inputs after a take-over")
-    async def act(session_id: str, given: Inputs) -> dict[str, Any]:
+    async def act(session_id: str, given: Inputs) -> Json:
         return {"error": await assistant.find(session_id).act(given.inputs)}
 
 
-async def _run_command(assistant: Assistant, session_id: str, command: dict[str, Any]) -> dict[str, Any]:
+async def _run_command(assistant: Assistant, session_id: str, command: Json) -> Json:
     """Execute a command that a page may also send over its WebSocket."""
     session = assistant.find(session_id)
     match command.get("do"):
@@ -253,7 +254,7 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
 
 
 async def _sse(session: AssistantSession, after: int) -> AsyncIterator[str]:
-    shown: dict[str, Any] = {}
+    shown: Json = {}
     while True:
         version = session.log.version  # updates that arrive during sending must not be missed
         for event in session.log.after(after):
@@ -280,7 +281,7 @@ async def _serve_live(assistant: Assistant, session: AssistantSession, socket: "
 
 
 async def _send_updates(session: AssistantSession, socket: "WebSocket") -> None:
-    shown: dict[str, Any] = {}
+    shown: Json = {}
     seq, frame_number = 0, 0
     while True:
         version = session.log.version  # updates that arrive during sending must not be missed
@@ -315,7 +316,7 @@ def _add_files(router: "APIRouter", assistant: Assistant) -> None:
     from starlette.requests import Request
 
     @router.post("/files", summary="Upload a file: its bytes are the body", status_code=201)
-    async def upload(request: Request, name: str) -> dict[str, Any]:
+    async def upload(request: Request, name: str) -> Json:
         return {"name": await assistant.save_upload(name, request.stream())}
 
 
@@ -323,11 +324,11 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
     from starlette.responses import Response
 
     @router.get("/runs", summary="Recorded runs, newest first")
-    async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[dict[str, Any]]:
+    async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[Json]:
         return await asyncio.to_thread(assistant.history.find_runs, search, limit)
 
     @router.get("/runs/{run_id}", summary="A run with its steps")
-    async def show(run_id: str) -> dict[str, Any]:
+    async def show(run_id: str) -> Json:
         return await asyncio.to_thread(assistant.history.details, run_id)
 
     @router.get("/runs/{run_id}/thumbnail", summary="Thumbnail of the last screenshot")
@@ -346,46 +347,46 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
         return Response(data, media_type=EXPORTS[kind].media_type, headers=headers)
 
     @router.post("/runs/{run_id}/resume", summary="Resume a run", status_code=201)
-    async def resume(run_id: str) -> dict[str, Any]:
+    async def resume(run_id: str) -> Json:
         return assistant.resume(run_id).view()
 
     @router.post("/runs/{run_id}/again", summary="Repeat the task of a run", status_code=201)
-    async def again(run_id: str) -> dict[str, Any]:
+    async def again(run_id: str) -> Json:
         return (await assistant.again(run_id)).view()
 
     @router.delete("/runs/{run_id}", summary="Remove a run")
-    async def delete(run_id: str) -> dict[str, Any]:
+    async def delete(run_id: str) -> Json:
         await asyncio.to_thread(assistant.history.delete, run_id)
         return {}
 
 
 def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/tasks", summary="Saved tasks: parameters, next time, result of the last time")
-    async def list_tasks() -> list[dict[str, Any]]:
+    async def list_tasks() -> list[Json]:
         return assistant.tasks.rows()
 
     @router.put("/tasks/{name}", summary="Save a task; `{word}` in its instruction is a parameter")
-    async def save(name: str, task: SavedTask) -> list[dict[str, Any]]:
+    async def save(name: str, task: SavedTask) -> list[Json]:
         assistant.tasks.save(name, task)
         return assistant.tasks.rows()
 
     @router.post("/tasks/{name}/run", summary="Start a saved task", status_code=201)
-    async def run(name: str, given: Values) -> dict[str, Any]:
+    async def run(name: str, given: Values) -> Json:
         return (await assistant.run_task(name, given.values)).view()
 
     @router.delete("/tasks/{name}", summary="Delete a task")
-    async def delete(name: str) -> dict[str, Any]:
+    async def delete(name: str) -> Json:
         assistant.tasks.delete(name)
         return {}
 
 
 def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/settings", summary="Settings with value and source; secrets show whether they are set")
-    async def show() -> list[dict[str, Any]]:
+    async def show() -> list[Json]:
         return assistant.preferences.rows()
 
     @router.put("/settings/{name}", summary="Change a setting; an empty value resets it")
-    async def change(name: str, setting: Setting) -> list[dict[str, Any]]:
+    async def change(name: str, setting: Setting) -> list[Json]:
         try:
             await asyncio.to_thread(assistant.preferences.change, name, setting.value)
         except ConfigError as error:
@@ -395,19 +396,19 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
         return assistant.preferences.rows()
 
     @router.post("/settings/test", summary="Test the endpoint of the settings; takes a while")
-    async def test() -> dict[str, Any]:
+    async def test() -> Json:
         return await asyncio.to_thread(assistant.preferences.test_endpoint)
 
     @router.get("/secrets", summary="Names of the secrets that are typed as {{name}}, and their domains")
-    async def show_secrets() -> list[dict[str, Any]]:
+    async def show_secrets() -> list[Json]:
         return assistant.preferences.secret_rows()
 
     @router.put("/secrets/{name}", summary="Store a secret, write-only; an empty value deletes it")
-    async def change_secret(name: str, secret: NamedSecret) -> list[dict[str, Any]]:
+    async def change_secret(name: str, secret: NamedSecret) -> list[Json]:
         await asyncio.to_thread(assistant.preferences.change_secret, name, secret.value, secret.domains)
         return assistant.preferences.secret_rows()
 
 
-def _short(session: AssistantSession) -> dict[str, Any]:
+def _short(session: AssistantSession) -> Json:
     view = session.view()
     return {name: view[name] for name in ("id", "mode", "title", "phase", "step", "result", "run_id")}

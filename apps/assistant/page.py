@@ -18,6 +18,7 @@ from apps.assistant.history import EXPORTS
 from apps.assistant.run_request import MODES, PLACES, make_request, practice_request
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
 from cua.errors import CuaError
+from cua.json_text import Json
 from cua.trajectory.describe import describe_duration, describe_time
 from cua.trajectory.run_record import TOOLS_ENV
 from envs.errors import EnvError, require
@@ -51,7 +52,7 @@ _DELETE_TASK_JS = (
 _OVER = ("succeeded", "failed", "unverified")  # final phases
 _RUNS_A_PAGE = 8
 ERRORS = (CuaError, EnvError, VisualError, ValueError)
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+QUIET: Json = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def make_theme() -> Any:
@@ -137,7 +138,7 @@ def _work(gr: Any, assistant: Assistant, opener: Any) -> None:
         mode, [mode, place], **QUIET,
     )  # fmt: skip
 
-    async def send(message: dict[str, Any], name: str, start: str, address: str, session: str) -> tuple[Any, Any]:
+    async def send(message: Json, name: str, start: str, address: str, session: str) -> tuple[Any, Any]:
         with _showing_errors(gr, "Not started"):
             files = [_upload(assistant, file) for file in message.get("files") or ()]
             request = make_request(message.get("text") or "", name, start, address, files)
@@ -223,20 +224,20 @@ def _secrets(gr: Any, assistant: Assistant) -> None:
     save.click(keep, [name, value, domains], [name, value, kept], **QUIET)
 
 
-def _about_secrets(rows: list[dict[str, Any]]) -> str:
+def _about_secrets(rows: list[Json]) -> str:
     """Return the names of the stored secrets as HTML."""
     shown = (f"<li>{escape(row['name'])}: {escape(', '.join(row['domains']) or 'everywhere')}</li>" for row in rows)
     return f'<div class="run-card">{"Kept:<ul>" + "".join(shown) + "</ul>" if rows else "No secrets are kept."}</div>'
 
 
-def _about_setting(rows: list[dict[str, Any]], name: str) -> str:
+def _about_setting(rows: list[Json], name: str) -> str:
     """Return the description of a setting as HTML."""
     row = next(row for row in rows if row["name"] == name)
     choices = f" One of: {', '.join(row['choices'])}." if row["choices"] and not row["is_open"] else ""
     return f'<p class="run-card">{escape(name)}: {escape(row["about"])}.{escape(choices)}</p>'
 
 
-def _table_of(rows: list[dict[str, Any]]) -> list[list[str]]:
+def _table_of(rows: list[Json]) -> list[list[str]]:
     """Return the settings as rows of a table."""
     return [[row["name"], row["value"], row["source"]] for row in rows]
 
@@ -352,7 +353,7 @@ def _list(gr: Any, assistant: Assistant, column: Any, fields: list[Any], version
                     button.click(lambda row=row: _fields(row), None, fields, **QUIET)
 
 
-def _task_card(row: dict[str, Any]) -> str:
+def _task_card(row: Json) -> str:
     """Return a task of the list as HTML."""
     about = [row["mode"], f"next {row['next']}" if row["next"] else row["when"], row["last"]]
     return (
@@ -362,7 +363,7 @@ def _task_card(row: dict[str, Any]) -> str:
     )
 
 
-def _fields(row: dict[str, Any]) -> tuple[Any, ...]:
+def _fields(row: Json) -> tuple[Any, ...]:
     start = next(shown for shown, place in PLACES.items() if place == row["place"])
     where = row["url"] or row["app"] or ""
     return row["name"], row["instruction"], row["mode"], start, where, row["when"], (row["name"], row["values"])
@@ -474,7 +475,7 @@ def _beginning(gr: Any, begin: Any, run_id: str) -> Any:
     return work
 
 
-def _run_card(row: dict[str, Any]) -> str:
+def _run_card(row: Json) -> str:
     """Return a run of a list as HTML."""
     source = f"/api/runs/{quote(row['id'], safe='')}/thumbnail"
     has_image = row["env"] != TOOLS_ENV and row["num_steps"]
@@ -485,7 +486,7 @@ def _run_card(row: dict[str, Any]) -> str:
     )
 
 
-def _meta(row: dict[str, Any]) -> str:
+def _meta(row: Json) -> str:
     parts = [describe_time(row["started_at"])[:16], row["status"], f"{row['num_steps']} steps"]
     parts += [describe_duration(row["duration_s"]), row["model"]]
     return f'<div class="meta">{escape(" · ".join(str(part) for part in parts if part))}</div>'
@@ -502,7 +503,7 @@ def _links(run_id: str, *, has_screen: bool) -> str:
     return f'<p class="links">{"".join(links)}</p>'
 
 
-def _strip_step(run_id: str, steps: list[dict[str, Any]], number: int) -> str:
+def _strip_step(run_id: str, steps: list[Json], number: int) -> str:
     """Return one step of a film strip as HTML; `number` is 1-based."""
     if not 1 <= number <= len(steps):
         return "<p>This run has no steps.</p>"
