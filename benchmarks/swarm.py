@@ -35,6 +35,7 @@ from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, SwarmPreset, resume_swarm, run_swarm
 from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
+from tests.ray_cluster import ray_cluster
 
 TURNS = (1, 10, 30, 100)
 NUM_MEASURED = 20
@@ -53,6 +54,11 @@ class NoteTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Return words."""
         return ToolResult(parts=(TextPart(text="noted " * (self.num_chars // 6)),))
+
+
+def make_note_tool(num_chars: int, place: Any) -> NoteTool:
+    """Make the tool of an agent, on the node where it works."""
+    return NoteTool(num_chars)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +264,38 @@ async def bench_sandboxes(server: TimedServer, num_chars: int, runs_dir: Path) -
     }
 
 
+async def bench_nodes(
+    server: TimedServer, num_chars: int, runs_dir: Path, num_nodes: int, relays_model: bool
+) -> dict[str, Any]:
+    """Run the swarm once on a local Ray cluster; processor time of this process, the driver."""
+    limits = SwarmLimits(
+        run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls),
+        max_children=server.num_children,
+        max_parallel=server.num_children,
+    )
+    preset = SwarmPreset(orchestrator_calls=10 * server.num_children, child_calls=10 * server.num_calls)
+    tools = (functools.partial(make_note_tool, num_chars),)
+    with ray_cluster(*[1] * num_nodes) as cluster, server.process() as (port, _):
+        options = SwarmOptions(tools=tools, limits=limits, preset=preset, executor="ray", ray_address=cluster.address)
+        options = replace(options, relays_model=relays_model)
+        cpu_s, started = time.process_time(), time.monotonic()
+        done = await run_swarm(
+            "all",
+            model="timed",
+            base_url=f"http://127.0.0.1:{port}/v1",
+            options=options,
+            runs_dir=runs_dir,
+        )
+        cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - started
+    return {
+        "children": dict(done.metrics.by_state),
+        "model_calls": done.metrics.total_steps,
+        "calls": done.metrics.num_calls,
+        "driver_cpu_ms_per_model_call": round(1000 * cpu_s / done.metrics.total_steps, 2),
+        "wall_s": round(wall_s, 1),
+    }
+
+
 async def bench(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
     """Run the swarm once, then resume it from a record without its end."""
     limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
@@ -306,10 +344,14 @@ def main() -> None:
     kind.add_argument("--sandboxes", dest="work", action="store_const", const=bench_sandboxes, default=bench)
     kind.add_argument("--turns", dest="work", action="store_const", const=bench_turns)
     kind.add_argument("--faults", dest="work", action="store_const", const=bench_faults)
+    kind.add_argument("--nodes", type=int, help="nodes of a local Ray cluster")
+    parser.add_argument("--relay", action="store_true", help="with --nodes: models are called by the driver")
     parser.add_argument("--outage", type=float, default=180.0, help="seconds, for --faults")
     given = parser.parse_args()
     if given.work is bench_faults:
         given.work = functools.partial(bench_faults, outage_s=given.outage)
+    if given.nodes:
+        given.work = functools.partial(bench_nodes, num_nodes=given.nodes, relays_model=given.relay)
     server = TimedServer(
         num_children=given.children,
         num_calls=given.calls,

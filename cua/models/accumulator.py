@@ -111,7 +111,8 @@ _BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "
 MAX_TEXT_CHARS = 4 * 2**20
 """Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
 
-MAX_CALLS = 256
+MAX_CALLS = 512
+"""Limit on the tool calls of one reply; an orchestrator may assign 300 tasks in one."""
 MAX_NAME_CHARS = 256
 _CHARS_PER_ID = 8
 _MAX_REASON_CHARS = 40

@@ -292,6 +292,10 @@ class EndpointGate:
             self._answered()
             self.limit = min(self._max_open, self.limit + 1 / self.limit)
 
+    def resize(self, max_open: int) -> None:
+        """Change the maximum number of concurrent calls; one more than before is reached by successful calls."""
+        self._max_open, self.limit = max_open, min(self.limit, float(max_open))
+
     def _check_away(self, max_away_s: float) -> None:
         if self._away_since is None:
             return

@@ -201,6 +201,17 @@ class RunScope:
             reservation.usage = reply.usage
             return reply
 
+    async def lease(self, most: int) -> int:
+        """Reserve model calls for an agent in another process, see `Budget.lease`; waits while the run is paused.
+
+        Raises:
+            CapReachedError: If a limit is reached.
+            StoppedError: If a person stopped the run.
+        """
+        await self.control.checkpoint()
+        self.control.check_time()
+        return await self.budget.lease(most)
+
     def reply_unusable(self, why: str) -> None:
         """Count an unusable reply, and note the reason."""
         self._num_unusable += 1
