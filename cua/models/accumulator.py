@@ -346,10 +346,10 @@ class StreamAccumulator:
 
     def _call_of(self, piece: Mapping[str, Any], name: str, call_id: str) -> _GrowingCall:
         """Return the call of a chunk: by index, or by id if a server numbers all calls 0 or none."""
-        index = count_of(piece.get("index"))
+        index, is_numbered = count_of(piece.get("index")), _is_numbered(piece)
         for call in reversed(self._calls):
             is_same = index in (None, call.index) and (not call_id or not call.id or call_id == call.id)
-            is_other = not _is_numbered(piece) and name not in ("", call.name) and not call.arguments.is_empty
+            is_other = not is_numbered and name not in ("", call.name) and not call.arguments.is_empty
             if is_same and not is_other:
                 return call
         return self._new_call(piece)

@@ -17,7 +17,7 @@ from cua.messages import Message, Reply, Sampling, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
 from cua.models.gate import MAX_OPEN, ON_WAIT, AgentWait
 from cua.models.make import endpoint_options
-from cua.run.events import AgentIds, Event
+from cua.run.events import Event
 from cua.run.scope import RunScope
 from cua.step import Turn
 from cua.swarm.agents import SharedAgentConfig, WorkItem
@@ -255,7 +255,7 @@ class CoordinatorStub:
             await on_wait(wait)
 
     async def _event(self, event: Event) -> None:
-        self._scope.emit(replace(event, ids=AgentIds()))
+        self._scope.emit(event)
 
     async def _note(self, kind: str, text: str, data: Mapping[str, Any]) -> None:
         if kind == "context":
