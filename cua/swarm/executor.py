@@ -17,6 +17,7 @@ from cua.messages import Message, Reply, Sampling, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
 from cua.models.gate import MAX_OPEN, ON_WAIT, AgentWait
 from cua.models.make import endpoint_options
+from cua.research.fetch import FetchLimits
 from cua.run.events import Event
 from cua.run.scope import RunScope
 from cua.step import Turn
@@ -24,6 +25,7 @@ from cua.swarm.agents import SharedAgentConfig, WorkItem
 from cua.swarm.budget import ChildModel
 from cua.swarm.child import AttemptResult
 from cua.swarm.files import Chunks, FolderChanges, FolderReceiver
+from cua.swarm.pages import PageStore
 from cua.swarm.remote import HostOptions, ToolSpec, network_id, open_host, pack_error, unpack_error
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.conversation import Compaction, Conversation, RunSnapshot
@@ -37,7 +39,7 @@ PER_CPU = 2
 """SandboxPool, and envs, that an actor may have open at the same time, per CPU."""
 LEASED_CALLS = 16
 """Largest number of model calls that a child may make before it asks again."""
-EXCHANGE_S = 0.02
+EXCHANGE_S = 0.05
 """Seconds for which messages to a host are collected: an exchange with an actor of Ray takes 1 ms of processor time."""
 FULL_S = 1.0
 """Seconds for which a cluster without a free CPU counts as full: a request takes 2 ms of processor time."""
@@ -88,7 +90,62 @@ class _Progress:
         return next(filter(None, replies), "")
 
 
-class CoordinatorStub:
+class MessageReceiver:
+    """Receiver of the messages of a child, or of a host itself.
+
+    Args:
+        host: The host.
+        name: Name of the child; "" for the host itself.
+        verbs: Functions by the name of the message.
+    """
+
+    def __init__(self, host: "HostConnection", name: str, verbs: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
+        self._host, self._name, self._verbs = host, name, verbs
+        self._context = contextvars.copy_context()
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def receive(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        """Process a message in order; a request (`number` > 0) is answered in a task of its own."""
+        if number:
+            context = self._context.copy()
+            answer = asyncio.create_task(self._answer(number, verb, values), context=context)
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+            return
+        try:
+            await self._verbs[verb](*values)
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Stop answering."""
+        for answer in self._answers:
+            answer.cancel()
+
+    async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        result: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
+        packed = pack_error(result) if isinstance(result, BaseException) else None
+        self._host.tell(self._name, "answer", number, None if packed else result, packed)
+
+
+class PageReceiver(MessageReceiver):
+    """Receiver of a host's messages about the cache of pages."""
+
+    def __init__(self, host: "HostConnection", pages: PageStore) -> None:
+        super().__init__(host, "", pages.verbs(host))
+        self._pages = pages
+
+    def fail(self, error: BaseException) -> None:
+        """Release what a lost host was fetching."""
+        self.end()
+        self._pages.release_all(self._host)
+
+
+class CoordinatorStub(MessageReceiver):
     """Parent's side of one try of a child: processes its messages within the child's limits.
 
     Args:
@@ -112,15 +169,13 @@ class CoordinatorStub:
         tools: Sequence[Tool],
         approver: Approver | None,
     ) -> None:
-        self._host, self._item, self._scope, self._model = host, item, scope, model
+        self._item, self._scope, self._model = item, scope, model
         self._folder, self._tools, self._approver = folder, {tool.name: tool for tool in tools}, approver
         self._progress = _Progress(item.start)
         self._receiver = FolderReceiver(folder)
         self._num_leased = 0
-        self._context = contextvars.copy_context()
-        self._answers: set[asyncio.Task[None]] = set()
         self._attempt: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
-        self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+        verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "generate": self._generate,
             "lease": self._lease,
             "used": self._used,
@@ -136,6 +191,7 @@ class CoordinatorStub:
             "call": self._call,
             "done": self._done,
         }
+        super().__init__(host, item.id, verbs)
 
     async def play(self) -> AttemptResult:
         """Run the child to its end; the loss of its host is a transient error."""
@@ -175,36 +231,17 @@ class CoordinatorStub:
             return await self._attempt
         finally:
             self._scope.budget.recalls.discard(self._recall)
-            for answer in self._answers:
-                answer.cancel()
+            self.end()
             if self._host.stubs.get(item.id) is self:
                 del self._host.stubs[item.id]
             if not self._attempt.done() or self._attempt.cancelled():
                 self._host.tell(item.id, "end")
             self._end_lease()
 
-    async def receive(self, number: int, verb: str, values: Sequence[Any]) -> None:
-        """Process a message of the child in order; a request (`number` > 0) is answered in a task of its own."""
-        if number:
-            context = self._context.copy()
-            answer = asyncio.create_task(self._answer(number, verb, values), context=context)
-            self._answers.add(answer)
-            answer.add_done_callback(self._answers.discard)
-            return
-        try:
-            await self._verbs[verb](*values)
-        except Exception as error:
-            self.fail(error)
-
     def fail(self, error: BaseException) -> None:
         """End the try with an error."""
         if not self._attempt.done():
             self._attempt.set_exception(error)
-
-    async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
-        result: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
-        packed = pack_error(result) if isinstance(result, BaseException) else None
-        self._host.tell(self._item.id, "answer", number, None if packed else result, packed)
 
     async def _done(self, attempt: AttemptResult | None, chunks: Chunks, packed: Any) -> None:
         await self._commit(chunks)
@@ -296,17 +333,18 @@ class HostConnection:
     Args:
         channel: Connection to the host.
         on_loss: Called when the host is lost.
+        pages: Cache of pages that all hosts share.
         relays_model: True if no model is opened on the host.
 
     Attributes:
-        stubs: Children of the host at work, by id.
+        stubs: Receivers for the children of the host at work, by id; "" for the host itself.
         num_children: Number of children that the host was given.
         is_lost: True if the host is gone.
     """
 
-    def __init__(self, channel: Channel, on_loss: Callable[[], None], *, relays_model: bool) -> None:
+    def __init__(self, channel: Channel, on_loss: Callable[[], None], pages: PageStore, *, relays_model: bool) -> None:
         self._channel, self._on_loss, self._relays_model = channel, on_loss, relays_model
-        self.stubs: dict[str, CoordinatorStub] = {}
+        self.stubs: dict[str, MessageReceiver] = {"": PageReceiver(self, pages)}
         self.num_children = 0
         self.is_lost = False
         self._messages: list[tuple[Any, ...]] = []
@@ -421,6 +459,7 @@ class RayAgentPool:
         self._options, self._approver, self._relays_model = options, approver, relays_model
         self._hosts: list[HostConnection] = []
         self._full_until = 0.0
+        self._pages = PageStore(FetchLimits())
         self._lock = asyncio.Lock()
 
     async def work(
@@ -471,7 +510,7 @@ class RayAgentPool:
                     raise
                 await asyncio.sleep(1.0)  # until the cluster knows which nodes are left
             else:
-                host = HostConnection(channel, self._share_gate, relays_model=self._relays_model)
+                host = HostConnection(channel, self._share_gate, self._pages, relays_model=self._relays_model)
                 self._hosts.append(host)
                 self._share_gate()
                 return host

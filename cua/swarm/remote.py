@@ -39,6 +39,7 @@ from cua.step import Turn
 from cua.swarm.agents import LocalAgentPool, SharedAgentConfig, WorkItem
 from cua.swarm.budget import ChildModel
 from cua.swarm.files import Chunks, FolderChanges, FolderReceiver
+from cua.swarm.pages import SharedPages
 from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.outside import find_user_tools, make_user_tools
@@ -313,10 +314,12 @@ class ChildHost:
         self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
         self._sandboxes = SandboxPool(None, options.settings, options.num_kernels)
         self._envs = EnvPool(registry.make_env)
-        self._makers = ask_profile(options.settings).tools if options.tools is None else options.tools
         self._user_tools = find_user_tools(options.settings.tools)
         self._outbox = Outbox()
-        self._links: dict[str, ParentLink] = {}
+        own_link = ParentLink("", self._outbox)
+        self._links: dict[str, ParentLink] = {"": own_link}
+        pages = SharedPages(own_link)
+        self._makers = ask_profile(options.settings, pages).tools if options.tools is None else options.tools
         self._leased: dict[str, LeasedModel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._receivers: dict[str, FolderReceiver] = {}
