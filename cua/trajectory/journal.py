@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -123,6 +124,10 @@ class GroupedFile(Protocol):
         ...
 
 
+COMMIT_S = 0.005
+"""Seconds after the beginning of a commit for several agents until the next one, which is for more lines then."""
+
+
 class Committer:
     """Single thread that writes a file, in order.
 
@@ -136,6 +141,7 @@ class Committer:
         self._ending: threading.Thread | None = None
         self._lock = threading.Lock()
         self._lost: BaseException | None = None
+        self._next_at = 0.0
 
     async def write(self, work: Callable[[], None]) -> None:
         """Queue a write, and wait until it is done."""
@@ -179,11 +185,15 @@ class Committer:
         is_over = False
         while not is_over:
             jobs = [waiting.get()]
+            time.sleep(max(0.0, self._next_at - time.monotonic()))
+            started = time.monotonic()
             with contextlib.suppress(queue.Empty):
                 while True:
                     jobs.append(waiting.get_nowait())
             is_over = None in jobs
             self._commit([job for job in jobs if job is not None])
+            num_agents = sum(job is not None and job[1] is not None for job in jobs)
+            self._next_at = started + COMMIT_S if num_agents > 1 else 0.0
 
     def _commit(self, jobs: Sequence["_Job"]) -> None:
         errors = [_error_of(work) for work, _ in jobs]
