@@ -1,14 +1,16 @@
 """Cost of a swarm of 100 besides the model: wall time over the critical path, processor, memory, resume.
 
     python -m benchmarks.swarm [--children 100] [--calls 15] [--latency 0.05] [--chars 500]
-                               [--sandboxes | --turns | --faults [--outage 180]]
+                               [--sandboxes | --turns | --faults [--outage 180] | --nodes 3 [--relay]]
 
 The model is a server on loopback in a process of its own, reached by the client that every run uses. It answers after
 a fixed time, so the shortest possible run is known: critical steps times that time. The tool that is called returns a
 text of `--chars` characters, each agent has the core tools in addition, and no sandbox is opened; with `--sandboxes`
 each child runs a cell for each call, and the memory of all processes is read ten times a second. `--turns` measures
 one call of the client with 1 to 100 turns of conversation. `--faults` runs the swarm through an outage of the server, a
-key that is refused from then on, and `kill -9`, and resumes it after the last two.
+key that is refused from then on, and `kill -9`, and resumes it after the last two. `--nodes` runs it once on a Ray
+cluster of this machine, with nodes of one processor each, and reports the processor time of this process, the driver;
+with `--relay` the driver calls the model for all children.
 """
 
 import argparse
@@ -32,9 +34,12 @@ from typing import Any
 from cua.messages import Message, TextPart, ThinkPart, ToolCall, ToolResult
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
+from cua.run.events import Event, RunEnded, Watch
 from cua.swarm import SwarmOptions, SwarmPreset, resume_swarm, run_swarm
 from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
+from cua.trajectory.run_record import MAIN
+from tests.ray_cluster import ray_cluster
 
 TURNS = (1, 10, 30, 100)
 NUM_MEASURED = 20
@@ -53,6 +58,11 @@ class NoteTool:
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Return words."""
         return ToolResult(parts=(TextPart(text="noted " * (self.num_chars // 6)),))
+
+
+def make_note_tool(num_chars: int, place: Any) -> NoteTool:
+    """Make the tool of an agent, on the node where it works."""
+    return NoteTool(num_chars)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +268,57 @@ async def bench_sandboxes(server: TimedServer, num_chars: int, runs_dir: Path) -
     }
 
 
+async def bench_nodes(
+    server: TimedServer, num_chars: int, runs_dir: Path, num_nodes: int, relays_model: bool
+) -> dict[str, Any]:
+    """Run the swarm on a local Ray cluster, after a small one that loads all modules here."""
+    with ray_cluster(*[1] * num_nodes) as cluster:
+        options = SwarmOptions(
+            tools=(functools.partial(make_note_tool, num_chars),),
+            preset=SwarmPreset(orchestrator_calls=10 * server.num_children, child_calls=10 * server.num_calls),
+            executor="ray",
+            ray_address=cluster.address,
+            relays_model=relays_model,
+        )
+        await run_on_nodes(replace(server, num_children=num_nodes, num_calls=1), options, runs_dir)
+        return await run_on_nodes(server, options, runs_dir)
+
+
+async def run_on_nodes(server: TimedServer, options: SwarmOptions, runs_dir: Path) -> dict[str, Any]:
+    """Run the swarm once, and measure the processor time of this process, the driver, for a model call."""
+    answered_s = 0.0
+
+    def listen(event: Event) -> None:
+        nonlocal answered_s
+        if isinstance(event, RunEnded) and event.ids.agent_id == MAIN:
+            answered_s = time.process_time()
+
+    limits = SwarmLimits(
+        run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls),
+        max_children=server.num_children,
+        max_parallel=server.num_children,
+    )
+    with server.process() as (port, _):
+        started_s, started = time.process_time(), time.monotonic()
+        done = await run_swarm(
+            "all",
+            options=replace(options, limits=limits),
+            watch=Watch(listener=listen),
+            model="timed",
+            base_url=f"http://127.0.0.1:{port}/v1",
+            runs_dir=runs_dir,
+        )
+    num_calls = done.metrics.total_steps
+    return {
+        "children": dict(done.metrics.by_state),
+        "model_calls": num_calls,
+        "calls": done.metrics.num_calls,
+        "driver_cpu_ms_per_model_call": round(1000 * (answered_s - started_s) / num_calls, 2),
+        "and_the_evidence_after_the_answer": round(1000 * (time.process_time() - answered_s) / num_calls, 2),
+        "wall_s": round(time.monotonic() - started, 1),
+    }
+
+
 async def bench(server: TimedServer, num_chars: int, runs_dir: Path) -> dict[str, Any]:
     """Run the swarm once, then resume it from a record without its end."""
     limits = SwarmLimits(run=Caps(max_steps=None, max_calls=10 * server.num_children * server.num_calls))
@@ -306,10 +367,14 @@ def main() -> None:
     kind.add_argument("--sandboxes", dest="work", action="store_const", const=bench_sandboxes, default=bench)
     kind.add_argument("--turns", dest="work", action="store_const", const=bench_turns)
     kind.add_argument("--faults", dest="work", action="store_const", const=bench_faults)
+    kind.add_argument("--nodes", type=int, help="nodes of a local Ray cluster")
+    parser.add_argument("--relay", action="store_true", help="with --nodes: models are called by the driver")
     parser.add_argument("--outage", type=float, default=180.0, help="seconds, for --faults")
     given = parser.parse_args()
     if given.work is bench_faults:
         given.work = functools.partial(bench_faults, outage_s=given.outage)
+    if given.nodes:
+        given.work = functools.partial(bench_nodes, num_nodes=given.nodes, relays_model=given.relay)
     server = TimedServer(
         num_children=given.children,
         num_calls=given.calls,

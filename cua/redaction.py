@@ -35,6 +35,8 @@ def redacted(value: T, redact: Callable[[str], str]) -> T:
 def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
+    if value is None or isinstance(value, int | float):  # most values of an event
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         old = {name: getattr(value, name) for name in open_fields(type(value))}
         new = {name: _redacted(item, redact) for name, item in old.items()}

@@ -79,7 +79,8 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         """Replace every secret value in a text, in any of its forms, by its placeholder."""
-        return self.forms(text)
+        has_none = not self.by_name and not self.logins and "@" not in text  # a URL may hold a login
+        return text if has_none else self.forms(text)
 
     @property
     def forms(self) -> SecretForms:

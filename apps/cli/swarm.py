@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Flag = typer.Option
 _REFRESH_S = 0.2  # redraws of the grid: smooth, without flicker over slow connections
+_OF_PRESET = "100; k2.6: 300"
 DEMO_SETTINGS = {"model": "literal", "search": "local:world"}
 """Settings of the demo: the embedded model on a small fictional web, without key or network."""
 _MARKS = {
@@ -75,12 +76,21 @@ def swarm(
         common.ModelFlag("--extended", help="Let the model choose kind, model and files of sub-agents (unpublished)."),
     ] = False,
     limits_of: Annotated[
-        str, common.LimitFlag("--preset", metavar="NAME", help="Limits: standard, browsecomp, widesearch or in-house.")
+        str,
+        common.LimitFlag(
+            "--preset", metavar="NAME", help="Limits: standard, browsecomp, widesearch, in-house or k2.6."
+        ),
     ] = "standard",
-    max_children: Annotated[int, common.LimitFlag(metavar="AGENTS", min=1, help="Sub-agents of the run.")] = 100,
+    max_children: Annotated[
+        int | None,
+        common.LimitFlag(metavar="AGENTS", min=1, help="Sub-agents of the run.", show_default=_OF_PRESET),
+    ] = None,
     max_parallel: Annotated[
-        int, common.LimitFlag(metavar="AGENTS", min=1, help="Sub-agents that run at the same time.")
-    ] = 100,
+        int | None,
+        common.LimitFlag(
+            metavar="AGENTS", min=1, help="Sub-agents that run at the same time.", show_default=_OF_PRESET
+        ),
+    ] = None,
     max_depth: Annotated[
         int, common.LimitFlag(metavar="LEVELS", min=1, help="Levels of sub-agents; 2 lets sub-agents have sub-agents.")
     ] = 1,
@@ -105,7 +115,7 @@ def swarm(
 ) -> None:
     """Answer a question with an orchestrator and many sub-agents.
 
-    The model creates up to 100 sub-agents and assigns tasks to them, which run in parallel; each returns one message.
+    The model creates sub-agents and assigns tasks to them, which run in parallel; each returns one message.
     All share one budget. --resume continues an interrupted run without running finished sub-agents again.
 
     While it runs on a terminal, type "cancel t003" and Enter to end a sub-agent; the orchestrator gets its last text.
@@ -161,11 +171,12 @@ def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
 
 def _options(preset: str, limits: dict[str, Any], *, max_steps: int | None, **more: Any) -> "SwarmOptions":
     from cua.swarm import PRESETS, SwarmOptions
+    from cua.swarm.swarm import SwarmLimits
 
     chosen = PRESETS[choice("--preset", preset, tuple(PRESETS))]
-    options = SwarmOptions(preset=chosen, **more)
-    run = replace(options.limits.run, max_steps=max_steps)
-    return replace(options, limits=replace(options.limits, child_calls=chosen.child_calls, run=run, **limits))
+    given, base = {name: value for name, value in limits.items() if value is not None}, SwarmLimits.of(chosen)
+    run = replace(base.run, max_steps=max_steps)
+    return SwarmOptions(preset=chosen, limits=replace(base, run=run, **given), **more)
 
 
 def _watched(

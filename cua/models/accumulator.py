@@ -111,7 +111,8 @@ _BROKEN_OFF = frozenset({"abort", "aborted", "error", "cancelled", "canceled", "
 MAX_TEXT_CHARS = 4 * 2**20
 """Limit on text, reasoning and arguments together: about a million tokens, four times the context of K2.5."""
 
-MAX_CALLS = 256  # far above what a model calls at once; bounds a reply that repeats itself
+MAX_CALLS = 512
+"""Limit on the tool calls of one reply; an orchestrator may assign 300 tasks in one."""
 MAX_NAME_CHARS = 256  # of a tool's name or id; bounds what a broken server sends
 _CHARS_PER_ID = 8  # what a token id counts against the limit on a reply's size
 _MAX_REASON_CHARS = 40  # of finish_reason, which is one word
@@ -345,10 +346,10 @@ class StreamAccumulator:
 
     def _call_of(self, piece: JsonMapping, name: str, call_id: str) -> _GrowingCall:
         """Return the call of a chunk: by index, or by id if a server numbers all calls 0 or none."""
-        index = count_of(piece.get("index"))
+        index, is_numbered = count_of(piece.get("index")), _is_numbered(piece)
         for call in reversed(self._calls):
             is_same = index in (None, call.index) and (not call_id or not call.id or call_id == call.id)
-            is_other = not _is_numbered(piece) and name not in ("", call.name) and not call.arguments.is_empty
+            is_other = not is_numbered and name not in ("", call.name) and not call.arguments.is_empty
             if is_same and not is_other:
                 return call
         return self._new_call(piece)

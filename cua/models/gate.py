@@ -322,6 +322,10 @@ class EndpointGate:
         for update in self._updates:
             update(self._wait)
 
+    def resize(self, max_open: int) -> None:
+        """Change the maximum number of concurrent calls; one more than before is reached by successful calls."""
+        self._max_open, self.limit = max_open, min(self.limit, float(max_open))
+
     def _check_away(self, max_away_s: float) -> None:
         if self._away_since is None:
             return

@@ -13,7 +13,7 @@ from cua.model import Model, Tool
 if TYPE_CHECKING:
     from cua.models.accumulator import Delta
     from cua.models.gate import Retry
-    from cua.models.openai_compat import OpenAICompatModel
+    from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 
 
 MODELS_GROUP = "k25.models"
@@ -157,6 +157,21 @@ def _make_openai_compat(
         prices=load_prices(settings.prices_file),
     )
     return OpenAICompatModel(options, on_delta=on_delta, on_retry=on_retry)
+
+
+def endpoint_options(model: Model) -> "tuple[OpenAICompatOptions, ...]":
+    """Return the options with which another process can open the same model, with its key: never record them.
+
+    Returns:
+        Options of a model behind an HTTP endpoint, or of it and its fallback; empty for all other models, such as
+        embedded, scripted and user-defined ones.
+    """
+    from cua.models.openai_compat import OpenAICompatModel
+
+    if isinstance(model, FallbackModel):
+        primary, fallback = endpoint_options(model.primary), endpoint_options(model.fallback)
+        return (*primary, *fallback) if primary and fallback else ()
+    return (model.portable_options,) if isinstance(model, OpenAICompatModel) and model.portable_options else ()
 
 
 def _sampling(name: str, settings: ModelSettings) -> Sampling:

@@ -5,7 +5,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from cua.bounded_http import bound_body, is_packed
@@ -106,9 +106,17 @@ class OpenAICompatModel:
         self._own_gate = gate
         self._encoder = RequestEncoder(options.image_format)
         self._client = http_client
+        self._is_own_client = http_client is not None
 
     def __repr__(self) -> str:
         return f"OpenAICompatModel({self.name!r} at {self.endpoint.shown_url})"
+
+    @property
+    def portable_options(self) -> OpenAICompatOptions | None:
+        """Options with URL and key for another process; None for a model with its own client or gate."""
+        if self._own_gate is not None or self._is_own_client:
+            return None
+        return replace(self.options, base_url=self.endpoint.base_url, api_key=self.endpoint.api_key)
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None

@@ -85,6 +85,37 @@ class Corpus(Protocol):
         ...
 
 
+PageKey = tuple[str, int]
+"""Address, and limit of its size in bytes."""
+
+
+class PageCache(Protocol):
+    """Cache of pages for the fetchers of several processes; one of them fetches each page."""
+
+    async def claim(self, key: PageKey) -> Fetched | None:
+        """Return a page that another process has fetched or is fetching; None if this one has to fetch it.
+
+        A claim ends with `fill` or `release`.
+
+        Raises:
+            FetchError: If a limit of the run is reached.
+        """
+        ...
+
+    async def fill(self, key: PageKey, page: Fetched) -> None:
+        """Store a claimed page."""
+        ...
+
+    def release(self, key: PageKey) -> None:
+        """End a claim without a page; another process may fetch it."""
+        ...
+
+
+def limit_error(num_pages: int, num_bytes: int) -> FetchError:
+    """Return the error for a limit of the run."""
+    return FetchError(f"the run's limit is reached ({num_pages} pages, {num_bytes} bytes); answer from what there is")
+
+
 class Fetcher:
     """Fetcher that requests each address once in a run; concurrent requests for it share the result.
 
@@ -95,6 +126,7 @@ class Fetcher:
         is_offline: True to allow only the corpora.
         obeys_robots: True to obey robots.txt.
         look_up: Returns the addresses of a host name, as `cua.research.network.resolve`.
+        pages: Cache that is shared with other processes of the run.
 
     Attributes:
         browser_slot: Semaphore held while a browser is open for a page; one at a time.
@@ -111,8 +143,10 @@ class Fetcher:
         is_offline: bool = False,
         obeys_robots: bool = True,
         look_up: Any = resolve,
+        pages: PageCache | None = None,
     ) -> None:
         self.limits = limits
+        self._pages = pages
         self._rules, self._corpora = rules, corpora
         self._is_offline, self._obeys_robots, self._look_up = is_offline, obeys_robots, look_up
         self._fetched: dict[Any, _SharedTask] = {}
@@ -135,7 +169,7 @@ class Fetcher:
         url = url.strip().partition("#")[0]
         is_file |= any(url.startswith(corpus.base_url) for corpus in self._corpora)
         max_bytes = self.limits.file_bytes if is_file else self.limits.page_bytes
-        page: Fetched = await _run_once(self._fetched, (url, max_bytes), lambda: self._fetch(url, max_bytes))
+        page: Fetched = await _run_once(self._fetched, (url, max_bytes), lambda: self._fetch_or_claim(url, max_bytes))
         return page
 
     async def read(self, page: Fetched) -> WebDocument:
@@ -154,12 +188,24 @@ class Fetcher:
         document: WebDocument = await _run_once(self._documents, f"{page.sha256} {page.url}", reading)
         return document
 
+    async def _fetch_or_claim(self, url: str, max_bytes: int) -> Fetched:
+        """Fetch an address unless another process of the run fetches it."""
+        if self._pages is None:
+            return await self._fetch(url, max_bytes)
+        key = url, max_bytes
+        page = await self._pages.claim(key)
+        if page is None:
+            try:
+                page = await self._fetch(url, max_bytes)
+                await self._pages.fill(key, page)
+            except BaseException:
+                self._pages.release(key)
+                raise
+        return page
+
     async def _fetch(self, url: str, max_bytes: int) -> Fetched:
         if self.num_fetched >= self.limits.num_pages or self.num_bytes >= self.limits.total_bytes:
-            raise FetchError(
-                f"the run's limit is reached ({self.num_fetched} pages, {self.num_bytes} bytes); "
-                "answer from what there is"
-            )
+            raise limit_error(self.num_fetched, self.num_bytes)
         self.num_fetched += 1
         async with self._slots:
             for _ in range(MAX_REDIRECTS + 1):
@@ -277,6 +323,7 @@ def make_web(
     allow_hosts: tuple[str, ...] = (),
     obeys_robots: bool = True,
     environ: Mapping[str, str] | None = None,
+    pages: PageCache | None = None,
 ) -> Web:
     """Make search engine and fetcher from a setting; `local` indexes its folder here, which may take a while.
 
@@ -286,6 +333,7 @@ def make_web(
         allow_hosts: `HOST:PORT` entries that may be fetched although they are private.
         obeys_robots: True to obey robots.txt.
         environ: Environment variables with API keys; default: the variables of this process.
+        pages: Cache of web pages that is shared with other processes of the run.
 
     Raises:
         ConfigError: If the engine is unknown, or its key or address is missing.
@@ -303,7 +351,7 @@ def make_web(
             "that is made here"
         )
     engine = make_remote_engine(name, location, os.environ if environ is None else environ)
-    return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots))
+    return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots, pages=pages))
 
 
 def _make_local(location: str, rules: AddressRules) -> Web:

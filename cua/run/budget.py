@@ -10,7 +10,7 @@ a running model call, tool call or step (`cua.run.control`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -88,6 +88,8 @@ def describe_time(time_s: float, max_time_s: float) -> str:
 
 
 _MARGIN = 2.0
+_LEASED_SHARE = 0.05
+_NO_LIMIT = 2**31
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class Budget:
         usage: Tokens and cost so far.
         num_steps: Number of started steps.
         num_calls: Number of started tool calls.
+        recalls: Called when a model call has to wait, for all budgets of a run: holders of a lease return its rest.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class Budget:
         self._num_open = self._num_settled = 0
         self._largest = Usage()
         self._settled: asyncio.Event = asyncio.Event() if parent is None else parent._settled
+        self.recalls: set[Callable[[], None]] = set() if parent is None else parent.recalls
 
     def make_child(self, caps: Caps, name: str = "") -> "Budget":
         """Return a child of this budget with its own limits."""
@@ -164,20 +168,48 @@ class Budget:
     @asynccontextmanager
     async def model_call(self) -> AsyncIterator[Reservation]:
         """Reserve budget for one model call; waits while running calls may use up the budget."""
-        self.check()
-        while any(level._is_crowded() for level in self._levels()):
-            self._settled.clear()
-            await self._settled.wait()
-            self.check()
-        for level in self._levels():
-            level._num_open += 1
+        await self._reserve()
         reservation = Reservation()
         try:
             yield reservation
         finally:
-            for level in self._levels():
-                level._settle(reservation.usage)
-            self._settled.set()
+            self.settle(reservation.usage)
+
+    async def lease(self, most: int) -> int:
+        """Reserve up to `most` model calls, and count their steps, for an agent in another process.
+
+        It is given more than one only while that is a small part of what is left. Each call must be settled with
+        `settle` or returned with `give_back`.
+        """
+        self.begin_step()
+        await self._reserve()
+        num_more = max(0, min([most - 1, *(level._num_spare() for level in self._levels())]))
+        for level in self._levels():
+            level._num_open, level.num_steps = level._num_open + num_more, level.num_steps + num_more
+        return 1 + num_more
+
+    def settle(self, used: Usage) -> None:
+        """Count the usage of a reserved model call."""
+        for level in self._levels():
+            level._settle(used)
+        self._settled.set()
+
+    def give_back(self, num_calls: int) -> None:
+        """Return leased model calls that were not made."""
+        for level in self._levels():
+            level._num_open, level.num_steps = level._num_open - num_calls, level.num_steps - num_calls
+        self._settled.set()
+
+    async def _reserve(self) -> None:
+        self.check()
+        while any(level._is_crowded() for level in self._levels()):
+            self._settled.clear()
+            for recall in tuple(self.recalls):
+                recall()
+            await self._settled.wait()
+            self.check()
+        for level in self._levels():
+            level._num_open += 1
 
     def add(self, used: Usage) -> None:
         """Count usage without a reservation: the last reply after a limit, an earlier process."""
@@ -210,6 +242,17 @@ class Budget:
         return _is_short(self.caps.max_tokens, self.usage.total_tokens, coming * tokens) or _is_short(
             self.caps.max_cost_usd, self.usage.cost_usd, coming * cost_usd
         )
+
+    def _num_spare(self) -> int:
+        """Return the number of calls that are `_LEASED_SHARE` of what all limits leave."""
+        each, caps = self._largest, self.caps
+        sizes = (
+            (caps.max_steps, self.num_steps, 1.0),
+            (caps.max_tokens, self.usage.total_tokens, _MARGIN * each.total_tokens),
+            (caps.max_cost_usd, self.usage.cost_usd or 0.0, _MARGIN * (each.cost_usd or 0.0)),
+        )
+        rooms = [(most - used) / size - self._num_open if size else 0 for most, used, size in sizes if most is not None]
+        return int(_LEASED_SHARE * min(rooms)) if rooms else _NO_LIMIT
 
     def _error(self, cap: Cap, reason: str) -> CapReachedError:
         return CapReachedError(cap, f"{self._name}: {reason}" if self._name else reason)

@@ -131,9 +131,11 @@ class Control:
     Attributes:
         clock: Clock of the run; the parent's clock runs too.
         on_redirect: Called after each redirect.
+        on_pause: Called when the run is paused.
     """
 
     def __init__(self, *, max_time_s: float | None = None, parent: "Control | None" = None) -> None:
+        self.on_pause: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = parent._loop if parent else None
         self._children: weakref.WeakSet[Control] = weakref.WeakSet()
         self._is_stopped = False
@@ -180,7 +182,7 @@ class Control:
 
     def pause(self) -> None:
         """Pause the run before its next model call."""
-        self._change_on_loop(self._go.clear)
+        self._change_on_loop(self._set_paused)
         for child in tuple(self._children):
             child.pause()
 
@@ -298,6 +300,10 @@ class Control:
         finally:
             self._awaiting_stop.discard(stop)
             stop.cancel()
+
+    def _set_paused(self) -> None:
+        self._go.clear()
+        self.on_pause()
 
     def _set_stopped(self) -> None:
         self._is_stopped = True

@@ -21,7 +21,7 @@ from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
 from cua.run.control import Control, StoppedError
 from cua.run.end import End, RunResult
-from cua.run.events import AgentIds, Event, Listener, Noted, NoteKind, RunEnded, RunStarted
+from cua.run.events import Event, Listener, Noted, NoteKind, RunEnded, RunStarted
 from cua.trajectory.journal import Journal
 from cua.trajectory.writer import TrajectoryWriter
 from envs import EnvError
@@ -201,6 +201,17 @@ class RunScope:
             reservation.usage = reply.usage
             return reply
 
+    async def lease(self, most: int) -> int:
+        """Reserve model calls for an agent in another process, see `Budget.lease`; waits while the run is paused.
+
+        Raises:
+            CapReachedError: If a limit is reached.
+            StoppedError: If a person stopped the run.
+        """
+        await self.control.checkpoint()
+        self.control.check_time()
+        return await self.budget.lease(most)
+
     def reply_unusable(self, why: str) -> None:
         """Count an unusable reply, and note the reason."""
         self._num_unusable += 1
@@ -232,4 +243,4 @@ class RunScope:
     def emit(self, event: Event) -> None:
         """Send an event to the listener, with the ids of this agent."""
         if self._listener is not None:
-            self._listener(event if self.ids == AgentIds() else replace(event, ids=self.ids))
+            self._listener(event if event.ids == self.ids else replace(event, ids=self.ids))

@@ -124,7 +124,7 @@ class ChildModel:
 
     def __init__(self, model: Model, suspend: Callable[[ModelError], None]) -> None:
         self.name = model.name
-        self._model, self._suspend = model, suspend
+        self.model, self.suspend = model, suspend
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
@@ -135,9 +135,9 @@ class ChildModel:
             ModelError: If the model raises it.
         """
         try:
-            return await self._model.generate(messages, tools, sampling)
+            return await self.model.generate(messages, tools, sampling)
         except (ModelAccessError, UnavailableError) as error:
-            self._suspend(error)
+            self.suspend(error)
             raise
 
     async def close(self) -> None:

@@ -1,33 +1,32 @@
 """Execution of children in actors of a Ray cluster; budget and record stay in this process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import contextvars
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cua.cluster import connect_ray, open_actor
 from cua.config import Settings
-from cua.errors import ConfigError
+from cua.errors import ConfigError, ModelError
 from cua.guard import Approver, GuardVerdict
-from cua.messages import Message, Reply, Sampling, ToolResult
+from cua.messages import Message, Reply, Sampling, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
-from cua.run.events import AgentIds
+from cua.models.gate import MAX_OPEN, ON_WAIT, AgentWait
+from cua.models.make import endpoint_options
+from cua.research.fetch import FetchLimits
+from cua.run.events import Event
 from cua.run.scope import RunScope
 from cua.step import Turn
 from cua.swarm.agents import SharedAgentConfig, WorkItem
+from cua.swarm.budget import ChildModel
 from cua.swarm.child import AttemptResult
-from cua.swarm.remote import (
-    Files,
-    FolderChanges,
-    HostOptions,
-    ToolSpec,
-    open_host,
-    pack_error,
-    unpack_error,
-    write_files,
-)
+from cua.swarm.files import Chunks, FolderChanges, FolderReceiver
+from cua.swarm.pages import PageStore
+from cua.swarm.remote import HostOptions, ToolSpec, network_id, open_host, pack_error, unpack_error
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.conversation import Compaction, Conversation, RunSnapshot
 from cua.tool_agent.profile import ToolMaker
@@ -38,6 +37,12 @@ from envs.remote import Channel
 ExecutorKind = Literal["local", "ray"]
 PER_CPU = 2
 """SandboxPool, and envs, that an actor may have open at the same time, per CPU."""
+LEASED_CALLS = 16
+"""Largest number of model calls that a child may make before it asks again."""
+EXCHANGE_S = 0.05
+"""Seconds for which messages to a host are collected: an exchange with an actor of Ray takes 1 ms of processor time."""
+FULL_S = 1.0
+"""Seconds for which a cluster without a free CPU counts as full: a request takes 2 ms of processor time."""
 OPEN_TRIES = 3
 """Attempts to start an actor if its node is lost meanwhile; no try of a child is used up."""
 
@@ -69,6 +74,11 @@ class _Progress:
         """Process a compaction: a part of the conversation is not shown any more."""
         self.conversation = replace(self.conversation, compaction=Compaction(**data))
 
+    def num_started(self, index: int) -> int:
+        """Return the number of calls of a step that are recorded as started."""
+        step = self.conversation.interrupted_step
+        return len(step.reply.tool_calls) if step is not None and step.index == index else 0
+
     def snapshot(self, scope: RunScope) -> RunSnapshot | None:
         """Return the state from which another try continues; None before the first question."""
         return RunSnapshot(conversation=self.conversation, spent=scope.spent) if self.conversation.questions else None
@@ -80,11 +90,66 @@ class _Progress:
         return next(filter(None, replies), "")
 
 
-class CoordinatorStub:
-    """Parent's side of one try of a child: answers its requests within the child's limits.
+class MessageReceiver:
+    """Receiver of the messages of a child, or of a host itself.
 
     Args:
-        channel: Connection to the `ChildHost`.
+        host: The host.
+        name: Name of the child; "" for the host itself.
+        verbs: Functions by the name of the message.
+    """
+
+    def __init__(self, host: "HostConnection", name: str, verbs: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
+        self._host, self._name, self._verbs = host, name, verbs
+        self._context = contextvars.copy_context()
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def receive(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        """Process a message in order; a request (`number` > 0) is answered in a task of its own."""
+        if number:
+            context = self._context.copy()
+            answer = asyncio.create_task(self._answer(number, verb, values), context=context)
+            self._answers.add(answer)
+            answer.add_done_callback(self._answers.discard)
+            return
+        try:
+            await self._verbs[verb](*values)
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Stop answering."""
+        for answer in self._answers:
+            answer.cancel()
+
+    async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        result: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
+        packed = pack_error(result) if isinstance(result, BaseException) else None
+        self._host.tell(self._name, "answer", number, None if packed else result, packed)
+
+
+class PageReceiver(MessageReceiver):
+    """Receiver of a host's messages about the cache of pages."""
+
+    def __init__(self, host: "HostConnection", pages: PageStore) -> None:
+        super().__init__(host, "", pages.verbs(host))
+        self._pages = pages
+
+    def fail(self, error: BaseException) -> None:
+        """Release what a lost host was fetching."""
+        self.end()
+        self._pages.release_all(self._host)
+
+
+class CoordinatorStub(MessageReceiver):
+    """Parent's side of one try of a child: processes its messages within the child's limits.
+
+    Args:
+        host: Host of the child.
         item: The try to run.
         scope: Limits and record of the child.
         model: Model that the child uses.
@@ -95,7 +160,7 @@ class CoordinatorStub:
 
     def __init__(
         self,
-        channel: Channel,
+        host: "HostConnection",
         item: WorkItem,
         *,
         scope: RunScope,
@@ -104,17 +169,29 @@ class CoordinatorStub:
         tools: Sequence[Tool],
         approver: Approver | None,
     ) -> None:
-        self._channel, self._item, self._scope, self._model = channel, item, scope, model
+        self._item, self._scope, self._model = item, scope, model
         self._folder, self._tools, self._approver = folder, {tool.name: tool for tool in tools}, approver
         self._progress = _Progress(item.start)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+        self._receiver = FolderReceiver(folder)
+        self._num_leased = 0
+        self._attempt: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
+        verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "generate": self._generate,
-            "take_calls": scope.take_calls,
+            "lease": self._lease,
+            "used": self._used,
+            "give_back": self._give_back,
+            "suspend": self._suspend,
+            "wait": self._wait,
             "record": self._record,
+            "calling": self._calling,
+            "note": self._note,
+            "event": self._event,
+            "files": self._receive,
             "approve": self._approve,
             "call": self._call,
+            "done": self._done,
         }
+        super().__init__(host, item.id, verbs)
 
     async def play(self) -> AttemptResult:
         """Run the child to its end; the loss of its host is a transient error."""
@@ -141,56 +218,44 @@ class CoordinatorStub:
     async def _serve(self) -> AttemptResult:
         item, caps = self._item, replace(self._scope.caps, max_calls=None, max_time_s=None)
         specs = [ToolSpec.of(tool) for tool in self._tools.values()]
-        files = await asyncio.to_thread(FolderChanges(self._folder).take)
+        number = await self._host.open_model(self._model)
+        changes = FolderChanges(self._folder).take()
+        while chunks := await asyncio.to_thread(next, changes, None):
+            await self._host.call("files", item.id, chunks)
+        self._host.add(item.id, self)
+        self._scope.control.on_pause = self._recall
+        self._scope.budget.recalls.add(self._recall)
+        model = self._model.name if number is None else number
+        self._host.tell(item.id, "begin", item, self._scope.ids, caps, model, specs)
+        self._scope.control.on_redirect = self._forward_redirects
+        self._forward_redirects()
         try:
-            await self._channel.call("begin", item, self._scope.ids, caps, self._model.name, specs, files)
-            self._scope.control.on_redirect = lambda: self._start(self._forward_redirects())
-            await self._forward_redirects()
-            while True:
-                for number, verb, values in await self._channel.call("next", item.id):
-                    if verb == "done":
-                        return await self._done(*values)
-                    if number:
-                        self._start(self._answer(number, verb, values))
-                    else:
-                        self._on_message(verb, *values)
+            return await self._attempt
         finally:
             self._scope.control.on_redirect = lambda: None
-            for task in self._tasks:
-                task.cancel()
-            with suppress(EnvDiedError):
-                await self._channel.call("end", item.id)
+            self._scope.budget.recalls.discard(self._recall)
+            self.end()
+            if self._host.stubs.get(item.id) is self:
+                del self._host.stubs[item.id]
+            if not self._attempt.done() or self._attempt.cancelled():
+                self._host.tell(item.id, "end")
+            self._end_lease()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _forward_redirects(self) -> None:
+    def _forward_redirects(self) -> None:
         for instruction in self._scope.control.take_redirects():
-            with suppress(EnvDiedError):  # the next try gets it
-                await self._channel.call("redirect", self._item.id, instruction)
+            self._host.tell(self._item.id, "redirect", instruction)
 
-    async def _done(self, attempt: AttemptResult | None, files: Files, packed: Any) -> AttemptResult:
-        await asyncio.to_thread(write_files, self._folder, files)
+    def fail(self, error: BaseException) -> None:
+        """End the try with an error."""
+        if not self._attempt.done():
+            self._attempt.set_exception(error)
+
+    async def _done(self, attempt: AttemptResult | None, chunks: Chunks, packed: Any) -> None:
+        await self._commit(chunks)
         if attempt is None:
-            raise unpack_error(packed)
-        return attempt
-
-    async def _answer(self, number: int, verb: str, values: Sequence[Any]) -> None:
-        result: Any = (await asyncio.gather(self._verbs[verb](*values), return_exceptions=True))[0]
-        packed = pack_error(result) if isinstance(result, BaseException) else None
-        with suppress(EnvDiedError):  # requests that still wait get the error
-            await self._channel.call("answer", self._item.id, number, None if packed else result, packed)
-
-    def _on_message(self, verb: str, *values: Any) -> None:
-        if verb == "event":
-            self._scope.emit(replace(values[0], ids=AgentIds()))
-            return
-        kind, text, data = values
-        if kind == "context":
-            self._progress.on_compaction(data)
-        self._scope.record.note(kind, text, **data)
+            self.fail(unpack_error(packed))
+        elif not self._attempt.done():
+            self._attempt.set_result(attempt)
 
     async def _generate(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling | None
@@ -199,11 +264,66 @@ class CoordinatorStub:
         self._scope.begin_step()
         return await self._scope.generate(self._model, messages, tools, sampling)
 
-    async def _record(self, name: str, values: Sequence[Any], named: Mapping[str, Any], files: Files) -> None:
-        if files:
-            await asyncio.to_thread(write_files, self._folder, files)
+    async def _lease(self) -> int:
+        num_calls = await self._scope.lease(LEASED_CALLS)
+        self._num_leased += num_calls
+        return num_calls
+
+    async def _used(self, usage: Usage) -> None:
+        self._num_leased -= 1
+        self._scope.budget.settle(usage)
+
+    async def _give_back(self, num_calls: int) -> None:
+        self._num_leased -= num_calls
+        self._scope.budget.give_back(num_calls)
+
+    def _recall(self) -> None:
+        if self._num_leased:
+            self._host.tell(self._item.id, "recall")
+
+    def _end_lease(self) -> None:
+        """Return what is left; of a child that did not report its end, one call may have been made."""
+        if self._num_leased and (not self._attempt.done() or self._attempt.cancelled() or self._attempt.exception()):
+            self._num_leased -= 1
+            self._scope.budget.settle(Usage())
+        self._scope.budget.give_back(self._num_leased)
+
+    async def _suspend(self, packed: Any) -> None:
+        error = unpack_error(packed)
+        if isinstance(self._model, ChildModel) and isinstance(error, ModelError):
+            self._model.suspend(error)
+
+    async def _wait(self, wait: AgentWait | None) -> None:
+        on_wait = ON_WAIT.get()
+        if on_wait is not None:
+            await on_wait(wait)
+
+    async def _event(self, event: Event) -> None:
+        self._scope.emit(event)
+
+    async def _note(self, kind: str, text: str, data: Mapping[str, Any]) -> None:
+        if kind == "context":
+            self._progress.on_compaction(data)
+        self._scope.record.note(kind, text, **data)
+
+    async def _record(self, name: str, values: Sequence[Any], named: Mapping[str, Any], chunks: Chunks) -> None:
+        await self._commit(chunks)
         self._progress.on_record_line(name, values)
         await getattr(self._scope.record, name)(*values, **named)
+
+    async def _calling(self, index: int, calls: Sequence[ToolCall]) -> int:
+        """Record calls, and count those that the step did not have before; return how many are allowed."""
+        num_new = len(calls) - self._progress.num_started(index)
+        await self._record("calling", (index, calls), {}, ())
+        return await self._scope.take_calls(num_new)
+
+    async def _receive(self, chunks: Chunks) -> None:
+        await asyncio.to_thread(self._receiver.add, chunks)
+
+    async def _commit(self, chunks: Chunks) -> None:
+        if chunks:
+            await self._receive(chunks)
+            await asyncio.to_thread(self._receiver.commit)
 
     async def _approve(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
         assert self._approver is not None
@@ -214,25 +334,107 @@ class CoordinatorStub:
         return await self._tools[name].call(arguments)
 
 
-@dataclass(slots=True)
-class _Host:
-    """`ChildHost` in an actor; implements `Channel`."""
+class HostConnection:
+    """Connection to the `ChildHost` in an actor, with one exchange of messages at a time for all of its children.
 
-    channel: Channel
-    num_children: int = 0
-    is_lost: bool = False
+    Args:
+        channel: Connection to the host.
+        on_loss: Called when the host is lost.
+        pages: Cache of pages that all hosts share.
+        relays_model: True if no model is opened on the host.
+
+    Attributes:
+        stubs: Receivers for the children of the host at work, by id; "" for the host itself.
+        num_children: Number of children that the host was given.
+        is_lost: True if the host is gone.
+    """
+
+    def __init__(self, channel: Channel, on_loss: Callable[[], None], pages: PageStore, *, relays_model: bool) -> None:
+        self._channel, self._on_loss, self._relays_model = channel, on_loss, relays_model
+        self.stubs: dict[str, MessageReceiver] = {"": PageReceiver(self, pages)}
+        self.num_children = 0
+        self.is_lost = False
+        self._messages: list[tuple[Any, ...]] = []
+        self._is_exchanging = False
+        self._opened: dict[int, asyncio.Task[bool]] = {}
+        self._models: list[Model] = []
+        self._sending: asyncio.Task[None] | None = None
+        self._exchange = asyncio.create_task(self._exchange_messages())
 
     async def call(self, verb: str, *values: Any) -> Any:
         """Call a verb, as in `Channel.call`."""
         try:
-            return await self.channel.call(verb, *values)
-        except EnvDiedError:
-            self.is_lost = True
+            return await self._channel.call(verb, *values)
+        except EnvDiedError as error:
+            self._lose(error)
             raise
+
+    def add(self, child: str, stub: CoordinatorStub) -> None:
+        """Add a child whose messages are to be processed.
+
+        Raises:
+            EnvDiedError: If the host is lost.
+        """
+        if self.is_lost:
+            raise EnvDiedError("its host on the Ray cluster is gone")
+        self.stubs[child] = stub
+
+    def tell(self, child: str, verb: str, *values: Any) -> None:
+        """Send a message to a child with the next exchange, or on its own if the host is silent."""
+        self._messages.append((child, verb, values))
+        if self._is_exchanging and self._sending is None:
+            self._sending = asyncio.create_task(self._send())
+
+    async def open_model(self, model: Model) -> int | None:
+        """Open a model on the host, once; return its number, or None if this process has to call it."""
+        model = model.model if isinstance(model, ChildModel) else model
+        options = () if self._relays_model else endpoint_options(model)
+        if not options:
+            return None
+        if model not in self._models:
+            self._models.append(model)
+        number = self._models.index(model)
+        if number not in self._opened:
+            opening = self.call("open_model", number, options, network_id())
+            self._opened[number] = asyncio.create_task(opening)
+        return number if await asyncio.shield(self._opened[number]) else None
+
+    async def _exchange_messages(self) -> None:
+        while not self.is_lost:
+            self._is_exchanging = True
+            messages, self._messages = self._messages, []
+            try:
+                received = await self.call("exchange", messages)
+            except Exception as error:  # a defect unless the host is lost
+                self._lose(error)
+                break
+            self._is_exchanging = False
+            for child, *message in received:
+                if child in self.stubs:
+                    await self.stubs[child].receive(*message)
+            await asyncio.sleep(EXCHANGE_S)
+
+    def _lose(self, error: Exception) -> None:
+        """End the tries of all children of a host that is lost."""
+        if not self.is_lost:
+            self.is_lost = True
+            for stub in list(self.stubs.values()):
+                stub.fail(error)
+            self._on_loss()
+
+    async def _send(self) -> None:
+        """Send messages while the host has none."""
+        await asyncio.sleep(EXCHANGE_S)
+        self._sending = None
+        if self._messages and self._is_exchanging:
+            messages, self._messages = self._messages, []
+            with suppress(EnvDiedError):
+                await self.call("take", messages)
 
     async def close(self) -> None:
         """Close the host, as in `Channel.close`."""
-        await self.channel.close()
+        self._exchange.cancel()
+        await self._channel.close()
 
 
 class RayAgentPool:
@@ -245,16 +447,26 @@ class RayAgentPool:
         options: Options of the actors.
         approver: Asks a person.
         address: As for `connect_ray`.
+        relays_model: True to call models from this process only.
 
     Raises:
         EnvSetupError: If the cluster cannot be reached.
         MissingDependencyError: If Ray is not installed.
     """
 
-    def __init__(self, options: HostOptions, *, approver: Approver | None, address: str | None = None) -> None:
+    def __init__(
+        self,
+        options: HostOptions,
+        *,
+        approver: Approver | None,
+        address: str | None = None,
+        relays_model: bool = False,
+    ) -> None:
         connect_ray(address)
-        self._options, self._approver = options, approver
-        self._hosts: list[_Host] = []
+        self._options, self._approver, self._relays_model = options, approver, relays_model
+        self._hosts: list[HostConnection] = []
+        self._full_until = 0.0
+        self._pages = PageStore(FetchLimits())
         self._lock = asyncio.Lock()
 
     async def work(
@@ -274,19 +486,30 @@ class RayAgentPool:
         finally:
             host.num_children -= 1
 
-    async def _take_host(self) -> _Host:
+    async def _take_host(self) -> HostConnection:
         async with self._lock:
-            alive = [host for host in self._hosts if not host.is_lost]
-            least = min(alive, key=lambda host: host.num_children, default=None)
-            if least is None or (least.num_children and await asyncio.to_thread(_has_free_cpu)):
+            least = min(self._alive, key=lambda host: host.num_children, default=None)
+            if least is None or (least.num_children and await self._may_open_host()):
                 least = await self._open_host(least)
             least.num_children += 1
             return least
 
-    async def _open_host(self, other: _Host | None) -> _Host:
+    async def _may_open_host(self) -> bool:
+        """Return True if a CPU is free; after a negative answer the cluster is not asked again for `FULL_S`."""
+        if time.monotonic() < self._full_until:
+            return False
+        is_free = await asyncio.to_thread(_has_free_cpu)
+        self._full_until = 0.0 if is_free else time.monotonic() + FULL_S
+        return is_free
+
+    @property
+    def _alive(self) -> list[HostConnection]:
+        return [host for host in self._hosts if not host.is_lost]
+
+    async def _open_host(self, other: HostConnection | None) -> HostConnection:
         for number in range(OPEN_TRIES):
             try:
-                host = _Host(await open_actor(open_host, self._options))
+                channel = await open_actor(open_host, self._options)
             except (EnvSetupError, EnvDiedError) as error:
                 if other is not None:
                     return other  # another task was faster, or the CPU belonged to a node that is being lost
@@ -294,9 +517,16 @@ class RayAgentPool:
                     raise
                 await asyncio.sleep(1.0)  # until the cluster knows which nodes are left
             else:
+                host = HostConnection(channel, self._share_gate, self._pages, relays_model=self._relays_model)
                 self._hosts.append(host)
+                self._share_gate()
                 return host
         raise AssertionError("the last round returns or raises")
+
+    def _share_gate(self) -> None:
+        """Divide the concurrent calls to an endpoint evenly between the hosts."""
+        for host in self._alive:
+            host.tell("", "share", max(1, MAX_OPEN // len(self._alive)))
 
     async def close(self) -> None:
         """End the actors."""
@@ -324,7 +554,11 @@ def check_ray(*, has_objects: bool) -> None:
 
 
 def make_ray_pool(
-    settings: Settings, shared: SharedAgentConfig, tools: tuple[ToolMaker, ...] | None, address: str | None
+    settings: Settings,
+    shared: SharedAgentConfig,
+    tools: tuple[ToolMaker, ...] | None,
+    address: str | None,
+    relays_model: bool,
 ) -> RayAgentPool:
     """Make the workers of a cluster; each actor has one CPU and a matching number of sandboxes and envs.
 
@@ -340,7 +574,7 @@ def make_ray_pool(
         has_approver=approver is not None,
     )
     try:
-        return RayAgentPool(options, approver=approver, address=address)
+        return RayAgentPool(options, approver=approver, address=address, relays_model=relays_model)
     except EnvError as error:
         raise ConfigError(str(error)) from error
 

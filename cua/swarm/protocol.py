@@ -123,6 +123,8 @@ class SwarmPreset:
         context: Context strategy of the orchestrator when its conversation grows too long.
         child_context: Context strategy of a child.
         max_context: Number of tokens that triggers the strategy; None to wait until the model refuses.
+        max_children: Sub-agents of a run, all of them at the same time.
+        max_calls: Tool calls of all agents together.
     """
 
     orchestrator_calls: int
@@ -130,6 +132,8 @@ class SwarmPreset:
     context: ContextStrategy = "none"
     child_context: ContextStrategy = "hide-tool-result"
     max_context: int | None = None
+    max_children: int = MAX_CHILDREN
+    max_calls: int = MAX_CALLS
 
     @property
     def contexts(self) -> tuple[ContextOptions, ContextOptions]:
@@ -143,6 +147,8 @@ PRESETS: Mapping[str, SwarmPreset] = {
     "widesearch": SwarmPreset(orchestrator_calls=100, child_calls=100),
     "in-house": SwarmPreset(orchestrator_calls=100, child_calls=50),
     "standard": SwarmPreset(orchestrator_calls=300, child_calls=100),
+    "k2.6": SwarmPreset(orchestrator_calls=600, child_calls=100, max_children=300, max_calls=4000),
 }
 """Presets by benchmark. Context strategies of the children: E.6 (BrowseComp discards all, others hide results).
-`standard` is this project's default, with enough calls for 100 assignments and others."""
+`standard` is this project's default, with enough calls for 100 assignments and others; `k2.6` has the larger limits of
+the swarm of Kimi K2.6: 300 sub-agents and 4,000 steps (model card of Kimi K2.6)."""

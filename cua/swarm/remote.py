@@ -1,33 +1,46 @@
 """Child whose agent runs in another process, and its connection to the parent.
 
-The child's side (`ChildHost`) has agents, sandboxes, envs and folders. For each model call, each line of the record,
-each grant of tool calls and each question to a person it sends a request to the parent's side
-(`cua.swarm.executor.CoordinatorStub`) and waits. So there is one budget, one rate limit for a model and one record, and
-a line is on disk before the action that it describes takes effect. Files that a step has changed are sent with the
-step. Both sides run this program, so Python objects are sent.
+The child's side (`ChildHost`) has agents, models, sandboxes, envs and folders. For each line of the record that must be
+on disk before an action, and each question to a person, it sends a request to the parent's side
+(`cua.swarm.executor.CoordinatorStub`) and waits; other lines travel with the next request of any child. So there is
+one budget and one record, and a line is on disk before the action that it describes takes effect.
+
+A model at an HTTP endpoint is called from here, as often as the parent has leased (`LeasedModel`); any other model is
+called by the parent (`RemoteModel`). Files that a step has changed are sent with the step, in chunks. Both sides run
+this program, so Python objects are sent.
 """
 
 import asyncio
 import itertools
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cua.config import Settings
+from cua.errors import TruncatedReplyError, UnusableReplyError
 from cua.guard import Guard, GuardVerdict
-from cua.messages import Message, Reply, Sampling, ToolResult
-from cua.model import Tool
+from cua.messages import Message, Reply, Sampling, ToolCall, ToolResult, Usage
+from cua.model import Model, Tool
+from cua.models.endpoint import find_endpoint
+from cua.models.gate import MAX_OPEN, ON_WAIT, EndpointGate
+from cua.models.make import FallbackModel
+from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.events import AgentIds
 from cua.run.scope import RunScope
 from cua.step import Turn
 from cua.swarm.agents import LocalAgentPool, SharedAgentConfig, WorkItem
+from cua.swarm.budget import ChildModel
+from cua.swarm.files import Chunks, FolderChanges, FolderReceiver
+from cua.swarm.pages import SharedPages
 from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
 from cua.tool_agent.calls import CALL_NUMBER
 from cua.tool_agent.outside import find_user_tools, make_user_tools
@@ -36,9 +49,10 @@ from cua.trajectory.journal import Journal
 from envs import Action, registry
 from envs.pool import EnvPool
 
-MAX_FOLDER_BYTES = 2**30
-"""Limit of the files that a child may return; files beyond it are not sent, and are removed when the child ends."""
 FOLDERS = "k25-children-"
+MAX_DELAY_S = 0.1
+"""Longest time in seconds that a message without an answer waits for others: such as the line of a finished step, which
+travels with the request for the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +100,6 @@ class ToolSpec:
         raise NotImplementedError(self.name)
 
 
-Files = dict[str, bytes | None]
-"""File contents by name in a child's folder; None for a removed file."""
-
-
 def pack_error(error: BaseException) -> tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]:
     """Return an error in a form that can be pickled, whatever arguments its class takes."""
     return type(error), error.args, vars(error).copy()
@@ -104,11 +114,36 @@ def unpack_error(packed: tuple[type[BaseException], tuple[Any, ...], dict[str, A
     return error
 
 
-class ParentLink:
-    """Child's side of the connection to its parent: `next` takes requests, `answer` answers them."""
+class Outbox:
+    """Messages of all children of a host to the parent, in order."""
 
     def __init__(self) -> None:
-        self._requests: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self._messages: list[tuple[Any, ...]] = []
+        self._has_any, self._is_awaited = asyncio.Event(), asyncio.Event()
+
+    def put(self, *message: Any, is_awaited: bool) -> None:
+        """Add a message; the parent gets it at once, with those before it, if it `is_awaited`, else soon."""
+        self._messages.append(message)
+        self._has_any.set()
+        if is_awaited:
+            self._is_awaited.set()
+
+    async def take(self) -> list[tuple[Any, ...]]:
+        """Return the messages since the last call; wait for the first."""
+        await self._has_any.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_awaited.wait(), MAX_DELAY_S)
+        messages, self._messages = self._messages, []
+        self._has_any.clear()
+        self._is_awaited.clear()
+        return messages
+
+
+class ParentLink:
+    """Connection of a child to its parent."""
+
+    def __init__(self, child: str, outbox: Outbox) -> None:
+        self._child, self._outbox = child, outbox
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
 
@@ -116,22 +151,15 @@ class ParentLink:
         """Send a request and wait for the parent's answer; errors of the parent are raised here."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._requests.put_nowait((number, verb, values))
+        self._outbox.put(self._child, number, verb, values, is_awaited=True)
         try:
             return await answer
         finally:
             del self._answers[number]
 
-    def tell(self, verb: str, *values: Any) -> None:
+    def tell(self, verb: str, *values: Any, is_awaited: bool = False) -> None:
         """Send a message without an answer; it arrives before later requests."""
-        self._requests.put_nowait((0, verb, values))
-
-    async def next(self) -> list[tuple[Any, ...]]:
-        """Return the requests and messages since the last call, in order; wait for the first."""
-        requests = [await self._requests.get()]
-        while not self._requests.empty():
-            requests.append(self._requests.get_nowait())
-        return requests
+        self._outbox.put(self._child, 0, verb, values, is_awaited=is_awaited)
 
     def answer(self, number: int, value: Any, packed: Any) -> None:
         """Set the result or the error of a request."""
@@ -144,38 +172,66 @@ class ParentLink:
             future.set_exception(unpack_error(packed))
 
 
-def _sent(name: str) -> Any:
+def _told(name: str) -> Any:
+    async def send(self: "RemoteJournal", *values: Any) -> None:
+        self.link.tell("record", name, values, {}, await self.send_files() if name == "called" else ())
+
+    return send
+
+
+def _asked(name: str) -> Any:
     async def send(self: "RemoteJournal", *values: Any, **named: Any) -> None:
-        await self.link.ask("record", name, values, named, self.take_changes() if name in ("called", "acted") else {})
+        await self.link.ask("record", name, values, named, await self.send_files() if name == "acted" else ())
 
     return send
 
 
 class RemoteJournal(Journal):
-    """Journal that the parent writes; each method returns when the parent guarantees what `Journal` promises.
+    """Journal that the parent writes.
+
+    What `Journal` only queues travels with the next request, after `MAX_DELAY_S` at the latest; the other methods
+    return when the parent has done what `Journal` promises.
 
     Args:
         link: Connection to the parent.
         ids: Ids of the agent whose record it is.
-        take_changes: Returns the files that changed since its last call.
+        changes: Changes in the agent's folder.
     """
 
-    def __init__(self, link: ParentLink, ids: AgentIds, take_changes: Callable[[], Files]) -> None:
+    def __init__(self, link: ParentLink, ids: AgentIds, changes: FolderChanges) -> None:
         super().__init__(None)
-        self.link, self._ids, self.take_changes = link, ids, take_changes
+        self.link, self._ids, self._changes = link, ids, changes
+        self._num_granted = 0
 
     @property
     def ids(self) -> AgentIds:
         """Ids, as in `Journal.ids`."""
         return self._ids
 
-    observed, replied, acting, acted = _sent("observed"), _sent("replied"), _sent("acting"), _sent("acted")
-    asked, calling, called, ended = _sent("asked"), _sent("calling"), _sent("called"), _sent("ended")
-    noted = _sent("noted")
+    observed, acting, acted = _asked("observed"), _asked("acting"), _asked("acted")
+    asked, noted = _asked("asked"), _asked("noted")
+    replied, called, ended = _told("replied"), _told("called"), _told("ended")
+
+    async def calling(self, index: int, calls: Sequence[ToolCall]) -> None:
+        """Record the calls to be made, as in `Journal.calling`; the parent counts them with it."""
+        self._num_granted = await self.link.ask("calling", index, calls)
+
+    async def grant(self, num_calls: int) -> int:
+        """Return how many of the calls that were just recorded are allowed."""
+        return min(num_calls, self._num_granted)
 
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Add a line, as in `Journal.note`."""
         self.link.tell("note", kind, text, data)
+
+    async def send_files(self) -> Chunks:
+        """Send what has changed in the folder; return the last chunks, which travel with the line of the step."""
+        last: Chunks = ()
+        for chunks in self._changes.take():
+            if last:
+                await self.link.ask("files", last)
+            last = chunks
+        return last
 
 
 class RemoteModel:
@@ -197,6 +253,41 @@ class RemoteModel:
         """Do nothing: the parent closes the model."""
 
 
+class LeasedModel:
+    """Model that this process calls, as often as the parent has leased; implements `Model`."""
+
+    def __init__(self, link: ParentLink, model: Model) -> None:
+        self.name = model.name
+        self._link, self._model = link, ChildModel(model, lambda error: link.tell("suspend", pack_error(error)))
+        self._num_left = 0
+
+    async def generate(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
+    ) -> Reply:
+        """Generate a reply, as in `Model.generate`; raises the errors of the run's limits too."""
+        while not self._num_left:
+            self._num_left += await self._link.ask("lease")
+        self._num_left -= 1
+        usage = Usage()
+        try:
+            reply = await self._model.generate(messages, tools, sampling)
+            usage = reply.usage
+        except (TruncatedReplyError, UnusableReplyError) as error:
+            usage = error.reply.usage if error.reply is not None else usage
+            raise
+        finally:
+            self._link.tell("used", usage)
+        return reply
+
+    def recall(self) -> None:
+        """Return the calls that are left."""
+        num_left, self._num_left = self._num_left, 0
+        self._link.tell("give_back", num_left, is_awaited=True)
+
+    async def close(self) -> None:
+        """Do nothing: the host closes the model."""
+
+
 class ParentTool:
     """Tool that runs in the parent process; implements `Tool`."""
 
@@ -212,60 +303,110 @@ class ParentTool:
 
 
 class ChildHost:
-    """Child's side: agents of several children, each with its own link."""
+    """Child's side: agents of several children.
+
+    The verbs of `call` are those of `Channel`: `exchange` takes messages of the parent and returns those to it, `take`
+    only takes them; `open_model` opens a model here; `close` ends everything. A message of the parent is the name of a
+    child, a verb (`file`, `begin`, `answer`, `recall`, `end`) and its values.
+    """
 
     def __init__(self, options: HostOptions) -> None:
         self._options = options
         self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
         self._sandboxes = SandboxPool(None, options.settings, options.num_kernels)
         self._envs = EnvPool(registry.make_env)
-        self._makers = ask_profile(options.settings).tools if options.tools is None else options.tools
         self._user_tools = find_user_tools(options.settings.tools)
-        self._links: dict[str, ParentLink] = {}
         self._controls: dict[str, Control] = {}
+        self._outbox = Outbox()
+        own_link = ParentLink("", self._outbox)
+        self._links: dict[str, ParentLink] = {"": own_link}
+        pages = SharedPages(own_link)
+        self._makers = ask_profile(options.settings, pages).tools if options.tools is None else options.tools
+        self._leased: dict[str, LeasedModel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._receivers: dict[str, FolderReceiver] = {}
+        self._models: dict[int, Model] = {}
+        self._gates: dict[str, EndpointGate] = {}
+        self._max_open = MAX_OPEN
 
     async def call(self, verb: str, *values: Any) -> Any:
-        """Run a verb, as in `Channel.call`: `begin`, `next`, `answer`, `redirect`, `end` of one child; `close`."""
+        """Run a verb, as in `Channel.call`."""
         verbs: dict[str, Callable[..., Awaitable[Any]]] = {
-            "begin": self._begin,
-            "next": self._next,
-            "answer": self._answer,
-            "redirect": self._redirect,
-            "end": self._end,
+            "exchange": self._exchange,
+            "take": self._take,
+            "files": self._receive_files,
+            "open_model": self._open_model,
             "close": self._close,
         }
         return await verbs[verb](*values)
 
-    async def _begin(
-        self, item: WorkItem, ids: AgentIds, caps: Caps, model: str, parent_tools: Sequence[ToolSpec], files: Files
-    ) -> None:
-        link = self._links[item.id] = ParentLink()
-        self._controls[item.id] = Control()
-        self._tasks[item.id] = asyncio.create_task(self._work(link, item, ids, caps, model, parent_tools, files))
+    async def _exchange(self, messages: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        await self._take(messages)
+        return await self._outbox.take()
+
+    async def _take(self, messages: Sequence[tuple[Any, ...]]) -> None:
+        verbs: dict[str, Callable[..., None]] = {
+            "begin": self._begin,
+            "answer": self._answer,
+            "recall": self._recall,
+            "redirect": self._redirect,
+            "end": self._end,
+            "share": self._share,
+        }
+        for child, verb, values in messages:
+            verbs[verb](child, *values)
+
+    async def _open_model(self, number: int, options: Sequence[OpenAICompatOptions], network: str) -> bool:
+        """Open a model; return False if it is at a loopback address of another machine."""
+        models = []
+        for option in options:
+            endpoint = find_endpoint(option.base_url, option.api_key)
+            if endpoint.is_loopback and network != network_id():
+                return False
+            gate = self._gates.setdefault(endpoint.base_url, EndpointGate(self._max_open))
+            models.append(OpenAICompatModel(option, gate=gate))
+        self._models[number] = models[0] if len(models) == 1 else FallbackModel(*models)
+        return True
+
+    def _share(self, child: str, max_open: int) -> None:
+        self._max_open = max_open
+        for gate in self._gates.values():
+            gate.resize(max_open)
+
+    async def _receive_files(self, child: str, chunks: Chunks) -> None:
+        receiver = self._receivers.setdefault(child, FolderReceiver(self._folder / child))
+        await asyncio.to_thread(receiver.add, chunks)
+
+    def _begin(self, child: str, *values: Any) -> None:
+        link = self._links[child] = ParentLink(child, self._outbox)
+        self._controls[child] = Control()
+        self._tasks[child] = asyncio.create_task(self._work(self._tasks.get(child), link, *values))
 
     async def _work(
         self,
+        before: "asyncio.Task[None] | None",
         link: ParentLink,
         item: WorkItem,
         ids: AgentIds,
         caps: Caps,
-        model: str,
+        model: int | str,
         parent_tools: Sequence[ToolSpec],
-        files: Files,
     ) -> None:
+        """Run a try of a child, after the end of the one `before` it."""
+        if before is not None:
+            await asyncio.wait({before})
         folder = self._folder / item.id
         folder.mkdir(exist_ok=True)
-        write_files(folder, files)
+        if item.id in self._receivers:
+            self._receivers.pop(item.id).commit()
         changes = FolderChanges(folder)
         changes.skip()
+        journal = RemoteJournal(link, ids, changes)
         scope = RunScope(
-            caps=caps,
-            record=RemoteJournal(link, ids, changes.take),
-            listener=lambda event: link.tell("event", event),
-            grant=lambda num_calls: link.ask("take_calls", num_calls),
+            caps=caps, record=journal, listener=lambda event: link.tell("event", event), grant=journal.grant
         )
         scope.control = self._controls[item.id]
+        ON_WAIT.set(partial(link.ask, "wait"))
         try:
             agents = LocalAgentPool(
                 replace(self._options.shared, guard=self._guard(link)),
@@ -274,14 +415,23 @@ class ChildHost:
                 envs=self._envs,
             )
             tools = [ParentTool(spec, link) for spec in parent_tools]
-            attempt = await agents.work(item, scope, RemoteModel(link, model), folder, tools)
-            link.tell("done", replace(attempt, snapshot=None), changes.take(), None)
+            attempt = await agents.work(item, scope, self._model_of(link, item.id, model), folder, tools)
+            last = await journal.send_files()
+            link.tell("done", replace(attempt, snapshot=None), last, None, is_awaited=True)
         except BaseException as error:
-            link.tell("done", None, {}, pack_error(error))
+            link.tell("done", None, (), pack_error(error), is_awaited=True)
             if not isinstance(error, Exception):
                 raise
         finally:
+            self._leased.pop(item.id, None)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    def _model_of(self, link: ParentLink, child: str, model: int | str) -> Model:
+        """Return the model with this number, opened here, or the one with this name, which the parent calls."""
+        if isinstance(model, str):
+            return RemoteModel(link, model)
+        leased = self._leased[child] = LeasedModel(link, self._models[model])
+        return leased
 
     def _guard(self, link: ParentLink) -> Guard:
         guard = self._options.shared.guard
@@ -297,26 +447,27 @@ class ChildHost:
         tools = [make(workspace.tool_context) for make in self._makers]
         return tools, make_user_tools(self._user_tools, workspace.tool_context, self._options.shared.secrets.redact)
 
-    async def _next(self, child: str) -> list[tuple[Any, ...]]:
-        return await self._links[child].next()
-
-    async def _answer(self, child: str, number: int, value: Any, packed: Any) -> None:
+    def _answer(self, child: str, number: int, value: Any, packed: Any) -> None:
         if child in self._links:
             self._links[child].answer(number, value, packed)
 
-    async def _redirect(self, child: str, instruction: str) -> None:
+    def _recall(self, child: str) -> None:
+        if child in self._leased:
+            self._leased[child].recall()
+
+    def _redirect(self, child: str, instruction: str) -> None:
         self._controls[child].redirect(instruction)
 
-    async def _end(self, child: str) -> None:
-        task = self._tasks.pop(child, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task}, timeout=5.0)
-        self._links.pop(child, None)
-        self._controls.pop(child, None)
+    def _end(self, child: str) -> None:
+        self._tasks[child].cancel()
 
     async def _close(self) -> None:
-        await asyncio.gather(*(self._end(child) for child in list(self._tasks)))
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=5.0)
+        for model in self._models.values():
+            await model.close()
         await self._envs.close()
         await self._sandboxes.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
@@ -336,50 +487,10 @@ def remove_left_folders() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class FolderChanges:
-    """FolderChanges in a folder since the last check, by size and time of each file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._seen: dict[str, tuple[int, int]] = {}
-
-    def skip(self) -> None:
-        """Treat the current files as known."""
-        self._seen = self._look()
-
-    def take(self) -> Files:
-        """Return the files that are new, changed or removed."""
-        before, self._seen = self._seen, self._look()
-        changed = [name for name, stamp in self._seen.items() if before.get(name) != stamp]
-        contents: Files = {name: None for name in before if name not in self._seen}
-        for name in changed:
-            with suppress(OSError):
-                contents[name] = (self._folder / name).read_bytes()
-        return contents
-
-    def _look(self) -> dict[str, tuple[int, int]]:
-        stamps: dict[str, tuple[int, int]] = {}
-        room = MAX_FOLDER_BYTES
-        for folder, folders, names in os.walk(self._folder):
-            folders.sort()
-            for path in (Path(folder) / name for name in sorted(names)):
-                with suppress(OSError):
-                    status = path.lstat()
-                    room -= status.st_size
-                    if path.is_file() and not path.is_symlink() and room >= 0:
-                        stamps[str(path.relative_to(self._folder))] = status.st_size, status.st_mtime_ns
-        return stamps
-
-
-def write_files(folder: Path, files: Files) -> None:
-    """Write or remove files in a folder; skip names that lead out of it or through a link."""
-    for name, data in files.items():
-        path = folder / name
-        if not path.parent.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
-            continue
-        with suppress(OSError):
-            if data is None:
-                path.unlink(missing_ok=True)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
+def network_id() -> str:
+    """Return an id of the network of this process: processes with the same id share its loopback addresses."""
+    try:
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot_id} {Path('/proc/self/ns/net').readlink()}"
+    except OSError:
+        return platform.node()

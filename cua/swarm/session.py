@@ -70,6 +70,7 @@ class SwarmOptions:
         agents: A user's own agents by the kind passed to `create_subagent`; see `cua.swarm.custom_agent`.
         executor: Place where children run: `local`, in this process; `ray`, in actors of a Ray cluster.
         ray_address: As for `cua.cluster.connect_ray`.
+        relays_model: True to call models from this process only, for nodes that cannot reach the endpoint.
     """
 
     preset: SwarmPreset = PRESETS["standard"]
@@ -84,6 +85,7 @@ class SwarmOptions:
     agents: Mapping[str, CustomAgent] = field(default_factory=dict)
     executor: ExecutorKind = "local"
     ray_address: str | None = None
+    relays_model: bool = False
 
     def __post_init__(self) -> None:
         taken = [name for name in (TOOLS, *ENV_KINDS) if name in self.agents]
@@ -355,8 +357,9 @@ class _SwarmSession:
         if options.executor == "ray":
             if self._served.tools:
                 raise ConfigError("MCP servers are reached from this process; drop --executor ray or the setting mcp")
-            making = asyncio.to_thread(make_ray_pool, parts.settings, shared, options.tools, options.ray_address)
-            agent_pool = await making
+            agent_pool = await asyncio.to_thread(
+                make_ray_pool, parts.settings, shared, options.tools, options.ray_address, options.relays_model
+            )
             self._stack.push_async_callback(agent_pool.close)
             return agent_pool
         pool = EnvPool(options.make_env) if options.make_env else _default_envs()

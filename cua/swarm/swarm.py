@@ -45,7 +45,7 @@ from cua.swarm.child import (
     state_of,
 )
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
-from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN
+from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN, SwarmPreset
 from cua.tool_agent.conversation import RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
@@ -86,6 +86,16 @@ class SwarmLimits:
     max_message_chars: int = 100_000
     context_tokens: int = 262_144
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
+
+    @classmethod
+    def of(cls, preset: SwarmPreset) -> "SwarmLimits":
+        """Return the limits of a preset."""
+        return cls(
+            max_children=preset.max_children,
+            max_parallel=preset.max_children,
+            child_calls=preset.child_calls,
+            run=Caps(max_steps=None, max_calls=preset.max_calls),
+        )
 
 
 class ChildRunner(Protocol):

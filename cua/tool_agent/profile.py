@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cua.assemble import make_caps
 from cua.config import Settings
@@ -14,6 +14,9 @@ from cua.run.budget import Caps
 from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
 from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox.contract import Kernel, KernelLimits
+
+if TYPE_CHECKING:
+    from cua.research.fetch import PageCache
 
 ContextStrategy = Literal["none", "hide-tool-result", "discard-all", "summary"]
 """Strategy for a conversation that grows past its threshold.
@@ -129,28 +132,34 @@ class Profile:
         return "\n\n".join([self.system_prompt, *filter(None, own)])
 
 
-def ask_profile(settings: Settings) -> Profile:
-    """Return the profile for questions about files, or, with a search engine, the report's profile for search."""
+def ask_profile(settings: Settings, pages: "PageCache | None" = None) -> Profile:
+    """Return the profile for questions about files, or, with a search engine, the report's profile for search.
+
+    Args:
+        settings: Settings of the run.
+        pages: Cache of web pages that is shared with other processes of the run.
+    """
     prompt = resources.files("cua.tool_agent").joinpath("prompt.md").read_text(encoding="utf-8").strip()
     prompt = SINGLE_AGENT_PROMPT if settings.search else prompt
     return Profile(
         name="ask",
         system_prompt=prompt.replace("{date}", time.strftime("%Y-%m-%d")),
-        tools=VISUAL_TOOLS + web_tools(settings),
+        tools=VISUAL_TOOLS + web_tools(settings, pages),
         caps=make_caps(settings),
         context=ContextOptions(strategy=settings.context, max_tokens=settings.max_context),
         mark_untrusted=settings.mark_untrusted,
     )
 
 
-def web_tools(settings: Settings) -> tuple[ToolMaker, ...]:
+def web_tools(settings: Settings, pages: "PageCache | None" = None) -> tuple[ToolMaker, ...]:
     """Return factories of search, browse and download if the settings name a search engine."""
     if not settings.search:
         return ()
     from cua.research.fetch import make_web
     from cua.tools.research import BrowseTool, DownloadTool, SearchTool
 
-    web = make_web(settings.search, allow_hosts=settings.search_allow, obeys_robots=settings.search_robots)
+    hosts, obeys_robots = settings.search_allow, settings.search_robots
+    web = make_web(settings.search, allow_hosts=hosts, obeys_robots=obeys_robots, pages=pages)
     return (
         lambda context: SearchTool(web),
         lambda context: BrowseTool(web, context.kernel.folder),

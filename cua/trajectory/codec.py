@@ -166,10 +166,13 @@ def _text(text: str, redact: Redact) -> str:
     return redacted
 
 
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def to_line(event: Event, redact: Redact = str) -> bytes:
     """Encode one event as one line of UTF-8, including its line end."""
     data = {"event": event.event} | encode(event, redact)
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _to_json(data).encode() + b"\n"
 
 
 @cache

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from cua.json_text import JsonMapping
@@ -125,6 +125,10 @@ class GroupedFile(Protocol):
         ...
 
 
+COMMIT_S = 0.005
+"""Seconds after the beginning of a commit for several agents until the next one, which is for more lines then."""
+
+
 class Committer:
     """Single thread that writes a file, in order.
 
@@ -138,17 +142,20 @@ class Committer:
         self._ending: threading.Thread | None = None
         self._lock = threading.Lock()
         self._lost: BaseException | None = None
+        self._next_at = 0.0
 
     async def write(self, work: Callable[[], None]) -> None:
         """Queue a write, and wait until it is done."""
         if self._lost is not None:
             error, self._lost = self._lost, None
             raise error
-        await asyncio.wrap_future(self._submit(work))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._submit(work, done)
+        await done  # if this task is cancelled, the line is still written
 
     def write_later(self, work: Callable[[], None]) -> None:
         """Queue a write without waiting; an error is raised by the next `write`."""
-        self._submit(work).add_done_callback(self._keep_error)
+        self._submit(work, None)
 
     def close(self) -> None:
         """Finish the queue and end the thread; a later write starts another, which waits for this one."""
@@ -163,9 +170,7 @@ class Committer:
             if self._thread is None:
                 self._file.is_grouped = False
 
-    def _submit(self, work: Callable[[], None]) -> "Future[None]":
-        done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # written even if the waiting task was cancelled
+    def _submit(self, work: Callable[[], None], done: "asyncio.Future[None] | None") -> None:
         with self._lock:
             if self._thread is None:
                 self._file.is_grouped = True
@@ -174,7 +179,6 @@ class Committer:
                 self._thread = threading.Thread(target=self._run, args=args, name="k25-journal", daemon=True)
                 self._thread.start()
             self._jobs.put((work, done))
-        return done
 
     def _run(self, waiting: "queue.SimpleQueue[_Job | None]", before: threading.Thread | None) -> None:
         if before is not None:
@@ -182,32 +186,47 @@ class Committer:
         is_over = False
         while not is_over:
             jobs = [waiting.get()]
+            time.sleep(max(0.0, self._next_at - time.monotonic()))
+            started = time.monotonic()
             with contextlib.suppress(queue.Empty):
                 while True:
                     jobs.append(waiting.get_nowait())
             is_over = None in jobs
             self._commit([job for job in jobs if job is not None])
+            num_agents = sum(job is not None and job[1] is not None for job in jobs)
+            self._next_at = started + COMMIT_S if num_agents > 1 else 0.0
 
     def _commit(self, jobs: Sequence["_Job"]) -> None:
-        written = []
-        for work, done in jobs:
-            try:
-                work()
-            except BaseException as error:
-                done.set_exception(error)
+        errors = [_error_of(work) for work, _ in jobs]
+        sync_error = _error_of(self._file.sync)
+        awaited: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[None], BaseException | None]]] = {}
+        for (_, done), own_error in zip(jobs, errors, strict=True):
+            error = own_error or sync_error
+            if done is None:
+                self._lost = error or self._lost
             else:
-                written.append(done)
-        try:
-            self._file.sync()
-        except BaseException as error:
-            for done in written:
-                done.set_exception(error)
+                awaited.setdefault(done.get_loop(), []).append((done, error))
+        for loop, results in awaited.items():
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(_set_results, results)
+
+
+_Job = tuple[Callable[[], None], "asyncio.Future[None] | None"]
+
+
+def _error_of(work: Callable[[], None]) -> BaseException | None:
+    try:
+        work()
+    except BaseException as error:
+        return error
+    return None
+
+
+def _set_results(results: Sequence[tuple["asyncio.Future[None]", BaseException | None]]) -> None:
+    for done, error in results:
+        if done.done():  # its task was cancelled
+            continue
+        if error is None:
+            done.set_result(None)
         else:
-            for done in written:
-                done.set_result(None)
-
-    def _keep_error(self, done: "Future[None]") -> None:
-        self._lost = done.exception() or self._lost
-
-
-_Job = tuple[Callable[[], None], "Future[None]"]
+            done.set_exception(error)

@@ -7,7 +7,7 @@ import pty
 import select
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from cua.messages import Message, Reply, ToolCall
+from cua.models.make import make_model
 from cua.trajectory import load_run
 from tests.apps.cli.running import CUA, cua, descendants, environment, press_ctrl_c, start, wait_until, wait_until_gone
 from tests.fake_openai import FakeOpenAI, FunctionModel, status
@@ -223,8 +224,19 @@ def test_over_a_streaming_server_through_a_storm_of_429(tmp_path: Path, runs: Pa
     assert " suspended" in done.stderr
 
 
+@contextlib.contextmanager
+def served(model: str, *, is_leased: bool) -> Iterator[tuple[str, ...]]:
+    """Options for a scripted model; `is_leased`: at an endpoint, so that actors call it themselves."""
+    if not is_leased:
+        yield "-m", model
+        return
+    with FakeOpenAI(make_model(model), model_id="fake") as server:
+        yield "-m", "fake", "--base-url", server.base_url
+
+
 @pytest.mark.slow
-def test_on_a_cluster_and_on_after_kill_9(tmp_path: Path, runs: Path) -> None:
+@pytest.mark.parametrize("is_leased", [False, True])
+def test_on_a_cluster_and_on_after_kill_9(tmp_path: Path, runs: Path, is_leased: bool) -> None:
     """The second sub-agent has run a cell when the process is killed: Ray, actors and kernels go with it.
 
     It goes on without a cluster: the record is the same.
@@ -236,26 +248,28 @@ def test_on_a_cluster_and_on_after_kill_9(tmp_path: Path, runs: Path) -> None:
     cell = {"tool_calls": [call("ipython", code="open('log.txt', 'a').write('once')")], "content": ""}
     slow = [*lines, {"for": elbe["for"], **cell}, elbe | {"after_s": 600}]
     path.write_text("".join(json.dumps(one) + "\n" for one in slow))
-    process = start(runs, "swarm", QUESTION, "-m", model, "--executor", "ray")
 
     def is_half_done() -> bool:
         lines = "".join(path.read_text("utf-8") for path in runs.glob("*/trajectory.jsonl")).splitlines()
         has_called = any('"event":"called"' in line and '"t002"' in line for line in lines)
         return has_called and any("t001 finished" in line for line in lines)
 
-    wait_until(is_half_done, timeout_s=120)
-    family = {" ".join(one.cmdline()).strip(): one for one in descendants(process)}
-    assert any(name.startswith("ray::_Actor") for name in family)
-    agents = [family[f"ray::{name}"] for name in ("DashboardAgent", "RuntimeEnvAgent")]
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
-    others = [one for one in family.values() if one not in agents]
-    assert not psutil.wait_procs(others, timeout=30)[1]
-    for agent in agents:  # Ray's own: they try to reach what is gone for a minute before they end
-        agent.kill()
-    wait_until_gone(agents, tmp_path)
+    with served(model, is_leased=is_leased) as arguments:
+        process = start(runs, "swarm", QUESTION, *arguments, "--executor", "ray")
+        wait_until(is_half_done, timeout_s=120)
+        family = {" ".join(one.cmdline()).strip(): one for one in descendants(process)}
+        assert any(name.startswith("ray::_Actor") for name in family)
+        agents = [family[f"ray::{name}"] for name in ("DashboardAgent", "RuntimeEnvAgent")]
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        others = [one for one in family.values() if one not in agents]
+        assert not psutil.wait_procs(others, timeout=30)[1]
+        for agent in agents:  # Ray's own: they try to reach what is gone for a minute before they end
+            agent.kill()
+        wait_until_gone(agents, tmp_path)
     path.write_text("".join(json.dumps(one | {"after_s": 0}) + "\n" for one in slow if "Rhine" not in one["for"]))
-    again = cua(runs, "swarm", "--resume", "last", "-m", model, "--output-format", "json")
+    with served(model, is_leased=is_leased) as arguments:
+        again = cua(runs, "swarm", "--resume", "last", *arguments, "--output-format", "json")
     assert again.code == 0, again.stderr
     told = [(child["state"], child["tries"], child["calls"]) for child in again.result["children"]]
     assert told == [("finished", 1, 0), ("finished", 2, 1)]

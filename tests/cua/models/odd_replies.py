@@ -106,7 +106,7 @@ FORMS: dict[str, Form] = {
     "a thousand calls": Form(
         calling(*({"index": i, "id": f"c{i}", "function": {"name": "echo", "arguments": ARGUMENTS}}
                   for i in range(1000))),
-        "told", "more than 256 tool calls",
+        "told", "more than 512 tool calls",
     ),
     "empty call deltas": Form([*text("Let me compute.", None)[:1], event({"tool_calls": []}), event({}, "tool_calls")],
                               "told", NO_CALL),

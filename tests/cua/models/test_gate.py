@@ -48,6 +48,24 @@ async def test_no_more_than_the_limit_are_under_way_and_the_first_come_first() -
     assert (most, order, gate.num_open) == (3, list(range(50)), 0)
 
 
+async def test_a_gate_that_is_resized_admits_no_more_than_its_share() -> None:
+    gate = EndpointGate(8)
+    gate.resize(3)
+    most = 0
+
+    async def call() -> None:
+        nonlocal most
+        async with gate.admit():
+            most = max(most, gate.num_open)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(call() for _ in range(50)))
+    assert most == 3
+    gate.resize(5)
+    await asyncio.gather(*(call() for _ in range(50)))
+    assert most == 5
+
+
 async def test_a_refusal_halves_what_is_under_way_and_calls_that_work_bring_it_back() -> None:
     gate = EndpointGate(64)
     holding = asyncio.Event()

@@ -126,3 +126,26 @@ def test_tool_calls_are_granted_up_to_the_limit() -> None:
         with pytest.raises(CapReachedError, match=reason) as caught:
             budget.check()
         assert caught.value.cap == "calls"
+
+
+async def test_a_lease_takes_a_small_part_of_what_is_left_and_one_call_near_a_limit() -> None:
+    parent = Budget(Caps(max_steps=100, max_tokens=10_000))
+    child = parent.make_child(Caps(max_steps=None))
+    assert await child.lease(16) == 1  # the usage of a call is not known yet
+    child.settle(Usage(input_tokens=10))
+    assert await child.lease(16) == 1 + 4
+    assert (parent.num_steps, child.num_steps) == (6, 6)
+    child.settle(Usage(input_tokens=9_000))
+    child.give_back(4)
+    assert (parent.num_steps, parent.usage.total_tokens) == (2, 9_010)
+    assert await child.lease(16) == 1
+    assert await Budget(Caps(max_steps=None)).lease(16) == 16
+
+
+async def test_calls_that_wait_recall_the_leases_of_others() -> None:
+    parent = Budget(Caps(max_tokens=1000, max_steps=None))
+    one, two = parent.make_child(Caps(max_steps=None)), parent.make_child(Caps(max_steps=None))
+    assert await one.lease(16) == 1
+    two.recalls.add(lambda: one.give_back(1))
+    async with asyncio.timeout(5), two.model_call():
+        assert parent.num_steps == 0

@@ -30,17 +30,17 @@ MB = 2**20
 
 
 def _calls(name: str) -> str:
-    """The calls of the presets that differ from the usual one, as the table says it."""
+    """The limits of the presets that differ from the usual one, as the table says it."""
     usual = getattr(USUAL, name)
-    others = [f"`{key}` {getattr(one, name)}" for key, one in PRESETS.items() if getattr(one, name) != usual]
-    return f"{usual}; {', '.join(others)}"
+    others = [f"`{key}` {getattr(one, name):,}" for key, one in PRESETS.items() if getattr(one, name) != usual]
+    return f"{usual:,}; {', '.join(others)}"
 
 
 STANDS = {
-    "sub-agents in a run": f"{LIMITS.max_children}",
-    "at work at the same time": f"{LIMITS.max_parallel}, the rest",
+    "sub-agents in a run": _calls("max_children"),
+    "at work at the same time": f"{_calls('max_children')}, the rest",
     "depth": f"{LIMITS.max_depth}: ",
-    "tool calls of all agents": f"{LIMITS.run.max_calls:,}",
+    "tool calls of all agents": _calls("max_calls"),
     "tool calls of the orchestrator": _calls("orchestrator_calls"),
     "tool calls of a child (steps, if it uses a browser or desktop)": _calls("child_calls"),
     "share of tokens, money and time for the children together": f"{100 * CHILDREN_SHARE:.0f} %",

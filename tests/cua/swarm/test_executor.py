@@ -7,24 +7,30 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from cua.errors import ConfigError, ModelAccessError, ModelError, TruncatedReplyError
 from cua.messages import Reply, TextPart, ToolResult
 from cua.run.budget import CapReachedError, Caps
+from cua.run.control import Control
+from cua.run.events import Watch
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm import executor as module
-from cua.swarm.remote import ChildHost, pack_error, unpack_error, write_files
-from cua.swarm.swarm import SwarmLimits
+from cua.swarm.files import FileChunk, FolderReceiver
+from cua.swarm.remote import ChildHost, pack_error, unpack_error
+from cua.swarm.session import SwarmResult
+from cua.swarm.swarm import Swarm, SwarmLimits
 from cua.trajectory import load_run
 from envs import EnvDiedError
 from envs.browser.launch import find_browser
 from tests.cua.swarm.test_children import CLICK, DONE, PAGE, Shout, conversations, make_worker
+from tests.cua.swarm.test_faults import states_of
 from tests.cua.swarm.test_kinds import COST, NESTED
 from tests.cua.swarm.test_swarm import Cast, Note, call, calls, play
 from tests.cua.swarm.test_user_orders import Ordered, cancel, cut_after, orders_in, tell
+from tests.fake_openai import FakeOpenAI, ok, status
 from tests.ray_cluster import lose_node, ray_cluster
 
 
@@ -52,7 +58,13 @@ RAY = SwarmOptions(executor="ray", tools=(make_note,))
 
 
 class PickledChannel:
-    """A host of this process, to which only what can be pickled goes; dies after so many calls."""
+    """A host of this process, to which only what can be pickled goes; dies after so many calls.
+
+    Attributes:
+        sent: Verbs and messages in both directions, of all hosts of a test.
+    """
+
+    sent: ClassVar[list[tuple[str, bytes]]] = []
 
     def __init__(self, host: ChildHost, num_calls: float = float("inf")) -> None:
         self._host, self.num_left = host, num_calls
@@ -61,8 +73,11 @@ class PickledChannel:
         self.num_left -= 1
         if self.num_left < 0:
             raise EnvDiedError("its node is gone")
-        found = await self._host.call(verb, *pickle.loads(pickle.dumps(values)))
-        return pickle.loads(pickle.dumps(found))
+        sent = pickle.dumps(values)
+        self.sent.append((verb, sent))
+        found = pickle.dumps(await self._host.call(verb, *pickle.loads(sent)))
+        self.sent.append((f"answer to {verb}", found))
+        return pickle.loads(found)
 
     async def close(self) -> None:
         await self._host.call("close")
@@ -77,6 +92,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         host, _ = open_server(pickle.loads(pickle.dumps(options)))
         return PickledChannel(host, lives.pop(0) if lives else float("inf"))
 
+    monkeypatch.setattr(PickledChannel, "sent", [])
     monkeypatch.setattr(module, "open_actor", open_actor)
     monkeypatch.setattr(module, "connect_ray", lambda address: None)
     monkeypatch.setattr(module, "_has_free_cpu", lambda: False)
@@ -135,8 +151,11 @@ async def test_a_refused_key_stops_all_far_children(tmp_path: Path, hosts: list[
     assert all("the key is not accepted" in child.reason for child in done.children)
 
 
-async def test_a_child_goes_on_with_its_files_when_its_host_is_lost(tmp_path: Path, hosts: list[float]) -> None:
-    hosts.append(37)
+@pytest.mark.parametrize("num_calls", range(5, 22, 4))
+async def test_a_child_goes_on_with_its_files_when_its_host_is_lost(
+    tmp_path: Path, hosts: list[float], num_calls: int
+) -> None:
+    hosts.append(num_calls)
     model = Cast(["a 12"])
     done = await play(tmp_path, model, replace(RAY, tools=(Write,)))
     (child,) = done.children
@@ -220,6 +239,125 @@ async def test_far_children_in_browsers_are_on_record_once(tmp_path: Path, hosts
     assert all(outcome.carried_out for outcome in record.outcomes)
 
 
+KEY = "sk-test-1234567890"
+
+
+async def play_over_http(tmp_path: Path, model: Any, options: SwarmOptions = RAY, **given: Any) -> SwarmResult:
+    """The model is at an endpoint, so the hosts call it themselves."""
+    with FakeOpenAI(model, model_id="fake") as server:
+        return await play(tmp_path, "fake", options, base_url=server.base_url, api_key=KEY, **given)
+
+
+async def test_hosts_call_a_model_at_an_endpoint_themselves(tmp_path: Path, hosts: list[float]) -> None:
+    items = ["a 3", "b 5", "c 30"]
+    near = await play_over_http(tmp_path / "near", Cast(items), replace(RAY, executor="local"))
+    assert not PickledChannel.sent
+    far = await play_over_http(tmp_path / "far", Cast(items))
+    told = [
+        [(one.state, one.answer, one.num_steps, one.num_calls, one.usage, one.num_tries) for one in done.children]
+        for done in (near, far)
+    ]
+    assert told[0] == told[1]
+    assert (near.run.usage, near.metrics.critical_steps) == (far.run.usage, far.metrics.critical_steps)
+    records = [load_run(str(done.run.run_dir)).agents for done in (near, far)]
+    assert [
+        [(step.index, step.reply.content, step.reply.tool_calls) for step in records[0][name].tool_steps]
+        for name in records[0]
+    ] == [
+        [(step.index, step.reply.content, step.reply.tool_calls) for step in records[1][name].tool_steps]
+        for name in records[0]
+    ]
+    assert not any(b"generate" in message for _, message in PickledChannel.sent)
+    assert {verb for verb, message in PickledChannel.sent if KEY.encode() in message} == {"open_model"}
+    assert KEY not in (Path(str(far.run.run_dir)) / "trajectory.jsonl").read_text()
+
+
+async def test_a_model_of_another_machine_is_called_by_the_parent(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a loopback address, which means another machine there."""
+    monkeypatch.setattr(module, "network_id", lambda: "elsewhere")
+    done = await play_over_http(tmp_path, Cast(["a 3"]))
+    assert [(child.state, child.answer) for child in done.children] == [("finished", "done a 3")]
+    assert any(b"generate" in message for _, message in PickledChannel.sent)
+
+
+async def test_hosts_share_the_requests_at_the_same_time(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_has_free_cpu", lambda: True)  # a host for each child
+    await play_over_http(tmp_path, Cast(["a 3", "b 3"]))
+    sent = [pickle.loads(message)[0] for verb, message in PickledChannel.sent if verb in ("exchange", "take")]
+    shares = [values for messages in sent for _, verb, values in messages if verb == "share"]
+    assert shares == [(256,), (128,), (128,)]
+
+
+@pytest.mark.parametrize("caps", [Caps(max_steps=40), Caps(max_steps=None, max_tokens=3000)])
+async def test_leased_calls_keep_the_limits_of_the_run(tmp_path: Path, hosts: list[float], caps: Caps) -> None:
+    model = Cast([f"{letter} 50" for letter in "abcdef"])
+    done = await play_over_http(tmp_path, model, replace(RAY, limits=SwarmLimits(run=caps)))
+    assert {child.state for child in done.children} == {"capped"}
+    asked = sum(len(model.asked_by(item)) for item in model.items)
+    if caps.max_tokens is None:
+        assert asked == 38  # and two of the orchestrator
+    else:
+        assert 27 <= asked <= 28  # 90 % are for the children, overshot by one call at most
+        assert done.run.usage.total_tokens == 100 * asked
+
+
+@pytest.mark.parametrize("num_calls", range(5, 13, 2))
+async def test_a_lost_host_returns_its_lease(tmp_path: Path, hosts: list[float], num_calls: int) -> None:
+    hosts.append(num_calls)
+    model, swarms = Cast(["a 12"]), list[Swarm]()
+    done = await play_over_http(tmp_path, model, replace(RAY, tools=(Write,)), on_swarm=swarms.append)
+    (child,) = done.children
+    assert (child.state, child.num_tries, child.answer) == ("finished", 2, "done a 12"), child.reason
+    assert (child.num_calls, done.run.end.status) == (11, "unverified")
+    assert len(model.asked_by("a 12")) in (12, 13, 14)
+    assert swarms[0].scope.budget.num_steps - 3 in (12, 13)  # without those of the orchestrator; 13: one may be lost
+    log = (Path(str(done.run.run_dir)) / "children" / "t001" / "files" / "log.txt").read_text().splitlines()
+    assert log == sorted(set(log), key=int)
+
+
+async def test_a_pause_recalls_leased_calls(tmp_path: Path, hosts: list[float]) -> None:
+    controls: list[Control] = []
+
+    class Pausing(Cast):
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            if messages[1].text != "all" and len(messages) == 6:
+                controls[0].pause()
+                await asyncio.sleep(0.3)
+            return await super().generate(messages, tools, sampling)
+
+    model = Pausing(["a 9"])
+    running = asyncio.create_task(play_over_http(tmp_path, model, watch=Watch(on_control=controls.append)))
+    while not controls or not controls[0].is_paused:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(1.0)
+    assert len(model.asked_by("a 9")) == 3
+    controls[0].resume()
+    done = await running
+    assert [(child.state, child.num_steps) for child in done.children] == [("finished", 9)]
+
+
+@pytest.mark.parametrize("executor", ["local", "ray"])
+async def test_waits_for_the_endpoint_are_on_record(tmp_path: Path, hosts: list[float], executor: Any) -> None:
+    with FakeOpenAI(Cast(["a 3"]), model_id="fake") as server:
+        server.next(ok, ok, status(429, **{"retry-after": "0.6"}))
+        done = await play(tmp_path, "fake", replace(RAY, executor=executor), base_url=server.base_url)
+    states = ["created", "queued", "running", "suspended", "running", "finished"]
+    assert states_of(done.run.run_dir, "t001") == states
+
+
+async def test_a_key_that_hosts_cannot_use_suspends_all(tmp_path: Path, hosts: list[float]) -> None:
+    with FakeOpenAI(Cast(["a 2", "b 500"]), model_id="fake") as server:
+        server.next(ok, ok)
+        server.always(status(401, "no more"))
+        done = await play(tmp_path, "fake", RAY, base_url=server.base_url)
+    assert (done.run.end.status, done.run.end.source) == ("error", "model")
+    assert {child.state for child in done.children} == {"suspended"}
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -239,7 +377,9 @@ def test_a_name_that_leads_out_of_the_folder_is_not_written(tmp_path: Path) -> N
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
-    write_files(folder, {"../out.txt": b"x", "link/out.txt": b"x", "/tmp/k25-out.txt": b"x", "a/in.txt": b"x"})
+    receiver = FolderReceiver(folder)
+    receiver.add([FileChunk(name, b"x") for name in ("../out.txt", "link/out.txt", "/tmp/k25-out.txt", "a/in.txt")])
+    receiver.commit()
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.txt")] == ["files/a/in.txt"]
     assert not Path("/tmp/k25-out.txt").exists()
 
@@ -272,12 +412,13 @@ def test_without_ray_one_line_says_what_to_install(tmp_path: Path) -> None:
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    with ray_cluster(1, 1) as made:
+    with ray_cluster(1, 1, 1) as made:
         yield made
 
 
 @pytest.mark.slow
-async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.parametrize("is_leased", [False, True])
+async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluster: Any, is_leased: bool) -> None:
     items = [f"{letter} 8" for letter in "abcdef"]
 
     class Killing(Cast):
@@ -302,7 +443,7 @@ async def test_a_cluster_that_loses_a_node_loses_no_child(tmp_path: Path, cluste
 
     model = Killing()
     options = replace(RAY, ray_address=cluster.address)
-    done = await play(tmp_path, model, options)
+    done = await (play_over_http if is_leased else play)(tmp_path, model, options)
     assert model.is_killed.is_set()
     assert [(child.state, child.answer) for child in done.children] == [("finished", f"done {item}") for item in items]
     tries = [child.num_tries for child in done.children]

@@ -157,7 +157,11 @@ def test_the_schemas_are_the_published_ones() -> None:
         "browsecomp": (15, 100),
         "widesearch": (100, 100),
         "in-house": (100, 50),
+        "k2.6": (600, 100),
     }
+    assert SwarmLimits.of(PRESETS["standard"]) == SwarmLimits()
+    newer = SwarmLimits.of(PRESETS["k2.6"])
+    assert (newer.max_children, newer.max_parallel, newer.run.max_calls) == (300, 300, 4000)
 
 
 async def test_the_model_is_shown_the_published_schemas_and_children_have_no_swarm_tools(tmp_path: Path) -> None:
