@@ -111,11 +111,8 @@ class MessageReceiver:
             answer = asyncio.create_task(self._answer(number, verb, values), context=context)
             self._answers.add(answer)
             answer.add_done_callback(self._answers.discard)
-            return
-        try:
+        else:
             await self._verbs[verb](*values)
-        except Exception as error:
-            self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """End with an error."""
@@ -245,6 +242,14 @@ class CoordinatorStub(MessageReceiver):
         for instruction in self._scope.control.take_redirects():
             self._host.tell(self._item.id, "redirect", instruction)
 
+    async def receive(self, number: int, verb: str, values: Sequence[Any]) -> None:
+        """Process a message, as in `MessageReceiver.receive`; an error ends the try."""
+        try:
+            await super().receive(number, verb, values)
+        except Exception as error:
+            if not self._attempt.done():
+                self._attempt.set_exception(error)
+
     def fail(self, error: BaseException) -> None:
         """End the try with an error."""
         if not self._attempt.done():
@@ -287,6 +292,7 @@ class CoordinatorStub(MessageReceiver):
             self._num_leased -= 1
             self._scope.budget.settle(Usage())
         self._scope.budget.give_back(self._num_leased)
+        self._num_leased = 0
 
     async def _suspend(self, packed: Any) -> None:
         error = unpack_error(packed)
@@ -360,6 +366,7 @@ class HostConnection:
         self._models: list[Model] = []
         self._sending: asyncio.Task[None] | None = None
         self._exchange = asyncio.create_task(self._exchange_messages())
+        self._exchange.add_done_callback(self._exchange_ended)
 
     async def call(self, verb: str, *values: Any) -> Any:
         """Call a verb, as in `Channel.call`."""
@@ -403,18 +410,19 @@ class HostConnection:
         while not self.is_lost:
             self._is_exchanging = True
             messages, self._messages = self._messages, []
-            try:
-                received = await self.call("exchange", messages)
-            except Exception as error:  # a defect unless the host is lost
-                self._lose(error)
-                break
+            received = await self.call("exchange", messages)
             self._is_exchanging = False
             for child, *message in received:
                 if child in self.stubs:
                     await self.stubs[child].receive(*message)
             await asyncio.sleep(EXCHANGE_S)
 
-    def _lose(self, error: Exception) -> None:
+    def _exchange_ended(self, exchange: "asyncio.Task[None]") -> None:
+        """End the children of a host whose messages cannot be exchanged any more; a defect unless it is lost."""
+        if not exchange.cancelled() and (error := exchange.exception()) is not None:
+            self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
         """End the tries of all children of a host that is lost."""
         if not self.is_lost:
             self.is_lost = True

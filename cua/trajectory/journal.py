@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cua.json_text import JsonMapping
@@ -178,7 +179,7 @@ class Committer:
                 args = (self._jobs, self._ending)
                 self._thread = threading.Thread(target=self._run, args=args, name="k25-journal", daemon=True)
                 self._thread.start()
-            self._jobs.put((work, done))
+            self._jobs.put(_Job(work, done))
 
     def _run(self, waiting: "queue.SimpleQueue[_Job | None]", before: threading.Thread | None) -> None:
         if before is not None:
@@ -193,40 +194,50 @@ class Committer:
                     jobs.append(waiting.get_nowait())
             is_over = None in jobs
             self._commit([job for job in jobs if job is not None])
-            num_agents = sum(job is not None and job[1] is not None for job in jobs)
+            num_agents = sum(job is not None and job.done is not None for job in jobs)
             self._next_at = started + COMMIT_S if num_agents > 1 else 0.0
 
     def _commit(self, jobs: Sequence["_Job"]) -> None:
-        errors = [_error_of(work) for work, _ in jobs]
-        sync_error = _error_of(self._file.sync)
-        awaited: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[None], BaseException | None]]] = {}
-        for (_, done), own_error in zip(jobs, errors, strict=True):
-            error = own_error or sync_error
-            if done is None:
-                self._lost = error or self._lost
+        for job in jobs:
+            try:
+                job.work()
+            except BaseException as error:
+                job.set_exception(error)
+        try:
+            self._file.sync()
+        except BaseException as error:
+            for job in jobs:
+                job.set_exception(error)
+        awaited: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        for job in jobs:
+            if job.done is None:
+                self._lost = job.error or self._lost
             else:
-                awaited.setdefault(done.get_loop(), []).append((done, error))
-        for loop, results in awaited.items():
+                awaited.setdefault(job.done.get_loop(), []).append(job)
+        for loop, finished in awaited.items():
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(_set_results, results)
+                loop.call_soon_threadsafe(_finish, finished)
 
 
-_Job = tuple[Callable[[], None], "asyncio.Future[None] | None"]
+@dataclass(slots=True)
+class _Job:
+    """Write, and the future of the task that waits for it, if any."""
+
+    work: Callable[[], None]
+    done: "asyncio.Future[None] | None"
+    error: BaseException | None = None
+
+    def set_exception(self, error: BaseException) -> None:
+        """Set the error that the waiting task, or the next one that waits, gets."""
+        self.error = self.error or error
 
 
-def _error_of(work: Callable[[], None]) -> BaseException | None:
-    try:
-        work()
-    except BaseException as error:
-        return error
-    return None
-
-
-def _set_results(results: Sequence[tuple["asyncio.Future[None]", BaseException | None]]) -> None:
-    for done, error in results:
-        if done.done():  # its task was cancelled
+def _finish(jobs: Sequence[_Job]) -> None:
+    """Wake the waiting tasks, on their event loop."""
+    for job in jobs:
+        if job.done is None or job.done.done():  # its task was cancelled
             continue
-        if error is None:
-            done.set_result(None)
+        if job.error is None:
+            job.done.set_result(None)
         else:
-            done.set_exception(error)
+            job.done.set_exception(job.error)

@@ -1,5 +1,7 @@
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,8 @@ import pytest
 from cua.errors import ConfigError
 from cua.messages import Sampling
 from cua.models import ModelSettings, make_model
-from cua.models.gate import RetryPolicy
-from cua.models.make import FallbackModel
+from cua.models.gate import EndpointGate, RetryPolicy
+from cua.models.make import FallbackModel, endpoint_options
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.models.prices import Price, PriceTable
 from cua.models.scripted import ScriptedModel
@@ -129,3 +131,17 @@ def test_making_a_model_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "[]"]
+
+
+def test_models_at_endpoints_are_opened_again_elsewhere_and_others_are_not() -> None:
+    settings = ModelSettings(base_url="http://127.0.0.1:9/v1", api_key="sk-test", temperature=0.5)
+    model = make_model("one", settings)
+    (options,) = endpoint_options(model)
+    assert (options.model, options.base_url, options.api_key) == ("one", "http://127.0.0.1:9/v1", "sk-test")
+    assert "sk-test" not in repr(options)
+    assert OpenAICompatModel(pickle.loads(pickle.dumps(options))).endpoint == model.endpoint  # type: ignore[attr-defined]
+    with_fallback = make_model("one", replace(settings, fallback="two"))
+    assert [one.model for one in endpoint_options(with_fallback)] == ["one", "two"]
+    assert endpoint_options(make_model("one", replace(settings, fallback="baseline:null"))) == ()
+    assert endpoint_options(make_model("baseline:null")) == ()
+    assert endpoint_options(OpenAICompatModel(options, gate=EndpointGate())) == ()
