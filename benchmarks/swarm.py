@@ -36,7 +36,7 @@ from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
 from cua.run.events import Event, RunEnded, Watch
 from cua.swarm import SwarmOptions, SwarmPreset, resume_swarm, run_swarm
-from cua.swarm.swarm import SwarmLimits
+from cua.swarm.budget import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
 from cua.trajectory.run_record import MAIN
 from tests.ray_cluster import ray_cluster

@@ -28,7 +28,7 @@ from apps.video_showcase.request import parse_request
 from apps.video_showcase.run import VideoOptions, make_plan, run_video
 from benchmarks.made_videos import Recipe, make_video
 from cua.swarm import SwarmOptions
-from cua.swarm.swarm import SwarmLimits
+from cua.swarm.budget import SwarmLimits
 
 QUESTION = "List every scene, score, banner, flash, beep and whatever moves."
 KINDS = ("text", "score", "motion", "flash", "beep", "scene")

@@ -180,8 +180,8 @@ class ToolServer:
 
     async def _swarm(self, arguments: Mapping[str, Any], files: Sequence[Path], watch: "Watch") -> "RunResult":
         from cua.swarm import SwarmOptions, run_swarm
+        from cua.swarm.budget import SwarmLimits
         from cua.swarm.protocol import MAX_CALLS
-        from cua.swarm.swarm import SwarmLimits
 
         calls = [given["max_calls"] for given in (arguments, self.settings) if given.get("max_calls")]
         settings = {**self.settings, "max_calls": min(map(int, calls), default=MAX_CALLS)}

@@ -171,7 +171,7 @@ def _print_demo(table: "WideSearchTask", result: "SwarmResult") -> None:
 
 def _options(preset: str, limits: dict[str, Any], *, max_steps: int | None, **more: Any) -> "SwarmOptions":
     from cua.swarm import PRESETS, SwarmOptions
-    from cua.swarm.swarm import SwarmLimits
+    from cua.swarm.budget import SwarmLimits
 
     chosen = PRESETS[choice("--preset", preset, tuple(PRESETS))]
     given, base = {name: value for name, value in limits.items() if value is not None}, SwarmLimits.of(chosen)

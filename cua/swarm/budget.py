@@ -1,7 +1,7 @@
-"""Shares of a run's budget: all children together, each child, and the model's API key; warnings near its end."""
+"""Limits of a swarm, shares of its budget (all children, each child, the API key), and warnings near the end of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cua.errors import ModelAccessError, ModelError, UnavailableError
@@ -9,12 +9,51 @@ from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
 from cua.run.scope import RunScope
+from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN, SwarmPreset
 
 CHILDREN_SHARE = 0.9
 """Share of tokens, money and time that all children together may use, so that the orchestrator can still answer."""
 
 WARN_SHARE = 0.8
 """Share of a limit from which the person and the orchestrator are warned about usage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwarmLimits:
+    """Limits of a swarm, each of them a setting.
+
+    Attributes:
+        max_children: Maximum number of assignments in a run.
+        max_parallel: Maximum number of children at work at the same time; more are queued.
+        max_depth: Maximum depth of the agent tree: with 1, children have no sub-agents; with 2, children may have them;
+            and so on. All of them count towards the limits of the run.
+        child_calls: Maximum number of tool calls of each child; steps for a GUI child.
+        child_time_s: Time limit of each child in seconds.
+        num_retries: Maximum number of retries of a child after a transient error.
+        max_message_chars: Maximum length of a child's prompt in characters.
+        context_tokens: Context of the models in tokens; the messages of a reply's children share what is left of it.
+        run: Limits of the orchestrator and its children together.
+    """
+
+    max_children: int = MAX_CHILDREN
+    max_parallel: int = MAX_CHILDREN
+    max_depth: int = 1
+    child_calls: int = 100
+    child_time_s: float | None = 7200.0
+    num_retries: int = 2
+    max_message_chars: int = 100_000
+    context_tokens: int = 262_144
+    run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
+
+    @classmethod
+    def of(cls, preset: SwarmPreset) -> "SwarmLimits":
+        """Return the limits of a preset."""
+        return cls(
+            max_children=preset.max_children,
+            max_parallel=preset.max_children,
+            child_calls=preset.child_calls,
+            run=Caps(max_steps=None, max_calls=preset.max_calls),
+        )
 
 
 def share_of(caps: Caps) -> Caps:

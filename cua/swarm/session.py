@@ -21,6 +21,7 @@ from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
 from cua.swarm.agents import LocalAgentPool, SharedAgentConfig
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Child, load_children, num_calls
 from cua.swarm.child_runner import AgentPool, SwarmChildRunner
 from cua.swarm.custom_agent import CustomAgent
@@ -29,7 +30,7 @@ from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.swarm.plan import FinalStep, PlannedAgent
 from cua.swarm.protocol import DATA_NOTE, LAST_REQUEST, ORCHESTRATOR_PROMPT, PRESETS, SwarmPreset
 from cua.swarm.sandboxes import AgentWorkspace, LendingTool, SandboxPool
-from cua.swarm.swarm import NEWS_PATTERN, Swarm, SwarmLimits
+from cua.swarm.swarm import NEWS_PATTERN, Swarm
 from cua.swarm.tools import AssignTaskTool, CreateSubagentTool, ReadResultTool
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.assemble import SessionConfig, make_parts, make_tools_header, scope_within, settings_of_question

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cua.errors import ConfigError, ModelError, describe_defect, name_choices
@@ -19,7 +19,7 @@ from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, Too
 from cua.run.scope import RunScope
 from cua.step import ToolStep
 from cua.swarm.answer_table import schema_problem
-from cua.swarm.budget import BudgetWarnings, ChildBudget, share_of
+from cua.swarm.budget import BudgetWarnings, ChildBudget, SwarmLimits, share_of
 from cua.swarm.child import (
     CANCELLED,
     CONFIG_NOTE,
@@ -45,7 +45,6 @@ from cua.swarm.child import (
     state_of,
 )
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
-from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN, SwarmPreset
 from cua.tool_agent.conversation import RunSnapshot
 from cua.tools.toolset import failed
 from cua.trajectory.run_record import MAIN
@@ -58,44 +57,6 @@ WATCHDOG_S = 60.0
 """Seconds without any event of any child after which the record says who waits for whom."""
 MAX_LOSSES = 10
 """Losses of its machine that do not use up a child's tries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwarmLimits:
-    """Limits of a swarm, each of them a setting.
-
-    Attributes:
-        max_children: Maximum number of assignments in a run.
-        max_parallel: Maximum number of children at work at the same time; more are queued.
-        max_depth: Maximum depth of the agent tree: with 1, children have no sub-agents; with 2, children may have them;
-            and so on. All of them count towards the limits of the run.
-        child_calls: Maximum number of tool calls of each child; steps for a GUI child.
-        child_time_s: Time limit of each child in seconds.
-        num_retries: Maximum number of retries of a child after a transient error.
-        max_message_chars: Maximum length of a child's prompt in characters.
-        context_tokens: Context of the models in tokens; the messages of a reply's children share what is left of it.
-        run: Limits of the orchestrator and its children together.
-    """
-
-    max_children: int = MAX_CHILDREN
-    max_parallel: int = MAX_CHILDREN
-    max_depth: int = 1
-    child_calls: int = 100
-    child_time_s: float | None = 7200.0
-    num_retries: int = 2
-    max_message_chars: int = 100_000
-    context_tokens: int = 262_144
-    run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
-
-    @classmethod
-    def of(cls, preset: SwarmPreset) -> "SwarmLimits":
-        """Return the limits of a preset."""
-        return cls(
-            max_children=preset.max_children,
-            max_parallel=preset.max_children,
-            child_calls=preset.child_calls,
-            run=Caps(max_steps=None, max_calls=preset.max_calls),
-        )
 
 
 class ChildRunner(Protocol):

@@ -19,7 +19,7 @@ from cua.messages import Usage
 from cua.models.scripted import ConversationScript
 from cua.run.end import End, RunResult
 from cua.swarm import PRESETS, SwarmOptions
-from cua.swarm.swarm import SwarmLimits
+from cua.swarm.budget import SwarmLimits
 from tests.cua.swarm.test_swarm import OPTIONS
 
 RESULT = RunResult(

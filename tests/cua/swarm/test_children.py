@@ -14,7 +14,7 @@ from cua.messages import Reply, TextPart, ToolCall, ToolResult, Usage
 from cua.models.scripted import ConversationScript, ScriptedModel
 from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions, run_swarm
-from cua.swarm.swarm import SwarmLimits
+from cua.swarm.budget import SwarmLimits
 from cua.tool_agent.conversation import HIDDEN
 from cua.tool_agent.profile import ToolContext
 from cua.trajectory import load_run

@@ -15,8 +15,8 @@ from cua.messages import Message, Reply, TextPart, ToolResult, Usage
 from cua.run.control import Control
 from cua.run.events import Noted, Watch
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.sandboxes import AgentWorkspace
-from cua.swarm.swarm import SwarmLimits
 from tests.cua.swarm.test_swarm import OPTIONS, Cast, Note, call, calls, play
 
 NUM_WIDE = 100

@@ -10,10 +10,9 @@ from cua.research import engines, fetch, network
 from cua.research.fetch import FetchLimits
 from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions
-from cua.swarm.budget import CHILDREN_SHARE, WARN_SHARE
+from cua.swarm.budget import CHILDREN_SHARE, WARN_SHARE, SwarmLimits
 from cua.swarm.child import MESSAGE_CHARS, MESSAGES_SHARE, MIN_MESSAGE_CHARS
 from cua.swarm.child_runner import MAX_FILE_BYTES
-from cua.swarm.swarm import SwarmLimits
 from cua.tools import research
 from envs.suites.widesearch.corpus import SIZES
 from envs.suites.widesearch.scoring import DAYS

@@ -18,10 +18,11 @@ from cua.run.control import Control
 from cua.run.events import Watch
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm import executor as module
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.files import FileChunk, FolderReceiver
 from cua.swarm.remote import ChildHost, pack_error, unpack_error
 from cua.swarm.session import SwarmResult
-from cua.swarm.swarm import Swarm, SwarmLimits
+from cua.swarm.swarm import Swarm
 from cua.trajectory import load_run
 from envs import EnvDiedError
 from envs.browser.launch import find_browser

@@ -11,10 +11,10 @@ from cua.errors import ConfigError, ModelError
 from cua.messages import Message, Reply, TextPart, Usage
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.child import Child
 from cua.swarm.custom_agent import ChildTask
 from cua.swarm.metrics import compute_metrics
-from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 from envs import EnvSpec
 from envs.fake import FakeEnv, FakeOptions

@@ -12,10 +12,10 @@ from cua.messages import Message, Reply, Sampling, TextPart, ToolResult
 from cua.model import Tool
 from cua.step import CallOutcome
 from cua.swarm import FinalStep, SwarmOptions, run_plan
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.child import Assignment, SubagentConfig
 from cua.swarm.custom_agent import ChildTask
 from cua.swarm.protocol import PRESETS
-from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 from tests.cua.swarm.test_swarm import Cast, Note
 

@@ -20,9 +20,9 @@ from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.events import Event, Noted
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.metrics import compute_metrics
 from cua.swarm.sandboxes import AgentWorkspace, SandboxPool
-from cua.swarm.swarm import SwarmLimits
 from cua.tool_agent.profile import VISUAL_TOOLS
 from cua.trajectory import load_run
 from tests.cua.swarm.shapes import children_of, steps_of

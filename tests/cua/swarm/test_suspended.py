@@ -14,8 +14,8 @@ from cua.errors import ModelError
 from cua.messages import Message, Reply
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.protocol import PRESETS
-from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 from tests.cua.swarm.test_children import conversations
 from tests.cua.swarm.test_faults import counting, states_of

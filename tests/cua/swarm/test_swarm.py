@@ -15,11 +15,11 @@ from cua.run.budget import Caps
 from cua.run.control import Control
 from cua.run.events import Watch
 from cua.swarm import PRESETS, SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.child import NEXT, Child
 from cua.swarm.metrics import compute_metrics
 from cua.swarm.protocol import ASSIGN_TASK, CREATE_SUBAGENT
 from cua.swarm.session import SwarmResult
-from cua.swarm.swarm import SwarmLimits
 from cua.trajectory import load_run
 
 Said = Reply | Exception

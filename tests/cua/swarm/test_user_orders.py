@@ -11,9 +11,10 @@ import pytest
 from cua.errors import ConfigError
 from cua.messages import Message, Reply, TextPart
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
+from cua.swarm.budget import SwarmLimits
 from cua.swarm.custom_agent import ChildTask
 from cua.swarm.session import SwarmResult
-from cua.swarm.swarm import Swarm, SwarmLimits
+from cua.swarm.swarm import Swarm
 from cua.tool_agent.conversation import REDIRECT
 from envs.fake import FakeEnv, FakeOptions
 from tests.cua.swarm.test_children import CLICK, DONE, conversations, make_worker
