@@ -26,14 +26,14 @@ HEAVY = (
 MAX_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_SIZES = {
-    "visual_tools": 20_129,
-    "envs": 31_920,
-    "model_runtime": 22_167,
-    "cua": 27_475,
-    "apps": 57_750,
-    "in all": 159_441,
-    "modules with one importer": 200,
-    "Any": 2_293,
+    "visual_tools": 20_025,
+    "envs": 31_923,
+    "model_runtime": 22_102,
+    "cua": 28_488,
+    "apps": 56_881,
+    "in all": 159_419,
+    "modules with one importer": 175,
+    "Any": 1_197,
 }
 """Limits of lines of the packages, and of two things that make a reader jump; they are lowered with the code."""
 SHARE_OF_LONG_FUNCTIONS = 0.02
