@@ -179,14 +179,21 @@ def check_request(request: OfficeRequest) -> None:
     """Check that a request can be carried out.
 
     Raises:
-        ConfigError: If the instruction is empty, or the output folder is not empty.
+        ConfigError: If the instruction is empty, the output folder is not empty, or packages are missing.
         OfficeError: If an expectation is invalid.
     """
+    from apps.setup.office import missing_requirements
+
     if not request.instruction.strip():
         raise ConfigError('the instruction is empty; expected a text such as "Summarise notes.docx on two slides"')
     if request.output.exists() and (not request.output.is_dir() or any(request.output.iterdir())):
         raise ConfigError(f"{request.output} exists and is not an empty folder; choose another one with -o")
     request.expectations("")
+    missing = missing_requirements()
+    if missing:
+        raise ConfigError(
+            f"these packages are not installed: {', '.join(missing)}. Install them with: cua setup office"
+        )
 
 
 async def _run_agent(

@@ -1,5 +1,6 @@
 """The agent: what it hands over is checked outside of its reach, findings go back, and nothing else comes out."""
 
+import importlib.metadata
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,13 @@ async def test_an_order_that_cannot_be_carried_out(tmp_path: Path) -> None:
         await make_documents(OfficeRequest(instruction="x", output=tmp_path / "new", expect=("wrods>=1",)))
     assert (tmp_path / "full" / "a").read_text() == "mine"
     assert MAX_ROUNDS == 3
+
+
+async def test_missing_packages_are_named_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: ['no-such-writer>=1; extra == "office"'])
+    with pytest.raises(ConfigError, match=r"no-such-writer>=1.*cua setup office"):
+        await make(tmp_path, iter([]))
+    assert not (tmp_path / "runs").exists()
 
 
 def test_expectations_of_one_file_and_of_all(tmp_path: Path) -> None:
