@@ -61,7 +61,7 @@ test test-all: export OMP_NUM_THREADS ?= 1
 # containers often forbid to keep compiled sources: each of the hundreds of processes that tests start would compile them
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
-test: dev ## set up what is missing and run the quick tests: those that take less than two seconds
+test: dev ## set up what is missing and run the quick tests: those that take about a second or less
 	@$(VENV)/python -m pytest $(PYTEST) -m "not slow and not long" $(ARGS)
 
 test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (40 minutes)

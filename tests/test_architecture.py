@@ -253,6 +253,7 @@ def function_lengths() -> dict[str, int]:
     return lengths
 
 
+@pytest.mark.long
 def test_functions_are_short() -> None:
     lengths = function_lengths()
     long = {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES}
@@ -260,6 +261,7 @@ def test_functions_are_short() -> None:
     assert len(long) <= SHARE_OF_LONG_FUNCTIONS * len(lengths), long
 
 
+@pytest.mark.long
 def test_model_text_is_never_executed() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.func.id}"
@@ -280,6 +282,7 @@ def passes_on(handler: ast.ExceptHandler) -> bool:
     )
 
 
+@pytest.mark.long
 def test_broad_excepts_stand_only_at_the_edges() -> None:
     edges = {  # foreign code runs there
         "apps/assistant/session",
@@ -307,6 +310,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
     assert found == []
 
 
+@pytest.mark.long
 def test_public_functions_are_documented_and_typed() -> None:
     found = []
     for path in FILES:

@@ -118,6 +118,7 @@ SHARED_TYPES = {
 """Public types that two packages may each have under the same name."""
 
 
+@pytest.mark.long
 def test_one_word_is_one_type() -> None:
     """A second type of the same name gets a name that says which one it is."""
     classes = collections.Counter(

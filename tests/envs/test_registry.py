@@ -222,6 +222,7 @@ def test_the_command_line_takes_an_env_of_another_distribution(site: Path, tmp_p
     assert "Traceback" not in unknown.stderr + broken.stderr + wrong.stderr
 
 
+@pytest.mark.long
 def test_options_that_are_not_pairs_are_refused(tmp_path: Path) -> None:
     ended = cua(tmp_path, "task", "x", "--env-option", "big")
     assert ended.code == 2 and "is not NAME=VALUE" in ended.stderr

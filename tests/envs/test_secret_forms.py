@@ -77,6 +77,7 @@ def test_any_value_is_found_across_pieces(value: str, around: str, at: int) -> N
     assert value == "\x00" or value not in forms(whole[:head]) + "\x01" + forms(whole[head:])
 
 
+@pytest.mark.long
 def test_time_is_linear_in_the_text() -> None:
     forms = SecretForms([("aaaaaaaaaaaaaaaaaaaab", "x"), ("\\\\\\\\\\\\b", "y")])
     for text in ("a" * 200_000, "\\" * 20_000, "%25" * 20_000, "&amp;" * 20_000, "\u200b" * 20_000, "a\n" * 50_000):

@@ -73,6 +73,7 @@ def test_random_python_like_text(code):
 @given(PROGRAMS, MODES)
 @example("x = 0.5\npyautogui.click(x, x)", "relative")
 @example("for i in range(3):\n    pyautogui.press('tab')", "qwen25")
+@pytest.mark.long
 def test_random_programs(code, mode):
     check(attempt(code, mode) or [])
 
@@ -91,6 +92,7 @@ class AnyModule:
 
 @fuzzed
 @given(TAME_PROGRAMS.filter(lambda code: "position" not in code))
+@pytest.mark.long
 def test_variables_end_as_in_python(code):
     """Programs come from our own grammar, so they may be executed; what the interpreter refuses is not."""
     code += "\npyautogui.write(str((x, y, i, text, keys)))"
@@ -113,6 +115,7 @@ def test_tame_programs_are_refused_only_at_a_limit(code):
 
 @fuzzed
 @given(PROGRAMS)
+@pytest.mark.long
 def test_what_was_read_can_be_rendered_and_read_again(code):
     actions = attempt(code, geometry=SCREEN)
     if actions is not None:

@@ -1,5 +1,6 @@
 """Whatever the instruction: steps or refusals, in bounded time."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -62,5 +63,6 @@ def test_any_words(instruction):
 @example("click x then ", "", 20_000)
 @example('user "a" and ', "enter ", 20_000)
 @example("[(", "click ", 20_000)
+@pytest.mark.long
 def test_one_clause_over_and_over(clause, start, count):
     attempt((start + clause * count)[:20_000])

@@ -1,5 +1,6 @@
 """Whatever the reply: a turn or ReplyError, in bounded time; whatever the page: one request of the same shape."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def test_random_pieces_of_replies(content, thinking):
 
 @fuzzed
 @given(PROGRAMS, st.data())
+@pytest.mark.long
 def test_valid_replies_survive_and_mutated_ones_do_no_harm(code, data):
     content = f"## Action:\nClick.\n## Code:\n```python\n{code}\n```"
     turn = attempt(content)
@@ -90,6 +92,7 @@ def test_valid_replies_survive_and_mutated_ones_do_no_harm(code, data):
 @example("```python\n(\n```\n", 20_000)
 @example("## Action:\n", 20_000)
 @example("</think>", 20_000)
+@pytest.mark.long
 def test_one_piece_over_and_over(piece, count):
     check(attempt((piece * count)[:100_000]))
 

@@ -75,6 +75,7 @@ def test_many_clients_at_once_all_get_their_answer(served: Served) -> None:
     assert sorted(answers) == list(range(40))
 
 
+@pytest.mark.long
 def test_the_log_names_requests_and_holds_none_of_their_words(served: Served) -> None:
     OpenAI(base_url=served.url, api_key="none").completions.create(
         model="tiny", prompt="xylophone", max_tokens=1, extra_headers={"x-request-id": "find-me"}

@@ -102,6 +102,7 @@ def test_caller_may_change_a_picture_that_was_read() -> None:
     assert warm.read_text(picture) == []
 
 
+@pytest.mark.long
 def test_readers_in_threads_do_not_disturb_each_other() -> None:
     pictures = [Scene(scroll_px=shift).draw() for shift in (0, 5, 9)]
     shared, own = OcrEngine(num_images=1), OcrEngine(num_images=1)

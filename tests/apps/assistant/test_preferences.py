@@ -58,7 +58,9 @@ def test_without_a_keyring_keys_are_forgotten_with_the_app_and_it_says_so(tmp_pa
     file = tmp_path / "assistant.json"
     preferences = Preferences(file)
     preferences.change("api_key", "sk-secret")
-    assert row(preferences, "api_key")["source"] == "this app" and "forgotten" in preferences.about_secrets
+    assert (
+        row(preferences, "api_key")["source"] == "this app" and "deleted when the app ends" in preferences.about_secrets
+    )
     assert Preferences(file).values == {}
 
 

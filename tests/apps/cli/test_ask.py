@@ -127,6 +127,7 @@ def test_schema_and_capped(tmp_path: Path, picture: Path) -> None:
         (["ask", "--verify"], "there are no runs"),
     ],
 )
+@pytest.mark.long
 def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str], told: str) -> None:
     done = cua(tmp_path / "runs", *arguments)
     assert done.code == 2

@@ -144,6 +144,7 @@ def test_what_differs_is_told_and_nothing_is_run(tmp_path: Path, script: str) ->
     assert (out / "results.json").read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_limit_of_the_whole_evaluation_ends_it(tmp_path: Path) -> None:
     file = tmp_path / "dear.jsonl"
     reply = {"content": running.DONE, "usage": {"input_tokens": 60}}

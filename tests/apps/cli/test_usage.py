@@ -49,6 +49,7 @@ def test_wrong_usage_is_exit_code_2_and_says_what_to_do(tmp_path: Path, argument
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_nothing_is_recorded_when_a_setting_is_wrong(tmp_path: Path) -> None:
     cua(tmp_path, "task", "x", "--policy", "nothing.toml")
     cua(tmp_path, "task", "x", "--model", "kimi-k2.5")

@@ -42,6 +42,7 @@ async def ask(
     return parse(await LiteralModel().generate(messages))
 
 
+@pytest.mark.long
 async def test_reply_has_thought_action_and_code() -> None:
     turn = await ask("click Save, then click Cancel")
 

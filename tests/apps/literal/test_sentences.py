@@ -1,5 +1,6 @@
 """Sentences with words that nobody foresaw: quoted text is typed as it stands or not at all, and no word is dropped."""
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def typed_texts(step: PlainStep | Unreadable) -> list[str]:
 @settings(max_examples=400)
 @given(sentences())
 @example((f'banana banana click "{FIRST}", "{SECOND}" and never Save', ["banana", "banana", "never"]))
+@pytest.mark.long
 def test_only_quoted_text_is_typed_and_no_word_is_dropped_or_left_unnamed(
     made: tuple[str, list[str]],
 ) -> None:

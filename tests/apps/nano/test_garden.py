@@ -51,6 +51,7 @@ async def test_more_than_that_does_not_count(env: BrowserEnv) -> None:
     assert (await task.evaluate(env)).score == 0.0
 
 
+@pytest.mark.long
 async def test_ten_tasks_of_both_families() -> None:
     suite = make_suite()
     assert len(suite.task_ids) == 10

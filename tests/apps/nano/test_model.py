@@ -79,6 +79,7 @@ def make_messages(moments: tuple[EpisodeStep, ...]) -> list[Message]:
     return to_messages(moments[-1].question.instruction, steps, seen[-1], ProtocolOptions())
 
 
+@pytest.mark.long
 async def test_the_engine_gets_what_it_was_trained_with(folder: Path, prompts: list[Prompt]) -> None:
     """At each step of an episode of four: through PNG, JSON and chat template, to the very tokens and pixels."""
     rng, maker = random.Random(0), LessonMaker(load_tokenizer(folder))

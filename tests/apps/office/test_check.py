@@ -305,6 +305,7 @@ def test_nothing_is_fetched_and_no_macro_runs(made: Path, tmp_path: Path, libreo
     assert "external" in {one.code for one in report.findings}
 
 
+@pytest.mark.long
 def test_slide_helpers_refuse(made: Path) -> None:
     presentation = pptx.Presentation()
     with pytest.raises(OfficeError, match="Did you mean 'Title Only'"):

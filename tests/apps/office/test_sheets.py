@@ -182,6 +182,7 @@ def test_rows_are_read_one_by_one(tmp_path: Path) -> None:
         list(iterate_rows(tmp_path / "a.xlsx", "Costs"))
 
 
+@pytest.mark.long
 def test_tidied_workbook_fits_the_schema(tmp_path: Path) -> None:
     import openxml_audit
 

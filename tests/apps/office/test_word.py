@@ -134,6 +134,7 @@ def test_footnote_caption_reference(document: Document, tmp_path: Path) -> None:
         add_reference(paragraph, "fig_other")
 
 
+@pytest.mark.long
 def test_contents_get_their_pages(document: Document, tmp_path: Path, libreoffice: Path) -> None:
     for number in range(1, 4):
         document.add_page_break()
@@ -150,6 +151,7 @@ def test_contents_get_their_pages(document: Document, tmp_path: Path, libreoffic
     ]
 
 
+@pytest.mark.long
 def test_libreoffice_sees_comments_and_changes(document: Document, tmp_path: Path, libreoffice: Path) -> None:
     add_comment(document, "is 100 euros", "Check this.", author="Ann Lee")
     replace_tracked(document, "May", "June", author="Bo")

@@ -32,6 +32,7 @@ async def never(say: Say) -> str | None:
 @needs_browser
 @pytest.mark.browser
 @pytest.mark.usefixtures("all_fonts")
+@pytest.mark.long
 async def test_a_browser_that_is_there_is_only_tried_out(machine: BareMachine) -> None:
     machine.link("chromium-headless-shell", BROWSER or "")
     said: list[str] = []
@@ -134,6 +135,7 @@ async def test_a_browser_that_does_not_start_is_no_browser(program: str) -> None
 @pytest.mark.browser
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="cutting the network needs root")
 @pytest.mark.usefixtures("all_fonts")
+@pytest.mark.long
 def test_setup_again_needs_no_network() -> None:
     # No display here: X servers of two networks that share /tmp would take each other's sockets.
     script = (
@@ -169,6 +171,7 @@ async def test_a_driver_that_lacks_a_library_is_told_from_a_browser_that_does(
 @needs_browser
 @pytest.mark.browser
 @pytest.mark.usefixtures("all_fonts")
+@pytest.mark.long
 async def test_root_gets_what_the_driver_lacks(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     machine.link("chromium-headless-shell", BROWSER or "")

@@ -58,6 +58,7 @@ async def test_a_guest_that_runs(served: Served) -> None:  # noqa: F811
         (b"", "warn", ": no answer"),
     ],
 )
+@pytest.mark.long
 async def test_the_proxy_of_a_guest(served: Served, answer: bytes, level: str, told: str) -> None:  # noqa: F811
     asked: list[bytes] = []
 

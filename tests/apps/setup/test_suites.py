@@ -64,6 +64,7 @@ async def test_the_pages_come_by_pip_and_nothing_else_of_the_wheel(tmp_path: Pat
     assert await install_miniwob(print, wheel) == row
 
 
+@pytest.mark.long
 async def test_what_was_deleted_comes_back(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, {f"miniwob/html/{name}": name for name in PAGES})
     await install_miniwob(print, wheel)

@@ -85,6 +85,7 @@ def test_shares_have_intervals() -> None:
     assert marks.count() == 12
 
 
+@pytest.mark.long
 def test_a_model_is_examined_through_the_engine_that_serves(tmp_path: Path) -> None:
     """An untrained one: nothing that it says is an answer, and all questions are counted."""
     make_model(tmp_path, make_config(make_vocabulary()), seed=0)

@@ -411,6 +411,7 @@ def test_questions_of_training_are_sometimes_asked_without_marks_or_names(tokeni
     assert all(question.is_named for question in draw_questions(rng, screen, 50))
 
 
+@pytest.mark.long
 def test_a_token_is_told_where_it_shows_that_what_it_names_is_on() -> None:
     """What ticking, choosing or filling draws lies in the patch that its name's token is to look at."""
     rng, seen = random.Random(5), Counter[str]()

@@ -95,6 +95,7 @@ def test_interrupted_it_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch:
     assert [name for name in whole if not torch.equal(whole[name], cut[name])] == []
 
 
+@pytest.mark.long
 def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine of another kind it goes on as it began."""
     order = TrainingRun(folder=tmp_path, course=COURSE[:1], draws_in_other_processes=False)

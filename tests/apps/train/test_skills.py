@@ -3,6 +3,8 @@
 import random
 from dataclasses import replace
 
+import pytest
+
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import ScreenOptions, make_screen
 from apps.train.skills import BESIDE_SHARE, SPELLED, ScreenQuestion, add_words, ask_absent, ask_for, draw_questions
@@ -34,6 +36,7 @@ def test_words_beside_a_name_leave_what_is_asked_for(tokenizer: Tokenizer) -> No
     assert abs(changed / count - BESIDE_SHARE) < 0.07
 
 
+@pytest.mark.long
 def test_requests_that_end_work_or_fail_have_words_beside_them_as_often() -> None:
     """Else such words would say that what is asked for is there."""
     rng, with_words = random.Random(2), {"absent": [0, 0], "there": [0, 0], "done": [0, 0]}

@@ -123,6 +123,7 @@ async def test_a_page_that_cannot_be_shown_costs_its_round_only(
     assert "there is no index.html; found other.html" in made.rounds[1]["findings"][-1]
 
 
+@pytest.mark.long
 async def test_pages_of_an_order_have_names(build_request: BuildRequest) -> None:
     assert BuildRequest(pages=build_request.pages * 3, viewport_px=SIZE).names == (
         "index.html",

@@ -129,6 +129,7 @@ async def test_nothing_leaves_the_browser(renderer: Renderer, listener: _Listene
     assert listener.came == ["tcp"]
 
 
+@pytest.mark.long
 async def test_files_of_the_machine_are_not_shown(renderer: Renderer, tmp_path: Path) -> None:
     secret = tmp_path / "secret.html"
     secret.write_text("<body style='margin:0;background:#f0f'>secret")
@@ -143,6 +144,7 @@ async def test_files_of_the_machine_are_not_shown(renderer: Renderer, tmp_path: 
     assert not ((page.image == (255, 0, 255)).all(axis=2)).any()
 
 
+@pytest.mark.long
 async def test_a_page_that_goes_away_or_lies_to_the_examiner_costs_itself_only() -> None:
     lie = "<script>window.axe = Object.freeze({run: async () => ({violations: []})})</script>"
     async with SiteEvaluator() as evaluator:

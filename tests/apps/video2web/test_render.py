@@ -22,6 +22,7 @@ async def renderer() -> AsyncIterator[Renderer]:
         yield made
 
 
+@pytest.mark.long
 async def test_blocks_are_the_ink_of_each_element(renderer: Renderer) -> None:
     page = await renderer.render(SitePages({"index.html": PAGE}), (800, 600))
     assert page.image.shape == (600, 800, 3)
@@ -75,6 +76,7 @@ async def test_what_moves_is_still_and_dialogs_do_not_hold(renderer: Renderer) -
     assert any("late" in problem for problem in first.problems)
 
 
+@pytest.mark.long
 async def test_sites_are_rendered_side_by_side(renderer: Renderer) -> None:
     sites = [SitePages({"index.html": f"<p>page {number}</p>"}) for number in range(4)]
     pages = await asyncio.gather(*(renderer.render(site, (200, 100)) for site in sites))

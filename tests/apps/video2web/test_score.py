@@ -73,6 +73,7 @@ async def test_the_original_is_worth_one(original: Rendering, reference: Referen
         "<style>body{margin:0}input{border:0;width:640px;height:400px;background:url(page.png)}</style><input>",
     ],
 )
+@pytest.mark.long
 async def test_the_image_itself_as_the_page_does_not_win(
     renderer: Renderer, original: Rendering, reference: Reference, cheat: str
 ) -> None:
@@ -121,6 +122,7 @@ OVER_THE_IMAGE = {
 
 
 @pytest.mark.parametrize("name", OVER_THE_IMAGE)
+@pytest.mark.long
 async def test_words_that_nobody_sees_over_the_image_do_not_count(
     renderer: Renderer, original: Rendering, reference: Reference, name: str
 ) -> None:
@@ -131,6 +133,7 @@ async def test_words_that_nobody_sees_over_the_image_do_not_count(
         assert score.static < 0.35, (known.is_html, score.page_blocks)
 
 
+@pytest.mark.long
 async def test_words_on_a_picture_without_words_count(renderer: Renderer) -> None:
     rng = np.random.default_rng(1)
     photo = np.kron(rng.integers(40, 110, (20, 32, 3)), np.ones((20, 20, 1))).astype(np.uint8)
@@ -205,6 +208,7 @@ async def test_a_page_that_cannot_be_shown_is_worth_nothing(reference: Reference
     assert score.to_json()["problem"] == "it is gone"
 
 
+@pytest.mark.long
 async def test_cells_whose_borders_have_the_colour_of_their_text_are_text(renderer: Renderer) -> None:
     rows = "".join(f"<tr><td>Row {n}<td>{17 * n}" for n in range(1, 5))
     html = f"<!doctype html><style>td{{border:1px solid;width:120px}}</style><table>{rows}</table>"

@@ -183,6 +183,7 @@ async def test_a_killed_run_goes_on_and_watches_nothing_twice(
         await resume_video(run_dir, options=VideoOptions(), model="literal", runs_dir=str(runs))
 
 
+@pytest.mark.long
 async def test_a_file_that_vanishes_is_said_and_the_others_are_watched(
     tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
 ) -> None:

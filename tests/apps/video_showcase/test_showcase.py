@@ -59,6 +59,7 @@ def test_a_clip_shows_what_it_says(source: VideoSource, match: tuple[Path, list[
     assert (info.codec, info.has_audio, info.width_px, info.height_px) == ("vp8", True, 320, 180)
 
 
+@pytest.mark.long
 async def test_the_folder_stays_within_its_size(
     source: VideoSource, match: tuple[Path, list[VideoEvent]], tmp_path: Path
 ) -> None:

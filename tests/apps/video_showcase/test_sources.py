@@ -33,6 +33,7 @@ def make_tone(path: Path, tone_s: tuple[float, float], seconds: float = 12.0) ->
     return path
 
 
+@pytest.mark.long
 def test_the_rest_is_watched_when_some_cannot_be(tmp_path: Path, match: tuple[Path, list[VideoEvent]]) -> None:
     (tmp_path / "notes.mp4").write_text("no video")
     (tmp_path / "empty.mp4").touch()

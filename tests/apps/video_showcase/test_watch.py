@@ -44,6 +44,7 @@ def test_beeps_are_found_and_named(source: VideoSource, match: tuple[Path, list[
     ]
 
 
+@pytest.mark.long
 def test_text_and_scores_are_read(source: VideoSource, match: tuple[Path, list[VideoEvent]]) -> None:
     found = [event for event in found_in(whole(source), "text") if not event.began_before]
     agree(found, match[1], "text")

@@ -56,6 +56,7 @@ def test_a_quote_is_one_short_line_that_can_be_printed() -> None:
     ],
     ids=lambda text: ascii(text[:12]),
 )
+@pytest.mark.long
 def test_hostile_texts_take_linear_time(text: str) -> None:
     """Eight times the text takes about eight times the processor time, not 64 times."""
 

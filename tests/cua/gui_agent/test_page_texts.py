@@ -212,6 +212,7 @@ async def test_a_model_judges_new_texts_where_the_rules_find_nothing(env: Browse
 @pytest.mark.parametrize(
     "answer", ["ORDINARY", "ADDRESSED: words that are not there", "ADDRESSED:", "", "AddrEssed: Next"]
 )
+@pytest.mark.long
 async def test_a_judge_that_does_not_quote_the_page_changes_nothing(
     env: BrowserEnv, pages: PageServer, answer: str
 ) -> None:

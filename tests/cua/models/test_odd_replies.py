@@ -161,6 +161,7 @@ GOOD_BODIES = {
 
 @pytest.mark.parametrize("body", GOOD_BODIES.values(), ids=GOOD_BODIES)
 @pytest.mark.parametrize("content_type", ["text/event-stream", "text/plain"])
+@pytest.mark.long
 async def test_good_replies_in_odd_bodies(
     odd_server: FakeOpenAI, connect: Connect, body: bytes, content_type: str
 ) -> None:

@@ -66,6 +66,7 @@ async def run_children(scope: RunScope, model: Busy, own: Caps) -> list[RunResul
     return await asyncio.gather(*(run(number) for number in range(NUM_AGENTS)))
 
 
+@pytest.mark.long
 async def test_tokens_of_all_hold_to_one_call() -> None:
     scope, model = RunScope(caps=Caps(max_steps=None, max_tokens=50_000)), Busy()
     results = await run_children(scope, model, Caps(max_steps=None))

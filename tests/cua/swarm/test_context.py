@@ -42,6 +42,7 @@ class Wordy(Cast):
         return replace(reply, content=content[:20_000], usage=usage)
 
 
+@pytest.mark.long
 async def test_messages_of_many_children_share_what_is_left_of_the_context(tmp_path: Path) -> None:
     """100 x 14,000 characters are 400k tokens; the context has 256k."""
     model = Wordy([f"item{number} 1" for number in range(NUM_WIDE)], limit=int(262_144 * 3.5))
@@ -57,6 +58,7 @@ async def test_messages_of_many_children_share_what_is_left_of_the_context(tmp_p
 
 
 @pytest.mark.parametrize("strategy", ["none", "hide-tool-result", "discard-all", "summary"])
+@pytest.mark.long
 async def test_a_round_that_is_too_wide_after_all_is_not_lost(tmp_path: Path, strategy: str) -> None:
     """The model takes far less than the limits say, as a smaller model would."""
     model = Wordy([f"item{number} 1" for number in range(NUM_WIDE)], limit=150_000)

@@ -227,6 +227,7 @@ async def test_far_children_have_children(tmp_path: Path, hosts: list[float]) ->
 
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium found: cua setup")
+@pytest.mark.long
 async def test_far_children_in_browsers_are_on_record_once(tmp_path: Path, hosts: list[float]) -> None:
     made = call("create_subagent", name="clicker", system_prompt="You click.", kind="browser")
     assign = call("assign_task", agent="clicker", prompt="page", url=PAGE.format("one"))

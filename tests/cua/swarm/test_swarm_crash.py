@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cua.messages import Message, Reply, ToolCall
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.trajectory import load_run
@@ -93,6 +95,7 @@ def killed_run(runs_dir: Path) -> Path:
     return run_dir
 
 
+@pytest.mark.long
 async def test_a_killed_swarm_goes_on(tmp_path: Path) -> None:
     run_dir = killed_run(tmp_path)
     assert load_run(run_dir).end is None

@@ -99,6 +99,7 @@ async def test_over_http_with_streaming_and_parallel_calls(tmp_path: Path, sandb
     assert result.usage == Usage(input_tokens=3000, output_tokens=150, cost_usd=0.0)
 
 
+@pytest.mark.long
 async def test_pictures_of_results_can_go_in_a_user_message(tmp_path: Path, sandbox: KernelMaker) -> None:
     script = iter(replies())
     with FakeOpenAI(lambda messages: next(script), model_id="gpt") as server:

@@ -49,6 +49,7 @@ def outcome(result: ToolResult) -> tuple[bool, str]:
     return result.is_error, result.text
 
 
+@pytest.mark.long
 async def test_a_call_that_ended_the_server_is_unknown_and_later_ones_work(served: Served) -> None:
     crashed = await served.call("crash")
     assert outcome(crashed) == (
@@ -62,6 +63,7 @@ async def test_a_call_that_ended_the_server_is_unknown_and_later_ones_work(serve
     assert len(served.pids) == 2
 
 
+@pytest.mark.long
 async def test_calls_at_the_same_time_fail_together_and_share_one_restart(served: Served) -> None:
     slow, crashed = await asyncio.gather(served.call("slow"), served.call("crash"))
     assert ("is unknown" in slow.text, "is unknown" in crashed.text) == (True, True)
@@ -70,6 +72,7 @@ async def test_calls_at_the_same_time_fail_together_and_share_one_restart(served
     assert len(served.pids) == 2
 
 
+@pytest.mark.long
 async def test_a_server_killed_between_two_calls_costs_no_call(served: Served) -> None:
     psutil.Process(served.pids[0]).kill()
     async with asyncio.timeout(10):
@@ -78,6 +81,7 @@ async def test_a_server_killed_between_two_calls_costs_no_call(served: Served) -
     assert outcome(await served.call("add", a=1, b=1)) == (False, "2")
 
 
+@pytest.mark.long
 async def test_a_call_cancelled_during_a_restart_leaves_it_to_the_next(served: Served) -> None:
     await served.call("crash")
     with pytest.raises(TimeoutError):

@@ -65,6 +65,7 @@ async def test_a_capped_run_goes_on_with_its_variables_files_and_counts(tmp_path
         await resume(run_dir, sandbox, [])
 
 
+@pytest.mark.long
 async def test_what_comes_out_otherwise_is_told_to_model_and_person(tmp_path: Path, sandbox: KernelMaker) -> None:
     clock = "import time\nclock = time.time_ns()\nprint(clock)"
     run_dir = await begin(tmp_path, sandbox, [does(clock, "import os", "fine = 1", "1/0")], max_steps=1)

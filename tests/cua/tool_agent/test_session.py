@@ -76,6 +76,7 @@ async def test_a_second_question_sees_variables_files_and_what_was_said(tmp_path
     assert page.count("1 statement and what it rests on") == 2
 
 
+@pytest.mark.long
 async def test_a_kernel_that_ends_between_questions_is_told_with_its_variables(
     tmp_path: Path, sandbox: KernelMaker
 ) -> None:

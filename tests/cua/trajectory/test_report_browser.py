@@ -105,6 +105,7 @@ async def trap() -> AsyncIterator[Trap]:
     server.close()
 
 
+@pytest.mark.long
 async def test_hostile_text_is_only_text(tmp_path: Path, page: Any, trap: Trap) -> None:
     hostile = "".join(ATTACKS).replace(OUTSIDE, trap.origin)
     requests: list[str] = []
@@ -129,6 +130,7 @@ async def test_hostile_text_is_only_text(tmp_path: Path, page: Any, trap: Trap) 
 
 
 @pytest.mark.parametrize("is_guarded", [True, False])
+@pytest.mark.long
 async def test_a_script_that_got_in_would_still_not_run(
     tmp_path: Path, page: Any, trap: Trap, is_guarded: bool
 ) -> None:
@@ -141,6 +143,7 @@ async def test_a_script_that_got_in_would_still_not_run(
     assert (trap.num_calls > 0) is not is_guarded
 
 
+@pytest.mark.long
 async def test_keys_walk_through_the_steps(tmp_path: Path, page: Any) -> None:
     await page.goto(write_report(samples.write_run(tmp_path, 6)).as_uri())
 
@@ -171,6 +174,7 @@ async def test_keys_walk_through_the_steps(tmp_path: Path, page: Any) -> None:
 
 
 @pytest.mark.parametrize(("width", "scale"), [(1400, 1), (390, 3), (800, 1.5)])
+@pytest.mark.long
 async def test_markers_fall_on_the_point_at_any_size(tmp_path: Path, page: Any, width: int, scale: float) -> None:
     geometry = ScreenGeometry(native_px=(640, 400), sent_px=(320, 200), offset_px=(1000, 100))
     step = samples.make_step(

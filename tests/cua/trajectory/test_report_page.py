@@ -65,6 +65,7 @@ def test_a_lost_picture_leaves_its_place_empty(tmp_path: Path) -> None:
     assert page.count("no image") == 2
 
 
+@pytest.mark.long
 def test_small_pictures_are_kept_as_they_are_and_large_ones_shrink(tmp_path: Path) -> None:
     noise = Image.frombytes("RGB", (1000, 600), os.urandom(1000 * 600 * 3))
     out = io.BytesIO()

@@ -18,6 +18,7 @@ from tests.cua.trajectory import samples
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(samples.steps)
+@pytest.mark.long
 def test_a_step_comes_back_as_it_was_written(step: Step) -> None:
     with tempfile.TemporaryDirectory() as folder:
         with TrajectoryWriter.create(Path(folder), RunHeader(instruction="x"), is_durable=False) as writer:

@@ -46,6 +46,7 @@ def lines_of(seen: Observation) -> list[str]:
 
 
 @pytest.mark.parametrize("device_scale", [1.0, 1.5])
+@pytest.mark.long
 async def test_roles_names_values_states_and_places(pages: PageServer, device_scale: float) -> None:
     body = f"""
       <button {at(100, 100)} disabled>Save</button> <input {at(300, 100)} value=48.50 aria-label=Amount required>
@@ -69,6 +70,7 @@ async def test_roles_names_values_states_and_places(pages: PageServer, device_sc
     assert (seen.elements[1].value, seen.elements[1].states) == ("48.50", ("required",))
 
 
+@pytest.mark.long
 async def test_what_is_covered_hidden_or_scrolled_away_has_no_number(pages: PageServer) -> None:
     body = f"""
       <button {at(0, 0)}>Free</button><button {at(200, 0)}>Covered</button><div {at(190, 0, 120, 60)}></div>
@@ -104,6 +106,7 @@ async def test_frames_are_part_of_the_tree_at_their_places(pages: PageServer) ->
     assert 'page "Far"' in lines_of(seen)
 
 
+@pytest.mark.long
 async def test_reading_frames_of_other_processes_leaves_no_session_open(pages: PageServer) -> None:
     far = pages.serve("<button>Far</button>", host="localhost")
     url = pages.serve(f"<iframe src='{far}'></iframe>")
@@ -118,6 +121,7 @@ async def test_reading_frames_of_other_processes_leaves_no_session_open(pages: P
         await env.close()
 
 
+@pytest.mark.long
 async def test_secrets_are_masked_also_in_pieces(pages: PageServer) -> None:
     body = (
         "<p>is hunter2 here</p><input value='my hunter2'><button>hunter2</button><p>hun<b>ter2</b> and</p><p>free</p>"
@@ -146,6 +150,7 @@ async def test_a_huge_page_is_bounded(pages: PageServer) -> None:
     assert re.fullmatch(r"… and \d+ more lines", lines_of(seen)[-1])
 
 
+@pytest.mark.long
 async def test_a_page_of_too_many_nodes_is_not_read(pages: PageServer) -> None:
     script = "for (let i = 0; i < 45000; i++) document.body.append(document.createElement('i'))"
     seen = await look(pages.serve("<button>x</button>"), script=script)
@@ -153,6 +158,7 @@ async def test_a_page_of_too_many_nodes_is_not_read(pages: PageServer) -> None:
     assert "the page has more than 40000 nodes, so its accessibility tree was not read" in seen.notes
 
 
+@pytest.mark.long
 async def test_a_deep_page_is_read_without_recursion(pages: PageServer) -> None:
     script = (
         "let place = document.body; for (let i = 0; i < 3000; i++) { const next = document.createElement('div');"
@@ -179,6 +185,7 @@ async def test_a_page_that_does_not_answer_costs_a_bounded_time(pages: PageServe
         await env.close()
 
 
+@pytest.mark.long
 async def test_a_dialog_leaves_no_tree_and_the_next_look_has_one(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve("<button>x</button>"), a11y_tree=True))
     try:

@@ -56,6 +56,7 @@ WRITE = f"<script>frame.contentDocument.write(`{FIELD}`); frame.contentDocument.
         ("evil.localhost", BLANK, "", "evil.localhost"),
     ],
 )
+@pytest.mark.long
 async def test_the_frame_with_the_focus_is_who_gets_it(
     env: BrowserEnv, pages: PageServer, host: str, inner: str, more: str, refused: str | None
 ) -> None:
@@ -103,6 +104,7 @@ async def test_where_no_field_has_the_focus_it_is_not_typed(env: BrowserEnv, pag
         "  addEventListener(type, () => frame.focus(), true)",
     ],
 )
+@pytest.mark.long
 async def test_a_focus_that_moves_takes_no_character_along(env: BrowserEnv, pages: PageServer, steal: str) -> None:
     catch = "addEventListener('focus', () => f.focus()); addEventListener('keydown', e => { f.value += e.key })"
     evil = pages.serve(f"{FIELD}<script>{catch}</script>", host="evil.localhost")
@@ -245,6 +247,7 @@ async def test_the_browser_drops_nothing_on_another_origin(
     assert await env.page.frames[1].evaluate("log") == (VALUE if host == "good.localhost" else "")
 
 
+@pytest.mark.long
 async def test_a_middle_click_pastes_nothing(env: BrowserEnv, pages: PageServer) -> None:
     inner = pages.serve(FIELD, host="evil.localhost")
     await env.reset(OpenPage(pages.serve(framed(f"src='{inner}'"), host="good.localhost")))

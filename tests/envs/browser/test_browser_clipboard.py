@@ -39,6 +39,7 @@ def page(copy: str, read: str = "navigator.clipboard.readText()") -> str:
         f"new Promise(done => setTimeout(() => done(navigator.clipboard.writeText({TEXT!r})), 200))",
     ],
 )
+@pytest.mark.long
 async def test_a_copy_button_fills_the_clipboard(env: BrowserEnv, pages: PageServer, copy: str) -> None:
     await env.reset(OpenPage(pages.serve(page(copy))))
     await click(env, "#copy")
@@ -69,6 +70,7 @@ async def test_it_goes_over_to_other_tabs_and_frames_but_not_to_the_next_episode
     assert result.observation.last_action_error == "nothing was copied in this session, so there is nothing to paste"
 
 
+@pytest.mark.long
 async def test_a_page_of_another_site_cannot_read_it_by_script(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(page(f"navigator.clipboard.writeText({TEXT!r})"))))
     await click(env, "#copy")
@@ -111,6 +113,7 @@ async def test_keys_copy_what_is_selected_also_as_html_and_nothing_of_a_password
     assert (await env.page.evaluate("pasted"))[0] == ["text/plain", "text/html"]
 
 
+@pytest.mark.long
 async def test_a_page_that_takes_the_paste_itself_gets_it_once(env: BrowserEnv, pages: PageServer) -> None:
     own = """<script>to.addEventListener('paste', e => {
       e.preventDefault(); to.value += '<' + e.clipboardData.getData('text') + '>' })</script>"""

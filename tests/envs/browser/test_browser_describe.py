@@ -73,6 +73,7 @@ async def test_frames_of_this_and_of_another_origin(env: BrowserEnv, pages: Page
     assert await env.describe_point(50 + 5 + 40, 50 + 5 + 40) == 'button "Pay now"'
 
 
+@pytest.mark.long
 async def test_a_transparent_cover_is_what_gets_the_click(env: BrowserEnv, pages: PageServer) -> None:
     body = (
         "<button id=under>Cancel</button><a id=cover href='/pay' style='position:fixed;inset:0' aria-label='Pay'></a>"

@@ -30,6 +30,7 @@ async def button(env: BrowserEnv, label: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("label", "answer"), [("OK", True), ("Cancel", False)])
+@pytest.mark.long
 async def test_a_confirmation_is_answered_by_a_click(
     env: BrowserEnv, pages: PageServer, label: str, answer: bool
 ) -> None:
@@ -212,6 +213,7 @@ async def test_a_page_that_opens_with_an_alert(env: BrowserEnv, pages: PageServe
     assert (await do(env, PressKey(key="enter"))).dialog is None
 
 
+@pytest.mark.long
 async def test_reset_and_long_messages_with_an_open_dialog(env: BrowserEnv, pages: PageServer) -> None:
     message = "word " * 2000 + "x" * 3000
     observation = await env.reset(OpenPage(pages.serve(f"<script>confirm('{message}')</script>")))

@@ -41,6 +41,7 @@ async def type_address(env: BrowserEnv, text: str) -> Observation:
 
 @pytest.mark.parametrize("fragment", ["", "#page=2", "#zoom=50&page=2"])
 @pytest.mark.parametrize("opening", ["", "target=_blank"])
+@pytest.mark.long
 async def test_a_linked_pdf_is_shown_under_its_address_and_saved(
     env: BrowserEnv, pages: PageServer, opening: str, fragment: str
 ) -> None:
@@ -61,6 +62,7 @@ async def test_a_linked_pdf_is_shown_under_its_address_and_saved(
 
 
 @pytest.mark.parametrize("fragment", ["", "#toolbar=0&view=FitH"])
+@pytest.mark.long
 async def test_embedded_pdfs_are_shown_in_their_places(env: BrowserEnv, pages: PageServer, fragment: str) -> None:
     red, green = (pages.serve_data("x.pdf", make_pdf(colour), "application/pdf") + fragment for colour in (RED, GREEN))
     body = (
@@ -91,6 +93,7 @@ async def test_a_pdf_that_a_page_holds_itself_is_shown(env: BrowserEnv, pages: P
     assert num_pixels(await do(env, Wait(duration_s=1)), RED) > 30_000
 
 
+@pytest.mark.long
 async def test_a_pdf_with_a_fragment_is_opened_by_the_address_bar_and_reloaded(
     env: BrowserEnv, pages: PageServer
 ) -> None:
@@ -255,6 +258,7 @@ async def test_a_download_is_opened_by_its_path_and_nothing_else_of_the_host_is(
     assert "ERR_ACCESS_DENIED" in str(failed[0])
 
 
+@pytest.mark.long
 async def test_what_a_view_shows(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     for data, shown in (

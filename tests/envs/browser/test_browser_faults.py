@@ -174,6 +174,7 @@ async def test_a_browser_that_does_not_start(tmp_path: Path) -> None:
         await BrowserEnv(BrowserOptions(executable_path=program)).reset(TASK)
 
 
+@pytest.mark.long
 async def test_nothing_is_left_after_close(pages: PageServer) -> None:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     env = BrowserEnv(BrowserOptions(start_url=pages.serve("")))
@@ -188,6 +189,7 @@ async def test_nothing_is_left_after_close(pages: PageServer) -> None:
     await until(are_gone, 10)
 
 
+@pytest.mark.long
 async def test_an_alert_without_end_can_be_left(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve("<button id=go onclick='for (;;) alert(1)'>go</button>")))
     x_px, y_px = await middle(env, "#go")
@@ -228,6 +230,7 @@ async def test_a_step_that_is_cancelled_ends_in_the_middle(
     assert await env.page.evaluate(KEYS_SEEN) == seen
 
 
+@pytest.mark.long
 async def test_a_step_that_takes_too_long_ends_and_says_how_far_it_came(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve(""), step_timeout_s=0.2))
     try:
@@ -250,6 +253,7 @@ async def test_a_step_that_takes_too_long_ends_and_says_how_far_it_came(pages: P
         ("loop", "ERR_TOO_MANY_REDIRECTS"),
     ],
 )
+@pytest.mark.long
 async def test_a_page_that_cannot_be_opened_says_which_and_why(
     env: BrowserEnv, pages: PageServer, kind: str, reason: str, opening: str
 ) -> None:
@@ -274,6 +278,7 @@ async def test_a_page_that_cannot_be_opened_says_which_and_why(
     assert (observation.url, observation.notes) == (start, ())
 
 
+@pytest.mark.long
 async def test_neither_a_frame_that_fails_nor_an_answer_without_content_hides_the_page(
     env: BrowserEnv, pages: PageServer
 ) -> None:

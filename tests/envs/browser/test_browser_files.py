@@ -50,6 +50,7 @@ async def test_a_file_is_chosen_by_a_click(env: BrowserEnv, pages: PageServer, u
     assert await env.page.evaluate("pick.files[0].text()") == "taxi 12.50"
 
 
+@pytest.mark.long
 async def test_a_file_is_chosen_by_its_name(env: BrowserEnv, pages: PageServer, uploads: Path) -> None:
     await env.reset(OpenPage(pages.serve(FORM)))
     await click(env, "#pick")
@@ -234,6 +235,7 @@ async def test_the_temporary_downloads_folder_goes_away(pages: PageServer) -> No
     assert not folder.exists()
 
 
+@pytest.mark.long
 async def test_without_a_folder_there_are_no_files(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve(FORM)))
     try:

@@ -45,6 +45,7 @@ async def test_a_page_that_went_elsewhere_after_the_screenshot_gets_no_click(
     assert (await decide(env, seen, Wait(duration_s=1.5))).last_action_error is None
 
 
+@pytest.mark.long
 async def test_what_a_step_does_itself_is_no_change(env: BrowserEnv, pages: PageServer) -> None:
     new = pages.serve(BUTTON, title="new")
     old = pages.serve(f"<a style='display:block;height:400px' href='{new}'>go</a>", title="old")
@@ -181,6 +182,7 @@ async def test_a_tab_that_closed_itself_and_an_older_screenshot(env: BrowserEnv,
     assert "older screenshot" in str((await decide(env, current, MIDDLE)).last_action_error)
 
 
+@pytest.mark.long
 async def test_a_dialog_that_came_up_after_the_screenshot_is_not_answered(env: BrowserEnv, pages: PageServer) -> None:
     body = "<script>setTimeout(() => { document.title = confirm('sure?') }, 300)</script>"
     seen = await env.reset(OpenPage(pages.serve(body, title="asks")))

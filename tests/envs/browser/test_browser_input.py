@@ -32,6 +32,7 @@ EVENTS = """
 </script>"""
 
 
+@pytest.mark.long
 async def test_clicks_arrive_at_the_point_with_button_and_count(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(EVENTS)))
     observation = await do(
@@ -238,6 +239,7 @@ async def test_points_outside_of_the_screen_are_refused(env: BrowserEnv, pages: 
     assert await env.page.evaluate("log") == []
 
 
+@pytest.mark.long
 async def test_waiting_takes_its_time(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve("")))
     result = await env.step([Wait(duration_s=0.2)])

@@ -82,6 +82,7 @@ async def test_logins_go_to_their_own_origins_in_all_tabs_and_frames(pages: Page
         other.close()
 
 
+@pytest.mark.long
 async def test_a_password_in_an_address_logs_in_and_is_seen_nowhere(pages: PageServer, tmp_path: Path) -> None:
     pages.logins |= {"/ann": f"ann:{PASSWORD}", "/bob": "bob:hunter22", "/eve": "eve:sesame-7"}
     start, typed, link = (with_login(pages.url(path), pages.logins[path]) for path in ("/ann", "/bob", "/eve"))

@@ -32,6 +32,7 @@ async def ask(expression: str, **options: Any) -> Any:
         await env.close()
 
 
+@pytest.mark.long
 async def test_locale_time_zone_and_name(pages: PageServer) -> None:
     expression = "[navigator.language, Intl.DateTimeFormat().resolvedOptions().timeZone, navigator.userAgent]"
     found = await ask(
@@ -40,6 +41,7 @@ async def test_locale_time_zone_and_name(pages: PageServer) -> None:
     assert found == ["de-DE", "Asia/Tokyo", "Mozilla/5.0 (test)"]
 
 
+@pytest.mark.long
 async def test_geolocation(pages: PageServer) -> None:
     expression = """new Promise((yes, no) => navigator.geolocation.getCurrentPosition(
       found => yes([found.coords.latitude, found.coords.longitude]), no))"""
@@ -51,6 +53,7 @@ async def test_a_wrong_time_zone_is_an_error_of_setup() -> None:
         await ask("1", timezone="Mars/Olympus")
 
 
+@pytest.mark.long
 async def test_device_scale(pages: PageServer) -> None:
     env = BrowserEnv(
         BrowserOptions(
@@ -105,6 +108,7 @@ async def test_staying_logged_in(pages: PageServer, tmp_path: Path) -> None:
     assert await ask(expression, start_url=url) == ["", None, None]
 
 
+@pytest.mark.long
 async def test_a_reset_forgets(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve("")))
     try:
@@ -128,6 +132,7 @@ async def test_a_storage_state_that_is_none(tmp_path: Path, text: str | None, me
         await ask("1", storage_state=path)
 
 
+@pytest.mark.long
 async def test_traffic_is_recorded(pages: PageServer, tmp_path: Path) -> None:
     url, path = pages.serve("hello"), tmp_path / "traffic.har"
     env = BrowserEnv(BrowserOptions(start_url=url, har_path=path))
@@ -210,6 +215,7 @@ async def test_secrets_are_in_no_picture_and_no_text(pages: PageServer) -> None:
         await masked.close()
 
 
+@pytest.mark.long
 async def test_the_pointer_is_drawn_when_asked_for(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(start_url=pages.serve(""), draw_pointer=True))
     try:

@@ -53,6 +53,7 @@ async def test_a_session_keeps_the_contract_of_every_env(pool: BrowserPool) -> N
     await check_env(pool.make_env)
 
 
+@pytest.mark.long
 async def test_all_sessions_are_in_one_browser(pool: BrowserPool, pages: PageServer) -> None:
     url = pages.serve("hello")
     async with sessions(pool, url, url, url) as envs:
@@ -109,6 +110,7 @@ async def test_downloads_go_to_the_folder_of_their_session(pool: BrowserPool, pa
         assert (await ben.step([])).observation.notes == ()
 
 
+@pytest.mark.long
 async def test_a_popup_belongs_to_the_session_that_opened_it(pool: BrowserPool, pages: PageServer) -> None:
     inner = pages.serve("inner", title="Popup")
     url = pages.serve(f"<button id=open onclick='window.open(\"{inner}\")' style='font-size:40px'>open</button>")
@@ -120,6 +122,7 @@ async def test_a_popup_belongs_to_the_session_that_opened_it(pool: BrowserPool, 
         assert len(full.tabs) == 2 and len((await do(ann)).tabs) == 2
 
 
+@pytest.mark.long
 async def test_the_limit_of_tabs_counts_each_sessions_own(pool: BrowserPool, pages: PageServer) -> None:
     inner = pages.serve("inner")
     url = pages.serve(
@@ -166,6 +169,7 @@ async def test_what_belongs_to_no_session_reaches_nothing(pool: BrowserPool, pag
             await stray.close()
 
 
+@pytest.mark.long
 async def test_the_clipboard_is_each_sessions_own(pool: BrowserPool, pages: PageServer) -> None:
     ann_url, ben_url = pages.serve(FIELD.format("secret of ann")), pages.serve(FIELD.format("of ben"))
     select = (Hotkey(keys=("ctrl", "a")), Hotkey(keys=("ctrl", "c")))
@@ -275,6 +279,7 @@ async def _has_more(browser: Browser, before: set[BrowserContext]) -> bool:
     return bool(set(browser.contexts) - before)
 
 
+@pytest.mark.long
 async def test_a_session_waits_for_its_turn(pages: PageServer) -> None:
     async with BrowserPool(max_sessions=1, lease_timeout_s=0.2) as pool:
         first, second = pool.make_env(), pool.make_env()

@@ -39,6 +39,7 @@ async def state(env: BrowserEnv, where: Any = None) -> Any:
     return await (where or env.page).evaluate("[town.value, window.log ?? []]")
 
 
+@pytest.mark.long
 async def test_suggestions_are_drawn_and_a_click_takes_one_as_chrome_does(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(FIELD + TOWNS + LOG)))
     before = await do(env, PressKey(key="tab"))
@@ -130,6 +131,7 @@ async def test_rows_that_a_page_fetches_while_one_types(env: BrowserEnv, pages: 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "frame.localhost"])
+@pytest.mark.long
 async def test_suggestions_in_a_frame(env: BrowserEnv, pages: PageServer, host: str) -> None:
     frame = pages.serve(FIELD + TOWNS + LOG).replace("127.0.0.1", host)
     await env.reset(
@@ -218,6 +220,7 @@ TITLES = {
 
 
 @pytest.mark.parametrize("what", TITLES)
+@pytest.mark.long
 async def test_a_tooltip_is_drawn_where_the_pointer_rests(env: BrowserEnv, pages: PageServer, what: str) -> None:
     before = await env.reset(OpenPage(pages.serve(f"<div style='margin:40px'>{TITLES[what]}</div>")))
     x_px, y_px = await middle(env, "it")
@@ -239,6 +242,7 @@ async def test_no_tooltip_where_a_title_is_empty(env: BrowserEnv, pages: PageSer
     assert (await do(env, Move(x_px=x_px, y_px=y_px))).screenshot == before.screenshot
 
 
+@pytest.mark.long
 async def test_a_tooltip_in_a_frame_at_the_corner(env: BrowserEnv, pages: PageServer) -> None:
     frame = pages.serve("<p title='a tip' style='margin:0;height:100px'>here</p>")
     style = "position:absolute;right:0;bottom:0;width:200px;height:100px;border:0"

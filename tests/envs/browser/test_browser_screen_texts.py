@@ -72,6 +72,7 @@ async def test_frames_of_any_origin_are_read_also_after_they_changed(env: Browse
     assert "OTHER" in again and "FAR" not in again
 
 
+@pytest.mark.long
 async def test_a_page_too_large_to_be_read_is_told(env: BrowserEnv, pages: PageServer) -> None:
     found = await read(env, pages, "<script>document.body.innerHTML = '<i>word</i> '.repeat(70000)</script>")
     assert found.is_cut
@@ -104,6 +105,7 @@ async def test_forms_for_people_are_recognised(env: BrowserEnv, pages: PageServe
     assert [area.kind for area in found.areas] == ([kind] if kind else [])
 
 
+@pytest.mark.long
 async def test_the_place_of_a_form_in_a_frame_is_that_on_the_screen(env: BrowserEnv, pages: PageServer) -> None:
     inner = pages.serve("<input id=f type=password style='position:absolute;left:10px;top:20px'>", host="localhost")
     place = "position:absolute;left:200px;top:100px;border:0"

@@ -23,6 +23,7 @@ SEND = """async ([secret, basic]) => {
 }"""
 
 
+@pytest.mark.long
 async def test_the_har_file_holds_no_secret(pages: PageServer, tmp_path: Path) -> None:
     url = pages.serve(f"<p>plain words</p><script>let x = {json.dumps(SECRET)}</script>")
     har = tmp_path / "run.har"

@@ -34,6 +34,7 @@ async def test_a_row_is_chosen_by_clicks(env: BrowserEnv, pages: PageServer, sty
     assert observation.pointer_px == row
 
 
+@pytest.mark.long
 async def test_outside_of_an_open_list_nothing_of_it_stays(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(f"<p>{LIST}</p>{LOG}")))
     before = await env.page.evaluate("getComputedStyle(list).cssText + getComputedStyle(list).appearance")
@@ -134,6 +135,7 @@ async def test_lists_that_are_always_open_stay_as_they_are(env: BrowserEnv, page
     assert await env.page.evaluate("[one.value, many.value]") == ["b", "e"]
 
 
+@pytest.mark.long
 async def test_a_date_is_typed(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve("<input id=day type=date style='margin:20px'>")))
     x_px, y_px = await middle(env, "#day")

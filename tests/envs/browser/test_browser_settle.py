@@ -19,6 +19,7 @@ async def settle_s(env: BrowserEnv, expression: str) -> float:
     return float(result.info["timings"]["settle"])
 
 
+@pytest.mark.long
 async def test_an_idle_page_costs_next_to_nothing(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve("<button id=go>go</button>")))
     found = sorted([await settle_s(env, "#go") for _ in range(9)])
@@ -99,6 +100,7 @@ async def test_a_long_poll_is_waited_for_once(env: BrowserEnv, pages: PageServer
     assert await settle_s(env, "#go") < 1
 
 
+@pytest.mark.long
 async def test_links_that_lead_nowhere_do_not_hold_things_up(env: BrowserEnv, pages: PageServer) -> None:
     url = pages.serve("<a id=none href='/empty'>none</a><a id=hash href='#there'>hash</a>")
     await env.reset(OpenPage(url))

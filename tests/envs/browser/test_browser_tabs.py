@@ -18,6 +18,7 @@ def titles(observation: object) -> list[tuple[str, bool]]:
     return [(tab.title, tab.is_active) for tab in observation.tabs]  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 async def test_a_new_tab_becomes_the_active_one(env: BrowserEnv, pages: PageServer) -> None:
     second = pages.serve("two", title="second")
     first = pages.serve(f"<a id=go target=_blank href='{second}'>go</a>", title="first")
@@ -57,6 +58,7 @@ async def test_a_page_that_closes_itself(env: BrowserEnv, pages: PageServer) -> 
     assert titles(await click(env, "#bye")) == [("first", True)]
 
 
+@pytest.mark.long
 async def test_switching_tabs(env: BrowserEnv, pages: PageServer) -> None:
     others = [pages.serve("", title=f"tab{number}") for number in (2, 3)]
     body = "".join(f"<a target=_blank href='{url}' id=go{number}>go</a> " for number, url in enumerate(others))
@@ -136,6 +138,7 @@ async def test_only_a_tab_that_is_not_in_front_is_brought_there(env: BrowserEnv,
         await tabs.bring_to_front()
 
 
+@pytest.mark.long
 async def test_back_and_forward_and_reload(env: BrowserEnv, pages: PageServer) -> None:
     second = pages.serve("<script>document.title = 'second ' + performance.now()</script>")
     first = pages.serve(f"<a id=go href='{second}'>go</a>", title="first")
@@ -256,6 +259,7 @@ async def test_pop_ups_without_end_are_closed_and_the_agent_is_told(pages: PageS
     assert any(note.endswith("closed at once: there can be 4 tabs; close some to open others") for note in notes)
 
 
+@pytest.mark.long
 async def test_an_agent_opens_tabs_up_to_the_limit(pages: PageServer) -> None:
     start = pages.serve(f"<a id=go target=_blank href='{pages.serve('two', title='second')}'>go</a>", title="first")
     env = BrowserEnv(BrowserOptions(start_url=start, max_tabs=2))

@@ -57,6 +57,7 @@ async def test_keys(env: BrowserEnv, pages: PageServer, body: str, action: objec
     assert set(names) <= set(found) if names else all(target.is_field for target in targets)
 
 
+@pytest.mark.long
 async def test_a_page_cannot_lie_by_replacing_what_is_asked(env: BrowserEnv, pages: PageServer) -> None:
     lies = """<button id=b>Delete</button><img name=elementFromPoint><form name=activeElement></form><script>
       Document.prototype.elementFromPoint = () => document.body;
@@ -78,6 +79,7 @@ async def test_the_focus_in_a_frame(env: BrowserEnv, pages: PageServer, host: st
     assert [target.text for target in await env.find_targets(ENTER)] == ['button "Pay"']
 
 
+@pytest.mark.long
 async def test_a_look_into_another_process_leaves_no_session_open(pages: PageServer) -> None:
     inner = pages.serve("<button style='width:100px;height:50px'>Pay</button>", host="frame.localhost")
     env = BrowserEnv(BrowserOptions(extra_args=("--site-per-process",)))
@@ -104,6 +106,7 @@ async def test_shadow_roots(env: BrowserEnv, pages: PageServer, mode: str) -> No
         assert 'button "Delete"' in [target.text for target in await env.find_targets(action)]
 
 
+@pytest.mark.long
 async def test_each_document_is_asked_itself_after_the_page_has_changed(env: BrowserEnv, pages: PageServer) -> None:
     """The way to ask is kept as long as a document is there, and by no means longer."""
 

@@ -46,6 +46,7 @@ async def test_several_lines_stand_in_a_code_editor_as_typed(env: BrowserEnv, pa
     assert (await env.page.evaluate("lines.join('\\n')"), observation.notes) == (CODE, ())
 
 
+@pytest.mark.long
 async def test_an_editor_that_alters_the_text_is_told(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(
         OpenPage(pages.serve(EDITOR.replace("PASTE", "add(e.clipboardData.getData('text/plain').toUpperCase())")))
@@ -128,6 +129,7 @@ async def test_of_a_private_field_nothing_is_read_out(env: BrowserEnv, pages: Pa
     assert found == "hunte" and "hun" not in note and "not shown" in note
 
 
+@pytest.mark.long
 async def test_of_a_secret_nothing_is_read_out_also_later(pages: PageServer) -> None:
     env = BrowserEnv(BrowserOptions(masked_texts=("hunter2",)))
     try:
@@ -163,6 +165,7 @@ async def test_a_chat_that_sends_and_a_code_of_many_boxes_are_no_cause_for_notes
         ("word\t", ()),
     ],
 )
+@pytest.mark.long
 async def test_a_tab_that_leaves_the_field_is_noted(
     env: BrowserEnv, pages: PageServer, text: str, notes: tuple[str, ...]
 ) -> None:

@@ -146,6 +146,7 @@ async def test_a_race_that_is_cancelled_takes_its_work_along() -> None:
     interrupts.signal("dialog")  # nobody listens any more
 
 
+@pytest.mark.long
 async def test_nobody_hears_of_an_error_as_work_is_cancelled() -> None:
     """Such as of a mouse button that is let go after the browser was closed."""
     complaints: list[object] = []

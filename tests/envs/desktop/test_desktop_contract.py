@@ -26,6 +26,7 @@ async def test_desktop_env_keeps_the_contract_with_a_program() -> None:
 
 
 @needs_program("mousepad")
+@pytest.mark.long
 async def test_two_envs_at_once_do_not_meet(make_env: MakeEnv) -> None:
     envs = await asyncio.gather(make_env(app="mousepad"), make_env(app="mousepad"))
     assert len({env.display for env in envs}) == len({env.home for env in envs}) == 2

@@ -182,6 +182,7 @@ async def test_a_second_reset_starts_a_fresh_display(make_env: MakeEnv) -> None:
     assert (await env.get_clipboard(), await env.describe_point(400, 300)) == ("", "the desktop")
 
 
+@pytest.mark.long
 async def test_every_named_key_arrives_as_itself(record: Record) -> None:
     names = sorted(name for name in KEY_NAMES - {"pause"} if len(name) > 1)
     result = await record.env.step([PressKey(key=name) for name in names])

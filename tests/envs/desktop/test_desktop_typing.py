@@ -46,6 +46,7 @@ async def type_and_save(env: DesktopEnv, path: Path, text: str) -> Observation:
     return result.observation
 
 
+@pytest.mark.long
 async def test_any_unicode_arrives_in_a_text_editor(make_env: MakeEnv) -> None:
     env, path = await open_mousepad(make_env)
     observation = await type_and_save(env, path, SAMPLE)
@@ -76,6 +77,7 @@ async def test_an_interval_between_characters(make_env: MakeEnv) -> None:
     assert await save(env, path) == "slow é"
 
 
+@pytest.mark.long
 async def test_caps_lock_does_not_change_the_text(make_env: MakeEnv) -> None:
     env, path = await open_mousepad(make_env)
     await env.step([PressKey(key="capslock"), TypeText(text="Case, ä Ä <1>"), PressKey(key="capslock")])

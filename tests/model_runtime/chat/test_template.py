@@ -213,6 +213,7 @@ messages = st.builds(
 
 @fuzzed
 @given(st.lists(messages, max_size=6), st.booleans(), st.booleans(), st.booleans())
+@pytest.mark.long
 def test_as_a_jinja_template_renders_it(conversation, thinking, preserve_thinking, add_generation_prompt):
     options = {
         "thinking": thinking,

@@ -157,6 +157,7 @@ def test_the_reference_and_its_peers_are_right(toy: tuple[str, dict[str, Any]]) 
     assert {"torch.compile", "torch"} <= {peer for kernel, peer in names if kernel == "rms_norm"}
 
 
+@pytest.mark.long
 def test_every_file_of_kernels_is_timed_by_a_file_of_its_name(toy: tuple[str, dict[str, Any]]) -> None:
     assert set(launch.MODULES) <= command.FILES.keys()
     folder = Path(moe.__file__).parent
@@ -174,6 +175,7 @@ def test_what_cannot_run_here_says_so(toy: tuple[str, dict[str, Any]]) -> None:
     assert all("--interpreter" in row["note"] for row in with_ours)
 
 
+@pytest.mark.long
 def test_our_kernels_in_the_interpreter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     assert command.main(["--interpreter", "--only", "norm,latent", "--json", str(file)]) == 0

@@ -98,6 +98,7 @@ def test_the_release_s_heads_and_widths() -> None:
     assert relative_error(found, paged.attend_exactly(q, 512)) < 1e-2
 
 
+@pytest.mark.long
 def test_pieces_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contexts in twenty pieces, five and two, and one of a single key."""
     paged = Paged([1250, 300, 1, 100], 16)
@@ -156,6 +157,7 @@ def test_strided_queries_and_rows() -> None:
     assert relative_error(found, paged.attend_exactly(q)) < 1e-6
 
 
+@pytest.mark.long
 def test_a_plan_that_lasts() -> None:
     """Fixed sizes and addresses; each step's own pieces; rows without a sequence are zeros."""
     first, second = Paged([600, 40], 16), Paged([9, 530, 33], 16)

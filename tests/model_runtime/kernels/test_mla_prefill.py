@@ -134,6 +134,7 @@ def test_strided_rows_and_nobody_s_rows(kind: str) -> None:
     assert not kernels.mla_prefill(q, k, v, *bounds, SCALE)[:3].isnan().any()
 
 
+@pytest.mark.long
 def test_values_behind_keys_of_an_odd_width() -> None:
     q, k, v, bounds = make_plain_inputs(SPANS, 3, 12, 6)
     behind = torch.cat((torch.randn(*v.shape[:2], 10), v), dim=-1)[..., 10:]

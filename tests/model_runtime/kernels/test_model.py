@@ -67,10 +67,12 @@ def test_every_operator_is_a_kernel() -> None:
     assert {name for name in Ops.__slots__ if getattr(ours, name) is getattr(reference, name)} <= PLAIN
 
 
+@pytest.mark.long
 def test_text(dense: K25Model, peer: Peer) -> None:
     assert difference(run_whole(dense, IDS), peer(IDS)) <= 2e-5
 
 
+@pytest.mark.long
 def test_four_bits(packed: K25Model, int4_dir: Path) -> None:
     assert isinstance(packed.layers[1].mlp, Moe)
     assert isinstance(packed.layers[1].mlp.experts, HalfSplitExperts)
@@ -116,6 +118,7 @@ def test_other_numbers(tmp_path: Path, text: dict[str, Any]) -> None:
     assert difference(run_whole(load(tmp_path), IDS[:12]), Peer(tmp_path)(IDS[:12])) <= 2e-5
 
 
+@pytest.mark.long
 def test_bfloat16_is_as_near_to_fp32_as_the_reference_is(tiny_dir: Path, peer: Peer) -> None:
     """The interpreter cuts what a GPU rounds, so that twice the distance is still the same arithmetic."""
     exact = peer(IDS)

@@ -52,6 +52,7 @@ def test_ranks_of_a_model_hold_equal_parts_and_together_everything(work_dir: Pat
     assert torch.equal(torch.cat([part.head.weight for part in parts]), whole.head.weight)
 
 
+@pytest.mark.long
 def test_a_rank_reads_its_part_of_the_file_only(work_dir: Path) -> None:
     model = load_model(work_dir / "dense", comm=OneRank(rank=1, size=4))
     experts = model.layers[1].mlp.experts

@@ -172,7 +172,7 @@ def test_what_is_refused(data: bytes, text: str) -> None:
     [
         (MediaLimits(max_video_bytes=100), "bytes, at most 100 are taken"),
         (MediaLimits(max_pixels=7679), "160 x 48 pixels, at most 7679"),
-        (MediaLimits(max_source_frames=99), "more than 99 frames"),
+        (MediaLimits(max_source_frames=99), "more than the 99 frames"),
         (MediaLimits(max_sampled_frames=6), "gives 7 frames at 2 a second, at most 6 are taken"),
         (MediaLimits(max_video_pixels=767_999), "100 frames of 160 x 48 pixels, at most 767999 pixels are decoded"),
     ],

@@ -98,6 +98,7 @@ def test_one_run(length, character):
         st.tuples(st.sampled_from("a \n\u2003好"), st.sampled_from([1, 2, 24_999, 25_000, 25_001, 60_000])), max_size=5
     )
 )
+@pytest.mark.long
 def test_as_the_rule_says(runs):
     text = "".join(character * length for character, length in runs)
     assert list(split_text(text)) == (split_slowly(text) or [""])

@@ -115,6 +115,7 @@ def test_long_texts_take_bounded_time(tokenizer, unit):
     assert tokenizer.decode(ids) == text
 
 
+@pytest.mark.long
 def test_long_texts_are_cut_as_the_release_cuts_them(tokenizer, peer):
     text = "a" * 25_000 + "a" * 25_000 + "b"
     parts = ["a" * 25_000, "a" * 25_000, "b"]

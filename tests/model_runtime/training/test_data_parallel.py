@@ -48,6 +48,7 @@ def test_gradients_are_averaged_and_none_is_zero_beside_another(both: list[dict[
         assert found["is_idle"]
 
 
+@pytest.mark.long
 def test_weights_stay_the_same_and_are_not_those_of_one(both: list[dict[str, object]], tiny_dir: Path) -> None:
     first, second = (dict(found["weights"]) for found in both)  # type: ignore[call-overload]
     assert [name for name in first if not torch.equal(first[name], second[name])] == []

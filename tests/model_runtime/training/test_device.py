@@ -26,6 +26,7 @@ def make_trainer(model_dir: Path, device: str = "cpu") -> Trainer:
     return Trainer(model, losses, OPTIONS)
 
 
+@pytest.mark.long
 def test_nothing_of_the_host_stands_where_something_of_the_device_belongs(tiny_dir: Path) -> None:
     with two_memories() as memories:
         trainer = make_trainer(tiny_dir)

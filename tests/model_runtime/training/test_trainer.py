@@ -65,6 +65,7 @@ def test_it_learns(tiny_dir: Path) -> None:
     assert sum(losses[-4:]) < 0.6 * sum(losses[:4]), losses
 
 
+@pytest.mark.long
 def test_interrupted_and_resumed_it_ends_with_the_same_bits(tiny_dir: Path, tmp_path: Path) -> None:
     whole, rng = make_trainer(tiny_dir), random.Random(1)
     train(whole, rng, 6)

@@ -93,6 +93,7 @@ def test_the_example_with_its_legend() -> None:
     assert [share.color_name for share in found.shares] == ["blue", "red", "orange", "green", "light blue", "purple"]
 
 
+@pytest.mark.long
 def test_words_beside_the_sectors_are_their_labels() -> None:
     chart = next(
         chart

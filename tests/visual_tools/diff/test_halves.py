@@ -80,6 +80,7 @@ def test_a_photograph_above_its_edited_copy() -> None:
     assert (score.found, score.false) == (4, 0)
 
 
+@pytest.mark.long
 def test_the_example_has_ten_differences() -> None:
     picture = np.asarray(Image.open(EXAMPLES / "spot-pair.png").convert("RGB"))
     left, right = (np.asarray(Image.open(EXAMPLES / f"spot-{side}.png").convert("RGB")) for side in ("left", "right"))

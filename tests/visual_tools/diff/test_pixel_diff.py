@@ -18,6 +18,7 @@ def flat(width: int, height: int, colour: int = 200) -> np.ndarray:
     return np.full((height, width, 3), colour, np.uint8)
 
 
+@pytest.mark.long
 def test_planted_changes_are_found_and_nothing_else() -> None:
     pair = make_pair(8, **SMALL, changes=9)
     result = pixel_diff(pair.first, pair.second)

@@ -45,6 +45,7 @@ def test_jpeg_is_near() -> None:
     assert np.abs(np.array(corners(image)) - np.array(COLOURS)).max() <= 6
 
 
+@pytest.mark.long
 def test_sources_of_every_kind_mean_the_same(tmp_path: Path) -> None:
     picture = four_colours()
     data = encode(picture, "PNG")

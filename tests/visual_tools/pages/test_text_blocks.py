@@ -26,6 +26,7 @@ def _block(text: str, left: float = 0.1, top: float = 0.1) -> TextBlock:
 
 
 @table("case", PUBLISHED)
+@pytest.mark.long
 def test_agrees_with_the_published_code(case: dict) -> None:
     scores = match_blocks(_blocks(case["reference"]), _blocks(case["page"]))
     found = [scores.block_match, scores.text, scores.position, scores.color, scores.num_matched]

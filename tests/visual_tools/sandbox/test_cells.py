@@ -45,6 +45,7 @@ display("f")
     assert (await shared.run(code)).text == "a\nb\nc\nde\n'f'\ng\n'h'\n"
 
 
+@pytest.mark.long
 async def test_a_fork_prints_too(shared: Kernel) -> None:
     code = (
         "import multiprocessing as mp\nwith mp.get_context('fork').Pool(2) as p: p.map(print, ['x', 'x'])\nprint('y')"

@@ -53,6 +53,7 @@ async def test_a_cell_that_ignores_interrupts_ends_the_kernel(kernel: Kernel) ->
     assert await is_fresh(kernel, await kernel.run(code, timeout_s=0.5))
 
 
+@pytest.mark.long
 async def test_interrupt_on_request(kernel: Kernel) -> None:
     running = asyncio.create_task(kernel.run("print('began')\n" + ENDLESS))
     await asyncio.sleep(0.3)

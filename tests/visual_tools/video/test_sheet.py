@@ -26,6 +26,7 @@ def test_frames_stand_in_order(tmp_path: Path) -> None:
     assert [read_number(tile) for tile in cut_tiles(sheet, 320, 240)] == list(sheet.indices)
 
 
+@pytest.mark.long
 def test_times_can_be_read(tmp_path: Path) -> None:
     path = make_video(tmp_path, 100, Recipe(size=(320, 240)))
     sheet = vt.contact_sheet(path, n=4, tile_px=320)

@@ -47,6 +47,7 @@ def _paint_page(gradient: str) -> SitePages:
         ("linear-gradient(to top, #ffffff, #3060a0)", Gradient((48, 96, 160), (255, 255, 255), 180)),
     ],
 )
+@pytest.mark.long
 async def test_a_gradient_is_named_as_css_paints_it(renderer: Renderer, gradient: str, expected: Gradient) -> None:
     image = (await renderer.render(_paint_page(gradient))).image
     found = find_gradient(image, Box(0, 0, image.shape[1], image.shape[0]))
@@ -81,5 +82,6 @@ async def test_what_does_not_change_evenly_is_no_gradient(kind: str) -> None:
     assert find_gradient(image, Box(0, 0, 300, 200)) is None
 
 
+@pytest.mark.long
 async def test_a_part_of_two_pixels_is_no_gradient() -> None:
     assert find_gradient(np.zeros((1, 2, 3), np.uint8), Box(0, 0, 2, 1)) is None

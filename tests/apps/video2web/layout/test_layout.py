@@ -63,6 +63,7 @@ async def test_the_copy_reads_and_looks_the_same(copied: tuple[Rendering, Markup
     assert ours.overflow_px == 0
 
 
+@pytest.mark.long
 async def test_elements_are_what_they_are_for(copied: tuple[Rendering, Markup, Rendering]) -> None:
     html = copied[1].html
     assert "<header" in html
@@ -75,6 +76,7 @@ async def test_elements_are_what_they_are_for(copied: tuple[Rendering, Markup, R
     assert "position: absolute" not in copied[1].css
 
 
+@pytest.mark.long
 async def test_frames_that_touch_are_the_cells_of_a_table(renderer: Renderer) -> None:
     rows = "".join(f"<tr><td>Row {number}<td>{number * 12} EUR<td>Porto" for number in range(1, 5))
     html = f"""<style>body{{margin:24px;font-family:sans-serif}} table{{border-collapse:collapse}}
@@ -86,6 +88,7 @@ async def test_frames_that_touch_are_the_cells_of_a_table(renderer: Renderer) ->
     assert visual_similarity(reference.image, ours.image).score > 0.9
 
 
+@pytest.mark.long
 async def test_a_paragraph_flows_and_a_list_does_not(renderer: Renderer) -> None:
     html = """<body style="margin:32px;font:16px/1.5 sans-serif"><p style="width:420px">The quiet garden keeps the
     harbour and the patient lantern follows the small window of the northern cottage.</p>
@@ -135,6 +138,7 @@ async def test_rows_and_columns_are_a_table(renderer: Renderer, name: str) -> No
     assert score.static > 0.95
 
 
+@pytest.mark.long
 async def test_a_line_at_the_left_is_a_border(renderer: Renderer) -> None:
     html = (
         "<!doctype html><body style='margin:30px;font:18px serif'><p>Somebody said:</p><blockquote style='margin:0;"

@@ -45,6 +45,7 @@ def write(path: Path, form: VideoForm, lines: tuple[str, ...] = ("Fern and Compa
     [VideoForm(), VideoForm(codec="h264", fps=60), VideoForm(codec="h264", fps=None), VideoForm(bars_px=(0, 40))],
     ids=["vp8", "60-fps", "uneven", "letterbox"],
 )
+@pytest.mark.long
 def test_the_same_change_is_found_however_it_is_recorded(tmp_path: Path, form: VideoForm) -> None:
     board = read_recording(write(tmp_path / f"page{form.suffix}", form))
     (one,) = board.transitions
@@ -62,6 +63,7 @@ def test_scripts_that_are_not_read_do_no_harm(tmp_path: Path, lines: tuple[str, 
     assert [one.act.trigger for one in given.interactions] == ["click"]
 
 
+@pytest.mark.long
 def test_facts_hold_the_texts_with_their_boxes(tmp_path: Path) -> None:
     given = read_inputs([write(tmp_path / "page.webm", VideoForm())], None)
     assert given.recorded is not None

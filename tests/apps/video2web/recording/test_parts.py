@@ -203,6 +203,7 @@ def test_a_pointer_that_is_no_arrow_is_learned_from_its_way(shape: str) -> None:
     assert tracker.place == pytest.approx((258, 139), abs=4)
 
 
+@pytest.mark.long
 def test_what_blinks_or_grows_is_no_pointer() -> None:
     page, tracker = draw_page(300), PointerTracker()
     last = page

@@ -69,6 +69,7 @@ def test_a_film_is_no_website(tmp_path: Path) -> None:
         read_recording(write_video(tmp_path / "film.webm", film))
 
 
+@pytest.mark.long
 def test_a_still_portrait_page_is_one_state(tmp_path: Path) -> None:
     page = np.full((640, 360, 3), 245, np.uint8)
     page[100:140, 40:300] = (30, 60, 120)

@@ -76,6 +76,7 @@ async def test_without_npm_it_says_so_before_anything_is_built(tmp_path: Path, m
         assert "node and npm not found" in said and "apt-get install nodejs npm" in said
 
 
+@pytest.mark.long
 async def test_packages_that_cannot_be_had_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, does in (("node", "echo v18.19.0"), ("npm", "echo npm error code ENOTFOUND; exit 1")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")

@@ -2,6 +2,7 @@
 
 import ast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def read(code):
 
 
 @given(LISTS)
+@pytest.mark.long
 def test_there_and_back(actions):
     assert read(to_pyautogui(actions)) == actions
 

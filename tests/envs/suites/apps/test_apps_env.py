@@ -47,6 +47,7 @@ async def test_a_reset_puts_the_first_state_back_while_the_app_runs_on(env: Apps
     assert env.app("tiddlywiki").pid == pid
 
 
+@pytest.mark.long
 async def test_only_the_sites_of_the_task_are_reached(env: AppsEnv) -> None:
     await env.reset(AppTask(CONFIG))
     port = env.app("tiddlywiki").port
@@ -103,6 +104,7 @@ async def test_an_app_that_is_not_installed_says_how_to_get_it(tmp_path: Path, m
             await bare.reset(AppTask(CONFIG))
 
 
+@pytest.mark.long
 async def test_a_step_that_says_success_scores_nothing(env: AppsEnv) -> None:
     task = AppTask(CONFIG)
     await env.reset(task)
@@ -163,6 +165,7 @@ async def test_a_first_state_that_cannot_be_put_back_is_the_envs_fault(tmp_path:
         programs.close()
 
 
+@pytest.mark.long
 async def test_the_first_state_is_made_once() -> None:
     from envs.suites.apps.app import initial_state
 

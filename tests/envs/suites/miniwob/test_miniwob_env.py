@@ -62,6 +62,7 @@ async def test_a_double_click_neither_loses_nor_wipes_the_reward(env: MiniWobEnv
     assert (await task.evaluate(env)).score == (await task.evaluate(env)).score == 1.0
 
 
+@pytest.mark.long
 async def test_a_wrong_click_stays_wrong(env: MiniWobEnv) -> None:
     task = MiniWobTask("click-test-2", 0)
     await env.reset(task)
@@ -94,6 +95,7 @@ async def test_the_agents_word_alone_is_worth_nothing(env: MiniWobEnv, status: A
     assert (result.reward, result.terminated, (await task.evaluate(env)).score) == (0.0, True, 0.0)
 
 
+@pytest.mark.long
 async def test_a_page_that_is_loaded_anew_gives_no_reward_any_more(env: MiniWobEnv) -> None:
     task = MiniWobTask("click-test", 0)
     await env.reset(task)
@@ -116,6 +118,7 @@ async def test_a_closed_tab_ends_the_episode(env: MiniWobEnv) -> None:
     assert result.terminated and result.info["miniwob"]["is_left"]
 
 
+@pytest.mark.long
 async def test_nothing_of_an_episode_is_left_in_the_next(env: MiniWobEnv) -> None:
     task = MiniWobTask("enter-text", 0)
     clean = await env.reset(task)
@@ -146,6 +149,7 @@ async def test_what_was_copied_cannot_be_pasted_in_the_next_episode(env: MiniWob
     assert await env.page.evaluate("document.getElementById('answer-input').value") == ""
 
 
+@pytest.mark.long
 async def test_the_strip_the_score_and_the_clock_are_not_in_the_image(env: MiniWobEnv) -> None:
     shown = MiniWobEnv(MiniWobOptions(keep_strip=True))
     try:
@@ -175,6 +179,7 @@ async def test_the_strip_the_score_and_the_clock_are_not_in_the_image(env: MiniW
         ("click-menu-2", "the item labeled", False),
     ],
 )
+@pytest.mark.long
 async def test_a_strip_that_shows_what_is_meant_stays(env: MiniWobEnv, name: str, told: str, is_seen: bool) -> None:
     for seed in range(20):
         task = MiniWobTask(name, seed)
@@ -217,6 +222,7 @@ async def test_another_task_gets_a_blank_page(env: MiniWobEnv) -> None:
     assert (await env.step([])).info.get("miniwob") is None
 
 
+@pytest.mark.long
 async def test_a_task_runs_by_its_spec_alone(tmp_path: Path) -> None:
     model = ScriptedModel([say("pyautogui.click(0.1, 0.1)"), say('computer.terminate(status="success")')])
     suite = load_suite("miniwob", settle=False)
@@ -237,6 +243,7 @@ async def test_an_unknown_page_says_so(env: MiniWobEnv) -> None:
         MiniWobTask("click-button", None)
 
 
+@pytest.mark.long
 async def test_nothing_runs_after_a_close_and_nothing_can_be_done() -> None:
     before = {thread.name for thread in threading.enumerate()}
     env = MiniWobEnv()

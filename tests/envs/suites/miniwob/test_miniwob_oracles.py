@@ -30,6 +30,7 @@ async def solve(env: MiniWobEnv, name: str, seeds: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.long
 async def test_what_solves_a_page_is_rewarded(env: MiniWobEnv, name: str) -> None:
     await solve(env, name, (0,))
 
@@ -87,6 +88,7 @@ async def wrong_case(hand: Hand, told: str) -> None:
         ("enter-text", wrong_case, -1.0),
     ],
 )
+@pytest.mark.long
 async def test_a_near_miss_scores_nothing(env: MiniWobEnv, name: str, near_miss, raw: object) -> None:  # type: ignore[no-untyped-def]
     for seed in range(1 if "CI" in os.environ else 2):
         task = MiniWobTask(name, seed)

@@ -61,6 +61,7 @@ def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.desktop
+@pytest.mark.long
 async def test_upstreams_machine_is_put_back_at_each_reset(official: Any, served: Served) -> None:
     ports = {"server_port": served.options.server_port, "chromium_port": 9333, "vlc_port": 8081}
     official.PLACE |= {"vm_ip": "127.0.0.1", **ports}

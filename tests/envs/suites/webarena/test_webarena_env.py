@@ -191,6 +191,7 @@ async def test_a_page_is_prepared_before_it_is_read(env: WebArenaEnv, site: Stan
 
 
 @in_browser
+@pytest.mark.long
 async def test_nothing_but_the_sites_is_reached(env: WebArenaEnv, site: StandIn) -> None:
     other = StandIn()
     try:
@@ -205,6 +206,7 @@ async def test_nothing_but_the_sites_is_reached(env: WebArenaEnv, site: StandIn)
 
 
 @in_browser
+@pytest.mark.long
 async def test_a_refused_account_and_a_site_that_is_gone(site: StandIn, tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
     gone = StandIn()
@@ -381,6 +383,7 @@ def test_a_damaged_config_is_an_error_of_its_task_alone(sites_file: Path, tmp_pa
     assert suite.find_unavailable(suite.task_ids) == {}
 
 
+@pytest.mark.long
 def test_corrections_are_laid_over_unless_the_run_is_as_published(sites_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "sites.toml"
     file.write_text('[shopping_admin]\nurl = "http://shop.test/admin"\n[shopping]\nurl = "http://shop.test"\n')
@@ -557,6 +560,7 @@ async def test_a_site_is_back_when_it_answers_itself(site: StandIn, monkeypatch:
     assert not here.is_up(302, "//login.test/") and not here.is_up(101)
 
 
+@pytest.mark.long
 def test_reset_commands_by_site(tmp_path: Path) -> None:
     path = tmp_path / "sites.toml"
     path.write_text('[shopping]\nurl = "http://a"\nreset = "own"\nreset_timeout = 5\n[reddit]\nurl = "http://b"\n')

@@ -188,6 +188,7 @@ fetch("/f/y", {headers, method: "POST", body: "a=1&password=plain-pw"});
 
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.long
 async def test_a_run_leaves_its_answer_and_its_requests_without_secrets(tmp_path: Path) -> None:
     site = StandIn()
     site.pages["/f/cars"] = PAGE
