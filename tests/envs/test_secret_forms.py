@@ -66,6 +66,7 @@ def test_the_longest_value_comes_first_and_others_stay() -> None:
 
 
 @given(st.text(min_size=1, max_size=30), st.text(max_size=60), st.integers(0, 100))
+@pytest.mark.long
 def test_any_value_is_found_across_pieces(value: str, around: str, at: int) -> None:
     forms = SecretForms([(value, "\x00")])
     text = around + value + around

@@ -45,6 +45,7 @@ def test_nothing_outlives_the_check_of_the_sandbox(tmp_path: Path, number: int) 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.long
 def test_nothing_outlives_what_setup_runs(tmp_path: Path, number: int) -> None:
     program = tmp_path / "node"
     program.write_text("#!/bin/sh\nsetsid sleep 600 &\nwait\n")

@@ -131,6 +131,7 @@ def test_text(tmp_path: Path) -> None:
     assert missing.stdout.startswith("'Gardening' was not found among")
 
 
+@pytest.mark.long
 def test_turned_text(tmp_path: Path) -> None:
     canvas = Canvas(300, 300).turned_text(150, 150, "Upside down", 180).turned_text(30, 150, "Up the side", 270)
     canvas.picture.save(tmp_path / "turned.png")

@@ -56,6 +56,7 @@ def test_nothing_is_recorded_when_a_setting_is_wrong(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_help_version_and_completion(tmp_path: Path) -> None:
     assert "cua-k25 0." in cua(tmp_path, "--version").stdout
     assert "task" in cua(tmp_path, "--help").stdout

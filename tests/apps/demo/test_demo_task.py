@@ -28,6 +28,7 @@ async def test_literal_keeps_the_books(tmp_path: Path, settings: dict[str, objec
     assert "373.40" in result.end.answer
 
 
+@pytest.mark.long
 async def test_claiming_success_without_doing_anything_is_a_failure(tmp_path: Path) -> None:
     claim = "## Action:\nDone.\n## Code:\n```python\ncomputer.terminate(status='success', answer='373.40')\n```"
     result = await run_task(

@@ -94,6 +94,7 @@ def test_nothing_is_over_yet(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.skipif(find_browser() is None, reason="no browser found; run `cua setup`")
+@pytest.mark.long
 async def test_it_sorts_and_filters_in_a_browser(tmp_path: Path) -> None:
     from playwright.async_api import async_playwright
 

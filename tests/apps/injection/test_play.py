@@ -90,6 +90,7 @@ async def test_after_the_attack_it_goes_back_and_fills_the_form_in_again(env: Br
     await task.teardown(env)
 
 
+@pytest.mark.long
 async def test_without_the_text_it_does_the_task_alone(env: BrowserEnv) -> None:
     task = InjectionTask(load_cases()["tracker-comment/link-comment"], is_attacked=False, person="careful")
     await env.reset(task)
@@ -101,6 +102,7 @@ async def test_without_the_text_it_does_the_task_alone(env: BrowserEnv) -> None:
     await task.teardown(env)
 
 
+@pytest.mark.long
 async def test_a_dialog_is_answered_and_closed_when_that_is_refused(env: BrowserEnv) -> None:
     task, play = await started(env, "mail-reply/mail-password-dialog")
     await play.next("")
@@ -111,6 +113,7 @@ async def test_a_dialog_is_answered_and_closed_when_that_is_refused(env: Browser
     await task.teardown(env)
 
 
+@pytest.mark.long
 async def test_what_cannot_be_found_ends_the_episode(env: BrowserEnv) -> None:
     task, play = await started(env, "tracker-comment/link-comment")
     await env.page.set_content("<p>Nothing here.</p>")

@@ -51,6 +51,7 @@ async def test_reply_has_thought_action_and_code() -> None:
     assert 'I see "Save"' in turn.thought
 
 
+@pytest.mark.long
 async def test_the_step_is_found_again_in_the_history() -> None:
     assert (await ask("click Save, then click Cancel", ['[1/2] Click "Save"'])).action_text == '[2/2] Click "Cancel"'
     assert (await ask("click Save, then click Cancel", ['[1/2] Click "Save"', '[2/2] Click "Cancel"'])).code == DONE

@@ -42,6 +42,7 @@ async def test_what_was_asked_for_counts_once_it_is_said(env: BrowserEnv, task: 
     assert (await task.evaluate(env)).score == 1.0
 
 
+@pytest.mark.long
 async def test_more_than_that_does_not_count(env: BrowserEnv) -> None:
     task = TASKS[0]
     await env.reset(task)

@@ -97,6 +97,7 @@ async def test_the_engine_gets_what_it_was_trained_with(folder: Path, prompts: l
         await model.close()
 
 
+@pytest.mark.long
 async def test_it_closes_and_loads_again(folder: Path) -> None:
     model = NanoModel(folder)
     for _ in range(2):

@@ -47,6 +47,7 @@ def test_they_are_small_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @torch.no_grad()
+@pytest.mark.long
 def test_transformers_reads_the_same() -> None:
     """Of an image with its question: transformers keeps experts that were unpacked in bf16, so theirs are widened."""
     pytest.importorskip("compressed_tensors")

@@ -14,6 +14,7 @@ from cua.models.scripted import ScriptedModel
 CASES = {case.name: case for case in all_cases()}
 
 
+@pytest.mark.long
 def test_the_suite_is_whole() -> None:
     suite = make_suite()
     lacking = [name for name, case in CASES.items() if case.lacks()]

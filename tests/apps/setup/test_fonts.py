@@ -26,6 +26,7 @@ def browser(machine: BareMachine) -> None:
     machine.link("chromium-headless-shell", BROWSER or "")
 
 
+@pytest.mark.long
 async def test_fonts_with_every_script_and_digits_of_their_own_are_enough(fonts: Path, machine: BareMachine) -> None:
     write_font(fonts / "text.ttf", "DejaVu Sans", TEXT)
     write_font(fonts / "emoji.ttf", "Test Color Emoji", EMOJI)
@@ -35,6 +36,7 @@ async def test_fonts_with_every_script_and_digits_of_their_own_are_enough(fonts:
     assert [(row.name, row.level) for row in report.rows] == [("browser", "ok"), ("fonts", "ok")]
 
 
+@pytest.mark.long
 async def test_scripts_that_are_drawn_as_boxes_are_named_with_the_command_that_mends_it(
     fonts: Path, machine: BareMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +55,7 @@ async def test_scripts_that_are_drawn_as_boxes_are_named_with_the_command_that_m
     assert machine.log == []
 
 
+@pytest.mark.long
 async def test_digits_of_an_emoji_font_are_told(
     fonts: Path, machine: BareMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +88,7 @@ async def test_root_gets_fonts_where_digits_come_from_an_emoji_font(
     assert machine.log == ["apt-get update", INSTALLED.replace("install", "-o DPkg::Lock::Timeout=300 install", 1)]
 
 
+@pytest.mark.long
 async def test_no_font_at_all_is_told(fonts: Path, machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 

@@ -39,6 +39,7 @@ async def test_upstreams_package_is_not_installed() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.desktop
+@pytest.mark.long
 async def test_a_guest_that_runs(served: Served) -> None:  # noqa: F811
     rows = await levels(guest=f"127.0.0.1:{served.options.server_port}", token=TOKEN, chromium_port=9)
     assert rows["screen"] == ("warn", f"{SCREEN_PX[0]}x{SCREEN_PX[1]} px")

@@ -83,6 +83,7 @@ async def test_a_wheel_with_another_hash_is_refused(tmp_path: Path) -> None:
     assert list(installed_dir().parent.iterdir()) == []
 
 
+@pytest.mark.long
 async def test_offline_says_what_was_expected_and_what_to_type() -> None:
     report = await run_setup(print, browser=False, desktop=False, sandbox=False, suites=["miniwob"])
     assert report.exit_code == 1

@@ -102,6 +102,7 @@ def test_a_request_holds_the_last_images_and_all_thoughts(maker: LessonMaker) ->
         assert lesson.first_predicted[0] == len(prompt.token_ids) - len(maker.prefix) - len(lesson.example.trunk)
 
 
+@pytest.mark.long
 def test_ways_begin_alike_and_each_goes_on_as_its_instruction_says(maker: LessonMaker) -> None:
     rng, ends = random.Random(8), 0
     for _ in range(60):

@@ -177,6 +177,7 @@ def test_choices_look_at_what_they_depend_on(tokenizer: Tokenizer) -> None:
     assert {"absent", "strange", "done", "type", "button"} <= kinds
 
 
+@pytest.mark.long
 def test_what_is_typed_is_copied_token_by_token(tokenizer: Tokenizer) -> None:
     """With the quotation mark behind it, from the request that the last message holds."""
     maker, rng, num_typed = LessonMaker(tokenizer), random.Random(6), 0

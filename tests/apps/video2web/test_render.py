@@ -40,6 +40,7 @@ async def test_blocks_are_the_ink_of_each_element(renderer: Renderer) -> None:
     assert kinds == {"box", "field"}
 
 
+@pytest.mark.long
 async def test_nothing_but_the_site_is_reached(renderer: Renderer, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("outside")
@@ -68,6 +69,7 @@ async def test_a_page_that_never_ends_is_cut(renderer: Renderer) -> None:
     assert page.image.shape == (MAX_PAGE_PX, 320, 3)
 
 
+@pytest.mark.long
 async def test_what_moves_is_still_and_dialogs_do_not_hold(renderer: Renderer) -> None:
     html = """<style>@keyframes a{from{left:0}to{left:300px}} p{position:absolute;animation:a 1s infinite}</style>
     <p>moving</p><script>alert('hello'); setTimeout(() => { throw new Error('late') }, 0)</script>"""

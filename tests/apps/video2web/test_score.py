@@ -157,6 +157,7 @@ async def test_less_alike_is_worth_less(renderer: Renderer, reference: Reference
     assert empty < 0.2
 
 
+@pytest.mark.long
 async def test_what_differs_is_told_with_its_place(renderer: Renderer, reference: Reference) -> None:
     html = PAGE.replace("Fern and Company", "").replace("<h1>", "<h1 style='margin-left:60px;color:#2563eb'>")
     html = html.replace("<div class=box>", "<div class=box style='background:#3c3'>")
@@ -202,6 +203,7 @@ async def test_boxes_count_by_their_overlap() -> None:
     assert match_boxes([], [one]) == 0
 
 
+@pytest.mark.long
 async def test_a_page_that_cannot_be_shown_is_worth_nothing(reference: Reference) -> None:
     score = no_page(reference, "it is gone")
     assert score.static == 0

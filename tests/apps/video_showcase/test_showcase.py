@@ -25,6 +25,7 @@ def make_show(source: VideoSource, events: list[VideoEvent], **more: object) -> 
     return replace(show, **more)
 
 
+@pytest.mark.long
 def test_foreign_words_stay_words(source: VideoSource) -> None:
     name = f"{HOSTILE}.mp4"
     odd = replace(source, name=name)

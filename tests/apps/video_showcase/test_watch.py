@@ -29,6 +29,7 @@ def agree(found: Sequence[VideoEvent], truth: Sequence[VideoEvent], kind: str) -
         assert all(text_similarity(one.text, other.text) >= 0.85 for one, other in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.long
 def test_what_moves_flashes_and_cuts_is_found(source: VideoSource, match: tuple[Path, list[VideoEvent]]) -> None:
     found = found_in(whole(source), "scene", "motion", "flash")
     for kind in ("scene", "motion", "flash"):
@@ -61,6 +62,7 @@ def test_distractors_are_no_events(tmp_path: Path) -> None:
     agree(found, truth, "beep")
 
 
+@pytest.mark.long
 def test_an_icon_that_is_given_is_found(tmp_path: Path) -> None:
     recipe = Recipe(name="icons.webm", codec="libvpx", sound="", seconds=45, seed=8, kinds=("icon",), mean_gap_s=14)
     path, truth = make_video(recipe, tmp_path)

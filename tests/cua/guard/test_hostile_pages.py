@@ -325,6 +325,7 @@ async def test_an_address_with_a_risky_word_may_be_opened(env: BrowserEnv, pages
 
 
 @pytest.mark.parametrize("key", ["f8", "esc", "delete"])
+@pytest.mark.long
 async def test_no_key_is_exempt_from_a_policy(env: BrowserEnv, pages: PageServer, key: str) -> None:
     observation = await env.reset(OpenPage(pages.serve("<p id=f tabindex=0>report.txt</p>" + FOCUSED)))
     guard = Guard(mode="yolo", rules=Rules(rules=(GuardRule(decision="deny", target=re.compile("(?i)delete")),)))
@@ -332,6 +333,7 @@ async def test_no_key_is_exempt_from_a_policy(env: BrowserEnv, pages: PageServer
     assert (await guard.check(turn, (PressKey(key=key),), observation, env)).decision == "deny"
 
 
+@pytest.mark.long
 async def test_a_secret_is_not_typed_where_the_step_itself_has_led(env: BrowserEnv, pages: PageServer) -> None:
     other = pages.serve(
         "<input id=f autofocus oninput='document.title = value'>" + FOCUSED, title="open", host="evil.localhost"

@@ -134,6 +134,7 @@ async def test_a_change_leaves_only_after_a_yes(env: BrowserEnv, pages: PageServ
     assert len(changed(pages)) == (1 if answer else 0)
 
 
+@pytest.mark.long
 async def test_without_a_person_a_change_is_dropped_and_the_agent_reads_why(env: BrowserEnv, pages: PageServer) -> None:
     model = ScriptedModel([say(CLICK), say("computer.wait(0.1)"), DONE])
     agent = Agent(model=model, env=env, guard=Guard())
@@ -405,6 +406,7 @@ async def test_what_was_typed_leaves_for_no_other_site_by_get(env: BrowserEnv, p
         ("See https://a.example/redirect?u=https://shop.com", False),
     ],
 )
+@pytest.mark.long
 async def test_which_sites_an_instruction_names(instruction: str, is_named: bool) -> None:
     requests = RequestGuard(Guard(), lambda work: work)  # type: ignore[arg-type,return-value]
     requests.begin("https://start.example.org/", instruction)

@@ -84,6 +84,7 @@ async def test_tool_calls_of_all_are_exact() -> None:
 
 
 @pytest.mark.parametrize(("most", "total"), [(250, 250), (500, 400)])
+@pytest.mark.long
 async def test_steps_of_all_and_of_each_are_exact(most: int, total: int) -> None:
     scope = RunScope(caps=Caps(max_steps=most))
     results = await run_children(scope, Busy(), Caps(max_steps=4))

@@ -250,6 +250,7 @@ async def play_over_http(tmp_path: Path, model: Any, options: SwarmOptions = RAY
         return await play(tmp_path, "fake", options, base_url=server.base_url, api_key=KEY, **given)
 
 
+@pytest.mark.long
 async def test_hosts_call_a_model_at_an_endpoint_themselves(tmp_path: Path, hosts: list[float]) -> None:
     items = ["a 3", "b 5", "c 30"]
     near = await play_over_http(tmp_path / "near", Cast(items), replace(RAY, executor="local"))

@@ -108,6 +108,7 @@ async def test_a_killed_swarm_goes_on(tmp_path: Path) -> None:
     assert again.children[1].num_calls == 8
 
 
+@pytest.mark.long
 async def test_half_done_children_start_anew_when_that_is_asked_for(tmp_path: Path) -> None:
     run_dir = killed_run(tmp_path)
     model = Cast(["quick 1", "slow 9"])

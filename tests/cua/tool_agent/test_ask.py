@@ -118,6 +118,7 @@ async def test_pictures_of_results_can_go_in_a_user_message(tmp_path: Path, sand
     assert [part["type"] for part in last[-1]["content"]] == ["text", "image_url"]
 
 
+@pytest.mark.long
 async def test_the_record_is_what_happened(tmp_path: Path, sandbox: KernelMaker) -> None:
     result = await run(tmp_path, sandbox)
     assert result.run_dir is not None

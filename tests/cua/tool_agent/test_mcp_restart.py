@@ -117,6 +117,7 @@ async def test_crashes_in_a_row_are_bounded_and_a_call_that_returns_starts_the_c
     assert len(served.pids) == 2 + 2 * MAX_RESTARTS
 
 
+@pytest.mark.long
 async def test_closing_during_a_restart_leaves_no_process(served: Served) -> None:
     await served.call("crash")
     waiting = asyncio.create_task(served.call("add", a=1, b=1))

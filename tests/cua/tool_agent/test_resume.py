@@ -82,6 +82,7 @@ async def test_what_comes_out_otherwise_is_told_to_model_and_person(tmp_path: Pa
     assert result.end.answer == "One."
 
 
+@pytest.mark.long
 async def test_variables_of_a_cell_that_fails_now_are_gone(tmp_path: Path, sandbox: KernelMaker) -> None:
     luck = "from pathlib import Path\nassert Path('dots.png').stat().st_size > 20\nfound = 3"
     run_dir = await begin(tmp_path, sandbox, [does(luck, "other = found")], max_steps=1)

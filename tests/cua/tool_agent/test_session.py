@@ -97,6 +97,7 @@ async def test_a_kernel_that_ends_between_questions_is_told_with_its_variables(
     assert model.received[-1][-1].text == "[^2^]\nFalse"
 
 
+@pytest.mark.long
 async def test_a_stopped_question_leaves_the_session_and_is_told(tmp_path: Path, sandbox: KernelMaker) -> None:
     controls: list[Any] = []
 

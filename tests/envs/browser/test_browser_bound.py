@@ -231,6 +231,7 @@ async def test_other_copies_are_pasted_as_ever(env: BrowserEnv, pages: PageServe
 
 @pytest.mark.parametrize("by_parts", [False, True])
 @pytest.mark.parametrize("host", ["good.localhost", "evil.localhost", "user.good.localhost"])
+@pytest.mark.long
 async def test_the_browser_drops_nothing_on_another_origin(
     env: BrowserEnv, pages: PageServer, host: str, by_parts: bool
 ) -> None:

@@ -50,6 +50,7 @@ async def test_a_copy_button_fills_the_clipboard(env: BrowserEnv, pages: PageSer
     assert await env.page.evaluate("[to.value, read]") == [TEXT, TEXT]
 
 
+@pytest.mark.long
 async def test_it_goes_over_to_other_tabs_and_frames_but_not_to_the_next_episode(
     env: BrowserEnv, pages: PageServer
 ) -> None:
@@ -98,6 +99,7 @@ async def test_html_and_a_picture_come_to_who_reads_them(env: BrowserEnv, pages:
     assert await env.page.evaluate("pasted") == [["text/html", "Files"]]
 
 
+@pytest.mark.long
 async def test_keys_copy_what_is_selected_also_as_html_and_nothing_of_a_password(
     env: BrowserEnv, pages: PageServer
 ) -> None:

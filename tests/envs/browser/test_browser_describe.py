@@ -67,6 +67,7 @@ async def test_nothing_and_nowhere(env: BrowserEnv, pages: PageServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "frame.localhost"])
+@pytest.mark.long
 async def test_frames_of_this_and_of_another_origin(env: BrowserEnv, pages: PageServer, host: str) -> None:
     inner = pages.serve("<button style='margin:30px'>Pay now</button>", host=host)
     await env.reset(OpenPage(pages.serve(f"<iframe src='{inner}' style='margin:50px;border:5px solid'></iframe>")))

@@ -207,6 +207,7 @@ async def test_leaving_a_page_that_asks_back(env: BrowserEnv, pages: PageServer,
     assert (observation.dialog, observation.title) == (None, title)
 
 
+@pytest.mark.long
 async def test_a_page_that_opens_with_an_alert(env: BrowserEnv, pages: PageServer) -> None:
     observation = await env.reset(OpenPage(pages.serve("<script>alert('Hello')</script><p>text")))
     assert observation.dialog == Dialog(kind="alert", message="Hello")

@@ -146,6 +146,7 @@ async def test_a_pdf_that_cannot_be_shown_says_so(env: BrowserEnv, pages: PageSe
 
 
 @pytest.mark.parametrize("way", ["link", "late"])
+@pytest.mark.long
 async def test_a_tab_that_only_downloads_closes(env: BrowserEnv, pages: PageServer, way: str) -> None:
     data = pages.serve_data("a.pdf", make_pdf(RED), "application/pdf", "attachment; filename=a.pdf")
     late = f"tab = window.open(''); setTimeout(() => tab.location = '{data}', 300)"

@@ -213,6 +213,7 @@ KEYS_SEEN = "document.querySelector('#field').value.length"
     ],
     ids=["many", "repeated", "typed"],
 )
+@pytest.mark.long
 async def test_a_step_that_is_cancelled_ends_in_the_middle(
     env: BrowserEnv, pages: PageServer, actions: list[Action]
 ) -> None:

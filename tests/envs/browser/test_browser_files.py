@@ -58,6 +58,7 @@ async def test_a_file_is_chosen_by_its_name(env: BrowserEnv, pages: PageServer, 
     assert await env.page.evaluate(NAMES) == ["photo ü.png"]
 
 
+@pytest.mark.long
 async def test_several_files(env: BrowserEnv, pages: PageServer, uploads: Path) -> None:
     await env.reset(OpenPage(pages.serve("<input id=pick type=file multiple style='margin:20px'>")))
     await click(env, "#pick")
@@ -197,6 +198,7 @@ async def test_pickers_need_a_click_and_a_page_of_the_same_site(env: BrowserEnv,
     assert await env.page.frames[1].title() == "SecurityError"
 
 
+@pytest.mark.long
 async def test_downloads_are_saved_under_names_of_their_own(env: BrowserEnv, pages: PageServer) -> None:
     body = f"<a id=get href='{pages.url('/file/report.csv')}'>get</a>"
     url = pages.serve(body)

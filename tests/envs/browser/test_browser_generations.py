@@ -96,6 +96,7 @@ async def test_a_place_that_changed_gets_no_press(env: BrowserEnv, pages: PageSe
 @pytest.mark.parametrize(
     "actions", [(Move(x_px=300, y_px=200), MouseDown()), (KeyDown(key="ctrl"), MIDDLE), (Wait(duration_s=0.3), MIDDLE)]
 )
+@pytest.mark.long
 async def test_each_kind_of_press_is_refused_whole(
     env: BrowserEnv, pages: PageServer, actions: tuple[Action, ...]
 ) -> None:

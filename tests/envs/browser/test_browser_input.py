@@ -57,6 +57,7 @@ async def test_clicks_arrive_at_the_point_with_button_and_count(env: BrowserEnv,
     assert observation.pointer_px == (70, 80)
 
 
+@pytest.mark.long
 async def test_slow_clicks_are_single_clicks(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(EVENTS)))
     await do(env, Click(x_px=9, y_px=9, clicks=2, interval_s=0.6))
@@ -232,6 +233,7 @@ async def test_a_mouse_drag_selects_text(env: BrowserEnv, pages: PageServer) -> 
     assert await env.page.evaluate("String(getSelection())") == "one two three"
 
 
+@pytest.mark.long
 async def test_points_outside_of_the_screen_are_refused(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(EVENTS)))
     observation = (await env.step([Click(x_px=1280, y_px=10)])).observation

@@ -34,6 +34,7 @@ def with_login(url: str, login: str) -> str:
         ("/closed", "the server answered 401 Unauthorized for {url}: " + ASKS),
     ],
 )
+@pytest.mark.long
 async def test_a_page_that_is_an_error_is_told_once(env: BrowserEnv, pages: PageServer, path: str, note: str) -> None:
     pages.logins["/closed"] = "a:b"
     url = pages.url(path)
@@ -41,6 +42,7 @@ async def test_a_page_that_is_an_error_is_told_once(env: BrowserEnv, pages: Page
     assert (await do(env)).notes == ()
 
 
+@pytest.mark.long
 async def test_errors_behind_links_redirects_and_in_new_tabs_are_told(env: BrowserEnv, pages: PageServer) -> None:
     url, redirect = pages.url("/nothing"), f"/redirect?to={pages.url('/nothing')}"
     body = (

@@ -48,6 +48,7 @@ async def test_geolocation(pages: PageServer) -> None:
     assert await ask(expression, start_url=pages.serve(""), geolocation=(48.5, -9.25)) == [48.5, -9.25]
 
 
+@pytest.mark.long
 async def test_a_wrong_time_zone_is_an_error_of_setup() -> None:
     with pytest.raises(EnvSetupError, match="Invalid timezone ID: Mars/Olympus"):
         await ask("1", timezone="Mars/Olympus")

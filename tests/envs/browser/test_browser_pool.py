@@ -62,6 +62,7 @@ async def test_all_sessions_are_in_one_browser(pool: BrowserPool, pages: PageSer
         assert pool.num_sessions == 3
 
 
+@pytest.mark.long
 async def test_cookies_and_storage_are_each_sessions_own(pool: BrowserPool, pages: PageServer) -> None:
     url = pages.serve("shared origin")
     async with sessions(pool, url, url) as (ann, ben):
@@ -257,6 +258,7 @@ async def test_options_of_the_whole_browser_cannot_differ() -> None:
         BrowserPool(max_sessions=0)
 
 
+@pytest.mark.long
 async def test_a_session_that_cannot_open_leaves_nothing_in_the_browser(pool: BrowserPool, pages: PageServer) -> None:
     async with sessions(pool, pages.serve("hello")) as (calm,):
         browser = calm.page.context.browser

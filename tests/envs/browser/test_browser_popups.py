@@ -66,6 +66,7 @@ async def test_suggestions_are_drawn_and_a_click_takes_one_as_chrome_does(env: B
         (("esc", "down"), "aa"),  # opens the list again
     ],
 )
+@pytest.mark.long
 async def test_suggestions_by_keys(env: BrowserEnv, pages: PageServer, keys: tuple[str, ...], value: str) -> None:
     await env.reset(OpenPage(pages.serve(FIELD + TOWNS + LOG)))
     await click(env, "#town")
@@ -234,6 +235,7 @@ async def test_a_tooltip_is_drawn_where_the_pointer_rests(env: BrowserEnv, pages
     assert not changed(before, await do(env, Click(x_px=x_px, y_px=y_px)), below)
 
 
+@pytest.mark.long
 async def test_no_tooltip_where_a_title_is_empty(env: BrowserEnv, pages: PageServer) -> None:
     before = await env.reset(
         OpenPage(pages.serve("<p title='outer' style='margin:40px'><b id=it title=''>here</b></p>"))

@@ -100,6 +100,7 @@ async def test_an_open_dialog_does_not_hold_the_reader(env: BrowserEnv, pages: P
         ("<div class=g-recaptcha data-size=invisible style='width:300px;height:70px'></div>", None),
     ],
 )
+@pytest.mark.long
 async def test_forms_for_people_are_recognised(env: BrowserEnv, pages: PageServer, body: str, kind: str | None) -> None:
     found = await read(env, pages, f"<p>Shop</p>{body}")
     assert [area.kind for area in found.areas] == ([kind] if kind else [])

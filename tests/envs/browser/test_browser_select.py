@@ -45,6 +45,7 @@ async def test_outside_of_an_open_list_nothing_of_it_stays(env: BrowserEnv, page
     assert after == before
 
 
+@pytest.mark.long
 async def test_a_long_list_fits_and_scrolls(env: BrowserEnv, pages: PageServer) -> None:
     options = "".join(f"<option>row {number}" for number in range(200))
     await env.reset(OpenPage(pages.serve(f"<p><select id=list>{options}</select></p>{LOG}")))
@@ -125,6 +126,7 @@ async def test_groups_and_disabled_rows(env: BrowserEnv, pages: PageServer) -> N
     assert await env.page.evaluate("list.value") == "taxi"
 
 
+@pytest.mark.long
 async def test_lists_that_are_always_open_stay_as_they_are(env: BrowserEnv, pages: PageServer) -> None:
     body = (
         "<select id=one size=3><option>a<option>b<option>c</select><select id=many multiple><option>d<option>e</select>"

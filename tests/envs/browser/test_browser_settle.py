@@ -26,6 +26,7 @@ async def test_an_idle_page_costs_next_to_nothing(env: BrowserEnv, pages: PageSe
     assert found[4] < 0.05  # 3 ms on a machine with nothing else to do
 
 
+@pytest.mark.long
 async def test_a_link_is_followed_to_its_end(env: BrowserEnv, pages: PageServer) -> None:
     await env.reset(OpenPage(pages.serve(f"<a id=go href='{pages.url('/slow?s=0.6')}'>go</a>")))
     observation = await click(env, "#go")
@@ -68,6 +69,7 @@ async def test_changes_of_the_page_are_waited_for(env: BrowserEnv, pages: PageSe
     assert await env.page.evaluate("list.children.length") == 10
 
 
+@pytest.mark.long
 async def test_short_animations_are_waited_for(env: BrowserEnv, pages: PageServer) -> None:
     body = """<style>#box { width: 10px; height: 10px; background: red; transition: width 0.4s }
       .wide { width: 300px !important }

@@ -34,6 +34,7 @@ async def test_a_new_tab_becomes_the_active_one(env: BrowserEnv, pages: PageServ
     await click(env, "#go")
 
 
+@pytest.mark.long
 async def test_a_window_opened_late_is_noticed(env: BrowserEnv, pages: PageServer) -> None:
     second = pages.serve("two", title="second")
     body = f"<button id=go onclick=\"setTimeout(() => window.open('{second}'), 100)\">go</button>"
@@ -223,6 +224,7 @@ async def test_a_page_that_is_not_there(env: BrowserEnv, pages: PageServer) -> N
     )
 
 
+@pytest.mark.long
 async def test_keys_held_in_one_tab_do_not_stay_down_there(env: BrowserEnv, pages: PageServer) -> None:
     second = pages.serve("two", title="second")
     script = "<script>pad.onclick = e => { window.ctrl = e.ctrlKey }</script>"

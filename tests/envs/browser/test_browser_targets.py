@@ -72,6 +72,7 @@ async def test_a_page_cannot_lie_by_replacing_what_is_asked(env: BrowserEnv, pag
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "frame.localhost"])
+@pytest.mark.long
 async def test_the_focus_in_a_frame(env: BrowserEnv, pages: PageServer, host: str) -> None:
     inner = pages.serve("<form><input autofocus id=i><button>Pay</button></form>", host=host)
     await env.reset(OpenPage(pages.serve(f"<iframe src='{inner}'></iframe>")))
@@ -97,6 +98,7 @@ async def test_a_look_into_another_process_leaves_no_session_open(pages: PageSer
 
 
 @pytest.mark.parametrize("mode", ["open", "closed"])
+@pytest.mark.long
 async def test_shadow_roots(env: BrowserEnv, pages: PageServer, mode: str) -> None:
     body = f"""<x-box id=h></x-box><script>
       const root = h.attachShadow({{mode: '{mode}'}});

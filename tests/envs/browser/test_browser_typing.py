@@ -141,6 +141,7 @@ async def test_of_a_secret_nothing_is_read_out_also_later(pages: PageServer) -> 
         await env.close()
 
 
+@pytest.mark.long
 async def test_a_chat_that_sends_and_a_code_of_many_boxes_are_no_cause_for_notes(
     env: BrowserEnv, pages: PageServer
 ) -> None:

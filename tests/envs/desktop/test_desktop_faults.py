@@ -171,6 +171,7 @@ async def test_a_step_that_is_cancelled_ends_in_the_middle(make_env: MakeEnv) ->
     assert (await env.step([Wait(duration_s=0.1)])).observation.pointer_px == stopped_at
 
 
+@pytest.mark.long
 async def test_a_step_of_actions_without_pauses_can_be_cancelled(make_env: MakeEnv) -> None:
     env = await make_env(screen_px=(1200, 600))
     step = asyncio.ensure_future(env.step([Move(x_px=number % 1000, y_px=5) for number in range(200_000)]))

@@ -100,6 +100,7 @@ def test_control_tokens_come_from_markers_alone(tokenizer, conversation, declare
 
 @fuzzed
 @given(conversation=st.lists(messages, max_size=4))
+@pytest.mark.long
 def test_the_prompt_reads_as_it_is_shown(tokenizer, conversation):
     pieces = render_chat(conversation)
     assert tokenizer.decode(encode_chat(pieces, tokenizer).token_ids) == show_chat(pieces)

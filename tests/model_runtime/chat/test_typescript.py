@@ -289,6 +289,7 @@ def test_a_tool_that_is_no_object_makes_json():
     )
 
 
+@pytest.mark.long
 def test_many_tools_in_bounded_time():
     properties = {f"field_{n}": {"type": "string", "description": f"Number {n}"} for n in range(10)}
     tools = [tool(f"tool_{n}", f"Does {n}.", properties=properties, required=["field_1"]) for n in range(10_000)]

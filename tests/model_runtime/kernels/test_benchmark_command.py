@@ -168,6 +168,7 @@ def test_every_file_of_kernels_is_timed_by_a_file_of_its_name(toy: tuple[str, di
     assert {operators.get(name, name) for name in command.FILES} <= in_table
 
 
+@pytest.mark.long
 def test_what_cannot_run_here_says_so(toy: tuple[str, dict[str, Any]]) -> None:
     failed = [row for row in toy[1]["rows"] if row["us"] is None]
     with_ours = [row for row in failed if row["peer"] == OURS or row["kernel"] == "overlap"]

@@ -143,6 +143,7 @@ def _last_logits(model: K25Model) -> torch.Tensor:
     return drive.step({"one": IDS[9:10]})["one"]
 
 
+@pytest.mark.long
 def test_pictures_and_chunks_in_one_call() -> None:
     tower = VisionTower(TINY, dtype=torch.float32, ops=find_ops("cpu", "triton"))
     tower.load(make_weights(TINY))

@@ -120,6 +120,7 @@ def test_int4_of_transformers(int4_dir: Path, tiny: K25Model) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.long
 def test_int4_in_bfloat16_is_as_near_as_the_peer_is(tmp_path: Path, seed: int) -> None:
     """By the median: a token whose router scores bf16 moves across each other takes another expert, here or there."""
     write_tiny(tmp_path, quantized=True, seed=seed)

@@ -142,6 +142,7 @@ def test_the_model_has_to_exist_where_one_is_named(ask: Any) -> None:
     assert (got.status_code, error_of(got)["code"]) == (404, "model_not_found")
 
 
+@pytest.mark.long
 def test_a_prompt_beyond_the_context(ask: Any) -> None:
     long = [{"role": "user", "content": "word " * 1_000_000}]  # 5 MB
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": {"a": long[0]["content"]}}}

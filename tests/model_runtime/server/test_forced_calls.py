@@ -60,6 +60,7 @@ def check_call(call: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("thinking", [True, False], ids=["thinking", "instant"])
 @pytest.mark.parametrize("choice", ["required", "auto", NAMED], ids=["required", "strict", "named"])
+@pytest.mark.long
 def test_every_call_is_declared_and_fits_its_schema(random_client: TestClient, choice: Any, thinking: bool) -> None:
     choices = ask(random_client, tools=TOOLS, tool_choice=choice, thinking=thinking)
     for one in choices:

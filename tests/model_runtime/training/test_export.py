@@ -43,6 +43,7 @@ def test_an_untrained_model_is_written_as_it_was_read(tiny_dir: Path, tmp_path: 
         assert (tmp_path / name).read_bytes() == (tiny_dir / name).read_bytes(), name
 
 
+@pytest.mark.long
 def test_what_was_trained_is_what_is_served(trained: K25Model, tmp_path: Path) -> None:
     """In fp32, and in bf16 what its rounded weights say, to the last digits; transformers reads the same."""
     ranks = tiny_ranks()

@@ -55,6 +55,7 @@ def test_a_photograph_turned_scaled_and_compressed(name: str) -> None:
     assert score.false <= 1
 
 
+@pytest.mark.long
 def test_one_box_over_everything_finds_at_most_one() -> None:
     pair = make_pair(8, **SMALL, changes=9)
     one = pixel_diff(pair.first, pair.second, merge_px=400)

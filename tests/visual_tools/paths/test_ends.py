@@ -22,6 +22,7 @@ def closed_room(*dots: tuple[tuple[int, int], tuple[int, int, int]]) -> np.ndarr
     return image
 
 
+@pytest.mark.long
 def test_the_example_needs_no_ends() -> None:
     path = shortest_path(EXAMPLES / "maze.png")
     named = shortest_path(EXAMPLES / "maze.png", start="green", goal="red")

@@ -53,6 +53,7 @@ async def test_a_fork_prints_too(shared: Kernel) -> None:
     assert (await shared.run(code)).text == "x\nx\ny\n"
 
 
+@pytest.mark.long
 async def test_an_error_shows_the_lines_of_the_cells_only(kernel: Kernel) -> None:
     await kernel.run("import json\ndef parse(text):\n    return json.loads(text)")
     result = await kernel.run("\nparse('\\x1b[31m{')")

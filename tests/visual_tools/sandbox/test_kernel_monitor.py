@@ -88,6 +88,7 @@ def test_memory_of_several_processes_is_one_sum(make_monitor: MakeMonitor) -> No
 @pytest.mark.parametrize(
     ("cpu_s", "told"), [(30.0, ""), (0.5, "it had used 0.5 s of processor time, which is its limit")]
 )
+@pytest.mark.long
 def test_processor_time_is_watched_with_that_of_ended_children(
     make_monitor: MakeMonitor, cpu_s: float, told: str
 ) -> None:

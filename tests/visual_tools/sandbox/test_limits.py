@@ -64,6 +64,7 @@ async def test_interrupt_on_request(kernel: Kernel) -> None:
     assert (await kernel.run("1")).status == "ok"
 
 
+@pytest.mark.long
 async def test_a_caller_that_goes_away_leaves_a_kernel_that_works(kernel: Kernel) -> None:
     await kernel.run("kept = 1")
     with pytest.raises(TimeoutError):

@@ -46,6 +46,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
     remove_tree(str(top))
 
 
+@pytest.mark.long
 def test_every_walk_goes_through_a_nest_deeper_than_recursion_paths_and_descriptors(deep: Path) -> None:
     (deep / "file").write_text("x")
     with few_descriptors():

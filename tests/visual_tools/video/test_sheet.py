@@ -17,6 +17,7 @@ def cut_tiles(sheet: ContactSheet, width_px: int, height_px: int) -> list[Pictur
     return [sheet.image[top : top + height_px, left : left + width_px] for top, left in corners]
 
 
+@pytest.mark.long
 def test_frames_stand_in_order(tmp_path: Path) -> None:
     path = make_video(tmp_path, 100, Recipe(size=(320, 240)))
     sheet = vt.contact_sheet(path, n=10, columns=4)

@@ -245,6 +245,7 @@ def test_fractions_of_the_picture_are_fractions_of_the_screen(native, sent, x, y
 
 
 @given(_SIZES, st.data())
+@pytest.mark.long
 def test_position_and_back(size, data):
     point = data.draw(st.tuples(st.integers(0, size[0] - 1), st.integers(0, size[1] - 1)))
     frame = ModelFrame(geometry=ScreenGeometry(native_px=size, sent_px=size), mode="absolute")

@@ -97,6 +97,7 @@ async def test_a_task_that_names_no_app_of_ours_is_refused(env: AppsEnv) -> None
         await env.reset(task)
 
 
+@pytest.mark.long
 async def test_an_app_that_is_not_installed_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     async with apps_env() as bare:

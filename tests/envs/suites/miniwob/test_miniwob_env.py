@@ -88,6 +88,7 @@ async def test_an_episode_that_goes_on_is_ended_by_the_agent() -> None:
 
 
 @pytest.mark.parametrize("status", ["success", "failure"])
+@pytest.mark.long
 async def test_the_agents_word_alone_is_worth_nothing(env: MiniWobEnv, status: Any) -> None:
     task = MiniWobTask("click-button", 2)
     await env.reset(task)
@@ -236,6 +237,7 @@ async def test_a_task_runs_by_its_spec_alone(tmp_path: Path) -> None:
     assert record.header.env == "miniwob"
 
 
+@pytest.mark.long
 async def test_an_unknown_page_says_so(env: MiniWobEnv) -> None:
     with pytest.raises(ValueError, match="did you mean 'click-button'"):
         MiniWobTask("click-buton", 0)

@@ -73,6 +73,7 @@ async def test_another_screen_size_is_told(served: Served) -> None:
         await env.reset(TASK)
 
 
+@pytest.mark.long
 async def test_a_screen_that_changes_its_size_within_a_task_ends_it(served: Served) -> None:
     is_small = False
 

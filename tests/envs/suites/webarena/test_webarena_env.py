@@ -228,6 +228,7 @@ async def test_a_refused_account_and_a_site_that_is_gone(site: StandIn, tmp_path
 
 
 @in_browser
+@pytest.mark.long
 async def test_the_score_by_other_rules_is_kept_beside(env: WebArenaEnv, site: StandIn) -> None:
     page = {"url": "last", "locator": "document.querySelector('.nobody')", "required_contents": {"exact_match": "None"}}
     config = {
@@ -548,6 +549,7 @@ async def test_a_site_that_does_not_come_back_is_told() -> None:
         await reset_site(resettable(gone, "true", 0.5))
 
 
+@pytest.mark.long
 async def test_a_site_is_back_when_it_answers_itself(site: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     for status in (404, 403, 500, 302):
         monkeypatch.setattr(site, "broken", {"": status, "/": status})
