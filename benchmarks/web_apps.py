@@ -1,4 +1,4 @@
-"""What the web apps of the suite `apps` cost: start, reset, memory. `python -m benchmarks.apps [--rounds N]`
+"""What the web apps of the suite `apps` cost: start, reset, memory. `python -m benchmarks.web_apps [--rounds N]`
 
 A reset is what puts an app back after a task, and its first answer then: the app alone, without the browser. Memory is
 the PSS of the app's processes.
