@@ -99,6 +99,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
         app.include_router(router)
     for kind in (CuaError, EnvError, VisualError):
         app.add_exception_handler(kind, _say_error)
+    app.add_exception_handler(require("fastapi.exceptions", EXTRA).RequestValidationError, _say_invalid)
     return app
 
 
@@ -106,6 +107,14 @@ async def _say_error(request: Any, error: Exception) -> Any:
     from starlette.responses import JSONResponse
 
     return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFoundError) else 400)
+
+
+async def _say_invalid(request: Any, error: Any) -> Any:
+    from starlette.responses import Response
+
+    details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
+    text = json.dumps({"detail": details})  # in ASCII: names and values of a request may hold lone surrogates
+    return Response(text, status_code=422, media_type="application/json")
 
 
 def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:

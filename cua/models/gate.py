@@ -275,16 +275,17 @@ class EndpointGate:
         """Admit one try of a call. An `UnavailableError` inside changes the gate and is raised again.
 
         Args:
-            max_away_s: Longest outage and `Retry-After` in seconds for which a call waits. A server that asks for a
-                longer wait is called, so that its answer ends the call.
+            max_away_s: Longest outage and `Retry-After` in seconds for which a call waits, from its arrival at the
+                earliest. A server that asks for a longer wait is called, so that its answer ends the call.
 
         Raises:
             GivenUpError: If the endpoint has been away for longer than `max_away_s`.
         """
+        arrived = self._clock.now()
         async with AsyncExitStack() as stack:
             async with self._reported() if self._must_wait() else nullcontext():
                 await stack.enter_async_context(self._placed())
-                self._check_away(max_away_s)
+                self._check_away(arrived, max_away_s)
                 await self._wait_while_held(max_away_s)
             started = self._clock.now()
             try:
@@ -326,11 +327,11 @@ class EndpointGate:
         """Change the maximum number of concurrent calls; one more than before is reached by successful calls."""
         self._max_open, self.limit = max_open, min(self.limit, float(max_open))
 
-    def _check_away(self, max_away_s: float) -> None:
+    def _check_away(self, arrived: float, max_away_s: float) -> None:
         if self._away_since is None:
             return
         now = self._clock.now()
-        if max(now, self._held_until) - self._away_since > max_away_s:
+        if max(now, self._held_until) - max(arrived, self._away_since) > max_away_s:
             away_s = now - self._away_since
             raise GivenUpError(f"{self._away_reason} (away for {away_s:.0f} s; {_limit(max_away_s)})")
 

@@ -28,6 +28,8 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
         return "expected an object with properties, or an array of such objects"
     if not 0 < len(row["properties"]) <= MAX_COLUMNS:
         return f"it has {len(row['properties'])} properties; expected 1 to {MAX_COLUMNS}"
+    if SOURCE in row["properties"]:
+        return f"the column {SOURCE!r} is added to the table with the task of each row; name this property differently"
     return ""
 
 
@@ -41,14 +43,16 @@ def table_name(agent: str) -> str:
 def make_table(answers: Mapping[str, str]) -> tuple[str, Mapping[str, int]]:
     """Merge answers, by task, into one CSV table in the order of the tasks.
 
+    A text that a spreadsheet would take for a formula begins with an apostrophe.
+
     Returns:
         The table, and the number of rows by task.
     """
     rows = [(task, row) for task, answer in sorted(answers.items()) for row in _rows_of(answer)]
-    columns = list(dict.fromkeys(name for _, row in rows for name in row))[:MAX_COLUMNS]
+    columns = list(dict.fromkeys(name for _, row in rows for name in row if name != SOURCE))[:MAX_COLUMNS]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, SOURCE])
+    writer.writerow([*map(_plain, columns), SOURCE])
     for task, row in rows:
         writer.writerow([*(_cell(row.get(name), task) for name in columns), task])
     return text.getvalue(), collections.Counter(task for task, _ in rows)
@@ -67,5 +71,12 @@ def _rows_of(answer: str) -> Iterator[Mapping[str, Any]]:
 def _cell(value: Any, task: str) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = _plain(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return re.sub(r"\[\^(\d+(?:\.\d+)?)\^\]", rf"[^{task}.\1^]", text)
+
+
+def _plain(text: str) -> str:
+    """Return a text that readers of CSV take for one cell, and spreadsheets for no formula."""
+    text = re.sub(r"\r\n?|\0", "\n", text)
+    is_formula = text.lstrip()[:1] in ("=", "+", "-", "@") and not re.fullmatch(r"\s*[+-][\d\s.,:/()%-]*", text)
+    return f"'{text}" if text.lstrip() and is_formula else text

@@ -474,6 +474,7 @@ class RayAgentPool:
         self._options, self._approver, self._relays_model = options, approver, relays_model
         self._hosts: list[HostConnection] = []
         self._full_until = 0.0
+        self._failed: tuple[float, EnvSetupError | EnvDiedError] | None = None
         self._pages = PageStore(FetchLimits())
         self._lock = asyncio.Lock()
 
@@ -495,8 +496,11 @@ class RayAgentPool:
             host.num_children -= 1
 
     async def _take_host(self) -> HostConnection:
+        asked_at = time.monotonic()
         async with self._lock:
             least = min(self._alive, key=lambda host: host.num_children, default=None)
+            if least is None and self._failed is not None and self._failed[0] > asked_at:
+                raise self._failed[1]  # this one waited for a free CPU as long as the one that was first
             if least is None or (least.num_children and await self._may_open_host()):
                 least = await self._open_host(least)
             least.num_children += 1
@@ -522,6 +526,7 @@ class RayAgentPool:
                 if other is not None:
                     return other  # another task was faster, or the CPU belonged to a node that is being lost
                 if isinstance(error, EnvSetupError) or number == OPEN_TRIES - 1:
+                    self._failed = time.monotonic(), error
                     raise
                 await asyncio.sleep(1.0)  # until the cluster knows which nodes are left
             else:

@@ -195,14 +195,19 @@ class Swarm:
         """Give a child a new instruction of the user, which it sees in its next step.
 
         Raises:
-            ConfigError: If no child of this name is at work.
+            ConfigError: If no child of this name is at work, or the instruction is not a text of 1 to
+                `SwarmLimits.max_message_chars` characters.
         """
+        most = self.limits.max_message_chars
+        if not isinstance(instruction, str) or not instruction.strip() or len(instruction) > most:
+            raise ConfigError(f"expected an instruction of 1 to {most} characters for {name}")
         child = self._at_work(name)
         await self._write_order(child, f"the user says: {instruction}", redirects=[instruction])
         child.redirects = (*child.redirects, instruction)
         child.control.redirect(instruction)
 
     def _at_work(self, name: str) -> Child:
+        name = str(name)
         known = {child.id: child for child in self.children if child.is_at_work}
         if name in known:
             return known[name]

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from apps.assistant.access import MAX_JSON_BYTES, POLICY, Access, is_loopback
+from apps.assistant.api import make_api
 from apps.assistant.assistant import Assistant
 from apps.assistant.preferences import Preferences
 from apps.assistant.server import ServeOptions, check_options
@@ -178,3 +179,12 @@ async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path) -
         await assistant.save_upload("more.txt", chunks())
     assert len(list(assistant.uploads_dir.iterdir())) == 1
     await assistant.close()
+
+
+async def test_a_body_with_half_a_character_is_refused(tmp_path: Path) -> None:
+    app = make_api(Assistant(Preferences(tmp_path / "settings.json")))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:7860") as web:
+        json_type = {"content-type": "application/json"}
+        answer = await web.post("/api/sessions", headers=json_type, content=rb'{"instruction": "half \ud800"}')
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"] == ["body", "instruction"]

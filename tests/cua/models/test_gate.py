@@ -207,13 +207,31 @@ async def test_calls_that_wait_for_an_endpoint_give_up_when_it_has_been_away_for
     fake = FakeClock()
     gate = EndpointGate(64, clock=fake.clock())
     await fail(gate)
-    fake.now_s += 31
-    with pytest.raises(UnavailableError, match=r"no connection .away for 31 s; the limit is 30 s, --set retry_time="):
-        async with gate.admit(max_away_s=30):
-            pass
-    async with gate.admit(max_away_s=60):
+    fake.now_s += 2
+    with pytest.raises(UnavailableError, match="still none"):
+        async with gate.admit():  # has the only place while another call waits for it
+            waiting = asyncio.create_task(enter(gate, 30))
+            await asyncio.sleep(0)
+            fake.now_s += 31
+            raise UnavailableError("still none")
+    with pytest.raises(UnavailableError, match=r"no connection .away for 33 s; the limit is 30 s, --set retry_time="):
+        await waiting
+
+
+async def enter(gate: EndpointGate, max_away_s: float) -> None:
+    async with gate.admit(max_away_s=max_away_s):
         pass
-    async with gate.admit(max_away_s=0):  # it is back
+
+
+async def test_a_call_that_comes_after_a_long_outage_tries_the_endpoint() -> None:
+    fake = FakeClock()
+    gate = EndpointGate(64, clock=fake.clock())
+    for _ in range(6):
+        await fail(gate)
+    fake.now_s += 600  # longer than the limits of those that came before
+    async with gate.admit(max_away_s=5):  # it is back
+        pass
+    async with gate.admit(max_away_s=0):
         pass
 
 

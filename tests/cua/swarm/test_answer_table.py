@@ -92,6 +92,7 @@ async def resume_swarm_from_round(tmp_path: Path, run_dir: Path) -> Path:
         ({"type": "object", "properties": {}}, "it has 0 properties"),
         ({"type": 3}, "is not valid"),
         ({"type": "object", "properties": {str(n): {} for n in range(300)}}, "it has 300 properties"),
+        ({"type": "object", "properties": {"source": {}}}, "the column 'source' is added"),
         (ROWS, ""),
     ],
 )
@@ -114,6 +115,18 @@ def test_odd_answers_and_names() -> None:
         ["", "[1]", "", "t002"],
         ["", "", 'x,\n"y"', "t003"],
     ]
+    odd = [
+        {"a": "=1+1", "source": "t009"},
+        {"a": "\r=2"},
+        {"a": "-5"},
+        {"a": "+49 (30) 12-3"},
+        {"a": "-cmd|x"},
+        {"=b": -1},
+    ]
+    rows = list(csv.reader(make_table({"t001": json.dumps(odd)})[0].splitlines(keepends=True)))
+    assert rows[0] == ["a", "'=b", "source"]
+    assert [row[0] for row in rows[1:]] == ["'=1+1", "'\n=2", "-5", "+49 (30) 12-3", "'-cmd|x", ""]
+    assert {row[-1] for row in rows[1:]} == {"t001"}
     names = [table_name(name) for name in ("worker", "../../etc/passwd", "a b", "a/b", "", "研究员", "x" * 500)]
     assert len(set(names)) == len(names)
     assert all(name.count("/") == 1 and ".." not in name and len(name) < 90 for name in names)

@@ -225,6 +225,9 @@ async def test_an_order_to_a_child_that_is_not_at_work_names_those_that_are(tmp_
             with pytest.raises(ConfigError) as caught:
                 await swarm.cancel(child)
             errors.append(str(caught.value))
+        for instruction in ("", " \n", "x" * 100_001, 5):
+            with pytest.raises(ConfigError, match="an instruction of 1 to 100000 characters for t002"):
+                await swarm.redirect("t002", instruction)  # type: ignore[arg-type]
 
     model = Ordered(Cast(["a 1", "b 4"]), {("b 4", 6): order})
     await model.play(tmp_path)
