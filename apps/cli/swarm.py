@@ -297,7 +297,7 @@ class _View:
         import asyncio
 
         if self._live is not None:
-            print("\x1b[1A", end="", file=sys.__stderr__, flush=True)  # back to the grid, whose last line was left
+            terminal.cursor_up()  # back to the grid, whose last line was left
         order = asyncio.create_task(self._take_order(line))
         self._orders.add(order)
         order.add_done_callback(self._orders.discard)

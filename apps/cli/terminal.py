@@ -47,6 +47,11 @@ def rewrite_line(text: str, *, width: int = 78) -> None:
     print(f"\r{safe_lines(text):<{width}}", end="", file=sys.__stderr__, flush=True)
 
 
+def cursor_up() -> None:
+    """Move the cursor of the real stderr up by one line, also while a live display replaces `sys.stderr`."""
+    print("\x1b[1A", end="", file=sys.__stderr__, flush=True)
+
+
 def echo_json(value: object) -> None:
     """Print a value as one line of JSON on stdout."""
     typer.echo(to_json(value))

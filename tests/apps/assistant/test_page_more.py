@@ -149,8 +149,8 @@ async def test_one_sub_agent_is_cancelled_and_another_redirected(person: Person,
     assert await rhine.get_by_role("button").count() == 0
     (run,) = await person.api("GET", "/runs", params={"limit": 1})
     agents = load_run(person.app.runs / run["id"]).agents
-    assert "(The user says this while you work" in str(agents["t002"].turns[1].question)
-    assert agents["t002"].turns[1].steps[-1].reply.content == "It has 1094 km."
+    assert "(The user says this while you work" in str(agents["t002"].exchanges[1].question)
+    assert agents["t002"].exchanges[1].steps[-1].reply.content == "It has 1094 km."
 
 
 async def _until(field: Any, text: str, timeout_s: float = 30) -> None:

@@ -126,7 +126,10 @@ def test_orders_to_one_sub_agent_are_typed_while_the_grid_is_shown(tmp_path: Pat
     (run_dir,) = runs.iterdir()
     agents = load_run(run_dir).agents
     assert [note.text for note in agents["t001"].notes][-1] == "t001 cancelled: the user cancelled it"
-    assert [turn.steps[-1].reply.content for turn in agents["t002"].turns] == ["Elbe is long.", "Elbe has 1094 km."]
+    assert [exchange.steps[-1].reply.content for exchange in agents["t002"].exchanges] == [
+        "Elbe is long.",
+        "Elbe has 1094 km.",
+    ]
 
 
 @pytest.mark.long
