@@ -16,6 +16,7 @@ from apps.office.package import KINDS
 from apps.office.safe_xml import OfficeError
 from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels
 from apps.office.verify import verify_in_sandbox
+from apps.setup.office import missing_requirements
 from cua import ToolSession, Watch
 from cua.assemble import make_caps
 from cua.config import load_settings
@@ -182,8 +183,6 @@ def check_request(request: OfficeRequest) -> None:
         ConfigError: If the instruction is empty, the output folder is not empty, or packages are missing.
         OfficeError: If an expectation is invalid.
     """
-    from apps.setup.office import missing_requirements
-
     if not request.instruction.strip():
         raise ConfigError('the instruction is empty; expected a text such as "Summarise notes.docx on two slides"')
     if request.output.exists() and (not request.output.is_dir() or any(request.output.iterdir())):

@@ -270,6 +270,10 @@ class EndpointGate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._updates: list[Callable[[AgentWait], None]] = []
 
+    def resize(self, max_open: int) -> None:
+        """Change the maximum number of concurrent calls; one more than before is reached by successful calls."""
+        self._max_open, self.limit = max_open, min(self.limit, float(max_open))
+
     @asynccontextmanager
     async def admit(self, *, max_away_s: float = float("inf")) -> AsyncIterator[None]:
         """Admit one try of a call. An `UnavailableError` inside changes the gate and is raised again.
@@ -322,10 +326,6 @@ class EndpointGate:
     def _update_waits(self) -> None:
         for update in self._updates:
             update(self._wait)
-
-    def resize(self, max_open: int) -> None:
-        """Change the maximum number of concurrent calls; one more than before is reached by successful calls."""
-        self._max_open, self.limit = max_open, min(self.limit, float(max_open))
 
     def _check_away(self, arrived: float, max_away_s: float) -> None:
         if self._away_since is None:

@@ -306,8 +306,9 @@ class ChildHost:
     """Child's side: agents of several children.
 
     The verbs of `call` are those of `Channel`: `exchange` takes messages of the parent and returns those to it, `take`
-    only takes them; `open_model` opens a model here; `close` ends everything. A message of the parent is the name of a
-    child, a verb (`file`, `begin`, `answer`, `recall`, `end`) and its values.
+    only takes them; `files` takes chunks of files for a child; `open_model` opens a model; `close` ends everything.
+    A message of the parent is the name of a child, a verb (`begin`, `answer`, `recall`, `redirect`, `end`; `share` for
+    the host itself) and its values.
     """
 
     def __init__(self, options: HostOptions) -> None:

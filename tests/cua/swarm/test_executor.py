@@ -24,7 +24,7 @@ from cua.swarm.remote import ChildHost, pack_error, unpack_error
 from cua.swarm.session import SwarmResult
 from cua.swarm.swarm import Swarm
 from cua.trajectory import load_run
-from envs import EnvDiedError
+from envs import EnvDiedError, EnvSetupError
 from envs.browser.launch import find_browser
 from tests.cua.swarm.test_children import CLICK, DONE, PAGE, Shout, conversations, make_worker
 from tests.cua.swarm.test_faults import states_of
@@ -208,6 +208,24 @@ async def test_an_actor_that_dies_while_it_starts_uses_up_no_try(
     done = await play(tmp_path, Cast(["a 2", "b 2", "c 2"]), RAY)
     assert [(child.state, child.num_tries) for child in done.children] == [("finished", 1)] * 3
     assert opened[:3] == [False, True, False]
+
+
+async def test_children_wait_together_for_a_cluster_without_a_free_cpu(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_opened = 0
+
+    async def full(open_server: Any, options: Any) -> Any:
+        nonlocal num_opened
+        num_opened += 1
+        await asyncio.sleep(0.2)
+        raise EnvSetupError("no node of the Ray cluster had a free CPU", retryable=True)
+
+    monkeypatch.setattr(module, "open_actor", full)
+    options = replace(RAY, limits=replace(RAY.limits, num_retries=0))
+    done = await play(tmp_path, Cast(["a 1", "b 1", "c 1", "d 1"]), options)
+    assert num_opened == 1
+    assert all("had a free CPU" in child.reason for child in done.children), states_of(done)
 
 
 async def test_files_go_there_and_back(tmp_path: Path, hosts: list[float]) -> None:
