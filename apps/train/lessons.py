@@ -188,7 +188,7 @@ class LessonMaker:
         question = questions[-1]
         assert question.subject is not None
         name, before, length = label_name(question.subject.name), (*instruction_ids, *given_ids), len(self.opening)
-        seekers = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(predicted_ids) - 1]))
+        query_indices = (len(instruction_ids) - 1, *([] if question.typed else [len(before) + len(predicted_ids) - 1]))
         names, copied = (
             self._find_name(question, instruction_ids),
             self._label_copies(question, before, predicted_ids, length),
@@ -197,10 +197,10 @@ class LessonMaker:
             token_ids=(*before, *predicted_ids),
             first_predicted=len(before),
             name_words=names,
-            query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers),
-            query_targets=_label_queries(names, seekers, length),
+            query_words=tuple(WordLabel(token_index=place, letters=name) for place in query_indices),
+            query_targets=_label_queries(names, query_indices, length),
             request_parts=self._label_parts(
-                questions, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*query_indices, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
         )
@@ -280,7 +280,7 @@ class LessonMaker:
         name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
         names = self._find_name(question, instruction_ids) if name else ()
         copied = self._label_copies(question, instruction_ids, answer, length)
-        seekers = [start + place - 1 for place in (*decisive, *coordinates)]
+        query_indices = [start + place - 1 for place in (*decisive, *coordinates)]
         return _Branch(
             token_ids=(*instruction_ids, *answer),
             first_predicted=start,
@@ -288,10 +288,10 @@ class LessonMaker:
             choices=tuple(start + place for place in choices),
             decisive=tuple(start + place for place in decisive),
             name_words=names,
-            query_words=tuple(WordLabel(token_index=place, letters=name) for place in seekers if name),
-            query_targets=_label_queries(names, seekers, length),
+            query_words=tuple(WordLabel(token_index=place, letters=name) for place in query_indices if name),
+            query_targets=_label_queries(names, query_indices, length),
             request_parts=self._label_parts(
-                questions, instruction_ids, (*seekers, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*query_indices, *(place - 1 for place in copied.get("copies", ())))
             ),
             **copied,
         )
@@ -434,11 +434,13 @@ def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
     return {name: tuple(getattr(branch, name) for branch in branches) for name in names}
 
 
-def _label_queries(names: Sequence[WordLabel], seekers: Sequence[int], length: int) -> tuple[AttentionTarget, ...]:
+def _label_queries(
+    names: Sequence[WordLabel], query_indices: Sequence[int], length: int
+) -> tuple[AttentionTarget, ...]:
     """Return seeking tokens with the last token of the name in the request as target; `length` is the trunk's."""
     return tuple(
         AttentionTarget(token_index=place + 1, target_index=length + names[-1].token_index, head=SEEKING_HEAD)
-        for place in seekers
+        for place in query_indices
         if names
     )
 

@@ -45,7 +45,7 @@ class LessonLoader:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
         self._coming: deque[Future[bytes]] = deque()
         for _ in range(max(processes, AHEAD)):
-            self._request_lesson()
+            self._request_batch()
 
     def __enter__(self) -> "LessonLoader":
         return self
@@ -60,10 +60,10 @@ class LessonLoader:
             BrokenProcessPool: If a process was killed.
         """
         packed = self._coming.popleft().result()
-        self._request_lesson()
+        self._request_batch()
         return list(pickle.loads(packed))
 
-    def _request_lesson(self) -> None:
+    def _request_batch(self) -> None:
         self._coming.append(self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part))
         self._step += 1
 

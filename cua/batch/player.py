@@ -126,7 +126,7 @@ class SwarmPlayer:
         self._settings = {**settings, "runs_dir": runs_dir}
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """Run the swarm; the number of steps is the number of critical steps.
+        """Run the swarm; its number of steps is that of the longest chain (`SwarmMetrics.critical_steps`).
 
         Raises:
             CuaError: If a setting is invalid, the record cannot be written, or the task needs a screen.

@@ -113,7 +113,7 @@ class StepExecutor:
         check = None
         if not self.guard.is_idle:
             check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
-            self.requests.is_strict = self.pages.is_exposed
+            self.requests.is_strict = self.pages.is_exposed  # ask about every change once a page has given instructions
             self.requests.begin_step(check)
         if observation.generation is not None and isinstance(self.env, VersionedScreen):
             self.env.expect(observation.generation)

@@ -26,8 +26,8 @@ def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
 
     Args:
         result: Result of the cell.
-        kind: Kind of the notebook cell: `ipython`, `shell` or `service`.
-        code: Source of the notebook cell.
+        kind: Kind of the code, by which an export as a notebook makes its cell: `ipython`, `shell` or `service`.
+        code: The code that was run.
     """
     images = [ImagePart(data=image.png) for image in result.images]
     parts: tuple[Part, ...] = (TextPart(text=_text(result)), *images)

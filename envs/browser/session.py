@@ -82,7 +82,7 @@ class BrowserSession:
         self.background: set[asyncio.Task[None]] = set()
         self.interrupts = Interrupts()
         self.inspector = Inspector()
-        self.bound = BoundTexts(self.inspector)
+        self.bound = BoundTexts(self.inspector)  # texts, such as secrets, that may reach certain sites only
         self.clipboard = SessionClipboard(self.inspector, self.bound)
         self.popups = Popups(self.inspector, options.viewport_px)
         self.typing = TypingCheck(self.inspector, redact)

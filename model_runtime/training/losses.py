@@ -235,7 +235,7 @@ MAX_PARTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTokens:
-    """Number tokens in order, and the width of the bell of tolerated values.
+    """Tokens of the coordinates in order, and the width of the normal distribution that is their soft target.
 
     Attributes:
         ids: (count,) int64.
@@ -248,9 +248,9 @@ class NumberTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisedHeads:
-    """Attention heads trained to look at the target, one for each number of a point.
+    """Attention heads trained to look at the target, one for each coordinate of a point.
 
-    A single head for both would bring both numbers to each token, and a later layer would have to separate them.
+    A single head for both would bring both coordinates to each token, and a later layer would have to separate them.
 
     Attributes:
         layer: Layer of the heads, from 0; at least one layer follows it.

@@ -99,7 +99,7 @@ class Trainer:
     """Trainer of a model.
 
     Args:
-        model: Model with the operators `autograd`, in fp32.
+        model: Model in fp32, made with the differentiable operators (`autograd`).
         losses: Its losses, with the auxiliary heads, on the model's device.
         options: Options of the training.
         prefix: Token ids that every lesson begins with, such as a system prompt.
