@@ -153,7 +153,7 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
     await page.get_by_role("option", name="max_steps").click()
     await page.get_by_text("max_steps: limit on steps").wait_for()  # the field is emptied by then
     for evil in EVIL[:3]:
-        await page.get_by_label("Value").fill(evil)
+        await page.locator("#value input").fill(evil)
         await person.press("Save")
         await page.get_by_text(f"--max-steps is {evil!r}").first.wait_for(state="attached")
         assert await page.evaluate(ODD) == []

@@ -65,6 +65,13 @@ TROUBLE = {
         "Type Paris into City. Click Save.",
         "fill out this field",
     ),
+    "a bubble that fades in over a field": (
+        f"{LIGHT}<p>Name <input><p style='position:relative'>City <input><b id=e style='position:absolute;left:44px;top:0;"
+        "display:none;background:#fff;border:1px solid;padding:3px;opacity:.5'>Please fill out this field</b><p><button "
+        "onclick=\"e.style.display='block';setTimeout(() => e.style.opacity=1, 900)\">Save</button>",
+        "Type Paris into City. Click Save.",
+        'screen says "Please fill out this field"',
+    ),
     "the bubble after Enter, dark": (
         f"{DARK}{FORM}<p>E-mail <input type=email><p><button>Subscribe</button></form><p id=o>",
         "Type bob into E-mail. Press Enter.",
