@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
+from envs.browser import BrowserEnv
 from visual_tools.sandbox import KernelLimits, KernelMaker, Sandbox
 
 # A shell runs a background job with SIGINT ignored, and children inherit that: Ctrl-C would not reach them.
@@ -25,6 +26,14 @@ async def sandbox() -> AsyncIterator[KernelMaker]:
     """One real sandbox for all tests of a module: its kernels are cheap, the first start is not."""
     async with await Sandbox.start(limits=KernelLimits(wall_s=20)) as made:
         yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def env() -> AsyncIterator[BrowserEnv]:
+    """Browser of all tests of a process, which reset it; they run in the event loop of the session."""
+    browser = BrowserEnv()
+    yield browser
+    await browser.close()
 
 
 NUM_WHOLE, EVERY = 1, 32

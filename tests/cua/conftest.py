@@ -1,11 +1,9 @@
-"""A page server and a browser for the tests of a module."""
+"""A page server for the tests of a module."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
 
-from envs.browser import BrowserEnv
 from tests.envs.browser.pages import PageServer
 
 
@@ -14,10 +12,3 @@ def pages() -> Iterator[PageServer]:
     server = PageServer()
     yield server
     server.close()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()

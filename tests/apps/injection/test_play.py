@@ -1,7 +1,5 @@
 """The script of a case on a real page: it obeys, tries another way, and goes back to the user's task."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from apps.injection.model import ObeyingModel
@@ -13,17 +11,11 @@ from envs.browser.launch import find_browser
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium found: cua setup"),
 ]
 REFUSED = '- The last action did not work: "not allowed: risky"'
 BROKEN = '- The last action did not work: "the screen has changed"'
-
-
-@pytest.fixture
-async def env() -> AsyncIterator[BrowserEnv]:
-    made = BrowserEnv()
-    yield made
-    await made.close()
 
 
 async def started(env: BrowserEnv, case_id: str) -> tuple[InjectionTask, CaseScript]:

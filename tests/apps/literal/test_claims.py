@@ -1,9 +1,6 @@
 """Claims on small pages: a refusal, an altered value or an act that comes undone is never claimed; what worked is."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from envs import InstructionTask
 from envs.browser import BrowserEnv
@@ -13,7 +10,7 @@ from tests.apps.literal.driver import Outcome, follow
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
 ]
 
@@ -280,13 +277,6 @@ async def follow_on(env: BrowserEnv, html: str, instruction: str) -> Outcome:
     await env.reset(InstructionTask(instruction=instruction))
     await env.page.set_content(html)
     return await follow(env, (await env.step([])).observation, instruction, max_steps=30)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()
 
 
 @pytest.mark.parametrize(("html", "instruction"), TRAPS.values(), ids=TRAPS)

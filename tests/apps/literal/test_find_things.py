@@ -1,9 +1,6 @@
 """What the model presses on pages where names, headings, rows, toolbars and cards are alike."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from envs import InstructionTask
 from envs.browser import BrowserEnv
@@ -13,7 +10,7 @@ from tests.apps.literal.driver import Outcome, follow
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
 ]
 
@@ -27,13 +24,6 @@ LOG = (
     "<p id=log style='position:fixed;bottom:0;left:300px'></p><script>document.addEventListener('click', e => "
     "log.textContent = 'last: ' + (e.target.id || e.target.tagName), true)</script>"
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()
 
 
 async def follow_on(env: BrowserEnv, page: str, instruction: str, max_steps: int = 40) -> Outcome:

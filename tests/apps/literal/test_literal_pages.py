@@ -1,6 +1,6 @@
 """Whole instructions on pages of many styles in a real browser; the DOM is only asked afterwards."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.apps.literal.driver import Outcome, follow
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
 ]
 PAGES = Path(__file__).parent / "pages"
@@ -35,13 +36,6 @@ def base_url() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join()
-
-
-@pytest.fixture
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()
 
 
 async def follow_on_page(env: BrowserEnv, base_url: str, name: str, instruction: str) -> Outcome:

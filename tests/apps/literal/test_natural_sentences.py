@@ -1,10 +1,8 @@
 """Sentences as people write them, on pages of many styles: tabs, trees, calendars, sliders, figures and more."""
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from envs.browser import BrowserEnv
 from envs.browser.launch import find_browser
@@ -13,16 +11,9 @@ from tests.apps.literal.test_verify_result import DARK, LIGHT, SERIF, follow_on
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
 ]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()
 
 
 def tabs(style: str, names: list[str], bodies: list[str]) -> str:

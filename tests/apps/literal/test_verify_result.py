@@ -1,11 +1,9 @@
 """After an act the model looks again: messages, questions left open, dead buttons, text that went elsewhere."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from apps.literal.find_field import Field
 from apps.literal.screen import OcrScreen
@@ -21,7 +19,7 @@ from visual_tools.ocr import TextLine
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one"),
 ]
 
@@ -37,13 +35,6 @@ SERIF = (
     "input{font:inherit;padding:5px;border:1px solid #998}.two{display:grid;grid-template-columns:300px 300px;gap:20px}"
     ".bad{color:#b00020;font-size:14px}</style>"
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def env() -> AsyncIterator[BrowserEnv]:
-    browser = BrowserEnv()
-    yield browser
-    await browser.close()
 
 
 async def follow_on(env: BrowserEnv, page: str, instruction: str) -> Outcome:
@@ -65,10 +56,10 @@ TROUBLE = {
         "Type Paris into City. Click Save.",
         "fill out this field",
     ),
-    "a bubble that fades in over a field": (
-        f"{LIGHT}<p>Name <input><p style='position:relative'>City <input><b id=e style='position:absolute;left:44px;top:0;"
-        "display:none;background:#fff;border:1px solid;padding:3px;opacity:.5'>Please fill out this field</b><p><button "
-        "onclick=\"e.style.display='block';setTimeout(() => e.style.opacity=1, 900)\">Save</button>",
+    "a message over a field, unreadable while it fades in": (
+        f"{LIGHT}<p>Name <input><p style='position:relative'>City <input><b id=e style='position:absolute;left:70px;"
+        "top:0;width:220px;display:none;background:#fff;border:1px solid'>earis Pl f ut</b><p><button onclick=\""
+        f"e.style.display='block';{set_text('Please fill out this field', 900)}\">Save</button>",
         "Type Paris into City. Click Save.",
         'screen says "Please fill out this field"',
     ),

@@ -20,7 +20,7 @@ from tests.envs.browser.pages import PageServer
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium found; get one with `cua setup`"),
 ]
 
@@ -269,7 +269,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def env() -> AsyncIterator[BrowserEnv]:
     browser = BrowserEnv(BrowserOptions(settle_timeout_s=1.0))
     yield browser

@@ -19,7 +19,7 @@ from tests.envs.browser.pages import PageServer
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.skipif(find_browser() is None, reason="no Chromium found; get one with `cua setup`"),
 ]
 
