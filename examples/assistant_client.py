@@ -1,4 +1,4 @@
-"""A program that works through the assistant's HTTP API: begin, follow, answer, read the result.
+"""Client of the assistant's HTTP API: start a run, follow it, answer its questions, read the result.
 
 python -m examples.assistant_client "http://127.0.0.1:7860/?token=..." "Click Summary. Tell me the Total."
 """
@@ -11,11 +11,17 @@ import httpx
 
 
 def run(address: str, instruction: str) -> dict[str, Any]:
-    """Do a task on the practice page, allowing what the agent asks; returns how the session stands at the end."""
+    """Execute a task on the practice page, allow what the agent asks, and return the final state of the session.
+
+    Raises:
+        RuntimeError: If the assistant refuses a request or ends the stream; the text is its answer.
+        httpx.TransportError: If it cannot be reached.
+    """
     base, _, token = address.partition("/?token=")
     with httpx.Client(base_url=f"{base}/api", headers={"authorization": f"Bearer {token}"}, timeout=60) as web:
         begun = web.post("/sessions", json={"instruction": instruction, "mode": "thinking", "place": "practice"})
-        begun.raise_for_status()
+        if begun.is_error:
+            raise RuntimeError(f"the assistant answers {begun.status_code}: {begun.json()['error']}")
         session = begun.json()["id"]
         with web.stream("GET", f"/sessions/{session}/events") as stream:
             kind = ""
@@ -26,7 +32,7 @@ def run(address: str, instruction: str) -> dict[str, Any]:
                 elif name == "data" and kind == "event":
                     show(json.loads(value))
                 elif name == "data":
-                    view = json.loads(value)
+                    view: dict[str, Any] = json.loads(value)
                     for approval in view["approvals"]:
                         print("  allowed:", approval["target"])
                         web.post(f"/sessions/{session}/approvals/{approval['id']}", json={"answer": "once"})
@@ -41,5 +47,10 @@ def show(event: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    ended = run(sys.argv[1], sys.argv[2])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        ended = run(sys.argv[1], sys.argv[2])
+    except (RuntimeError, httpx.TransportError, httpx.InvalidURL) as error:
+        sys.exit(f"error: {error}")
     print(ended["result"]["status"] if ended["result"] else ended["error"])

@@ -34,7 +34,7 @@ _SAFE_METHODS = ("GET", "HEAD")
 _GRADIO = re.compile(
     r"/(config|theme\.css|favicon\.ico|robots\.txt|manifest\.json|assets/[\w./+-]+|static/[\w./+-]+|svelte/[\w./+-]+)"
     r"|/gradio_api/(queue/join|queue/data|heartbeat/\w+|upload|upload_progress|startup-events|reset|cancel|theme\.css"
-    r"|info|run/\w+)/?"
+    r"|info)/?"
 )
 _OURS = re.compile(r"/|/login|/assistant/[\w.-]+|/api(/.*)?")
 POLICY = (

@@ -1,13 +1,15 @@
 """HTTP API: sessions, their events and images, files, recorded runs, settings. `/api/docs.json` is its OpenAPI.
 
 The page and programs use the same routes; a program sends `Authorization: Bearer TOKEN`. Errors are returned as
-`{"error": text}`. Updates are sent in two ways: server-sent events (`/events`) for programs, and one WebSocket
-(`/live`) with images for the page, because browsers limit the number of connections.
+`{"error": text}`; for a request that does not match the schema, `detail` lists what is wrong. Updates are sent in two
+ways: server-sent events (`/events`) for programs, and one WebSocket (`/live`) with images for the page, because
+browsers limit the number of connections.
 """
 
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 EXTRA = "assistant"
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _BATCH_S = 0.08
 """Time within which updates are sent together."""
 _ALIVE_S = 15.0
@@ -39,6 +42,13 @@ _ALIVE_S = 15.0
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class ErrorAnswer(BaseModel):
+    """Answer to a request that failed."""
+
+    error: str
+    detail: list[dict[str, Any]] = Field(default_factory=list)
 
 
 class Instruction(_Body):
@@ -85,6 +95,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
         MissingDependencyError: If FastAPI is not installed.
     """
     fastapi = require("fastapi", EXTRA)
+    bearer = require("fastapi.security", EXTRA).HTTPBearer(auto_error=False, description="Token of the start address")
     app: FastAPI = fastapi.FastAPI(
         title="Assistant of cua-k25",
         version="1",
@@ -92,20 +103,29 @@ def make_api(assistant: Assistant) -> "FastAPI":
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/docs.json",
+        dependencies=[fastapi.Depends(bearer)],  # for the document; `Access` checks the token
+        responses={status: {"model": ErrorAnswer} for status in (400, 401, 404, 422)},
     )
     for add in (_add_sessions, _add_control, _add_streams, _add_files, _add_runs, _add_tasks, _add_settings):
         router = fastapi.APIRouter(prefix="/api")
         add(router, assistant)
         app.include_router(router)
-    for kind in (CuaError, EnvError, VisualError):
+    app.add_api_route("/api/{path:path}", _find_nothing, methods=_METHODS, include_in_schema=False)
+    for kind in (CuaError, EnvError, VisualError, Exception):
         app.add_exception_handler(kind, _say_error)
     app.add_exception_handler(require("fastapi.exceptions", EXTRA).RequestValidationError, _say_invalid)
     return app
 
 
+async def _find_nothing(path: str) -> None:
+    raise NotFoundError(f"there is no such method of /api/{path[:200]}; /api/docs.json lists all")
+
+
 async def _say_error(request: Any, error: Exception) -> Any:
     from starlette.responses import JSONResponse
 
+    if not isinstance(error, (CuaError, EnvError, VisualError)):
+        return JSONResponse({"error": "internal error; the terminal of the assistant shows it"}, status_code=500)
     return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFoundError) else 400)
 
 
@@ -113,8 +133,11 @@ async def _say_invalid(request: Any, error: Any) -> Any:
     from starlette.responses import Response
 
     details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
-    text = json.dumps({"detail": details})  # in ASCII: names and values of a request may hold lone surrogates
-    return Response(text, status_code=422, media_type="application/json")
+    text = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in details)
+    body = json.dumps(
+        {"error": text, "detail": details}
+    )  # in ASCII: names and values of a request may hold lone surrogates
+    return Response(body, status_code=422, media_type="application/json")
 
 
 def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
@@ -220,7 +243,10 @@ def _add_streams(router: "APIRouter", assistant: Assistant) -> None:
     @router.get("/sessions/{session_id}/events", summary="Server-sent events: `event` (one event), `view` (the state)")
     async def events(session_id: str, request: Request, after: int = 0) -> Response:
         session = assistant.find(session_id)
-        after = int(request.headers.get("last-event-id") or after)
+        last = request.headers.get("last-event-id")
+        if last and not re.fullmatch(r"[0-9]{1,18}", last):
+            raise CuaError(f"Last-Event-ID is {last[:40]!r}, expected the id of an event, a whole number")
+        after = int(last) if last else after
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(_sse(session, after), media_type="text/event-stream", headers=headers)
 

@@ -31,6 +31,7 @@ from apps.cli.terminal import echo
 from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
 from envs.errors import EnvError
+from visual_tools.ocr import release_engine
 
 MAX_SESSIONS = 24
 """Sessions kept in memory; the oldest idle one is dropped first."""
@@ -38,10 +39,12 @@ MAX_RUNNING = 6
 """Active runs: each has a browser or kernel of several hundred MB."""
 MAX_FILE_BYTES = 100 * 2**20  # with the limit below: bounds the disk that a page can fill
 MAX_UPLOADS_BYTES = 2**30
-_MAX_NAME_CHARS = 120  # of an uploaded file's name
+_MAX_NAME_BYTES = 200  # of an uploaded file's name in UTF-8; file systems allow 255
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
 _TICK_S = 5.0
 """Interval of the schedule, well below the minute in which times are given."""
+_IDLE_TICKS = 6
+"""Intervals without a run after which the text recognition is unloaded; loading it takes 0.3 s."""
 
 
 class Assistant:
@@ -50,6 +53,7 @@ class Assistant:
     Args:
         preferences: Settings of the app.
         max_uploads_bytes: Total disk space for uploads.
+        own_places: Hosts with port at which the app listens; the agent's browser may not open them.
 
     Attributes:
         sessions: Sessions by id, oldest first.
@@ -57,8 +61,15 @@ class Assistant:
         tasks: Saved tasks.
     """
 
-    def __init__(self, preferences: Preferences | None = None, *, max_uploads_bytes: int = MAX_UPLOADS_BYTES) -> None:
+    def __init__(
+        self,
+        preferences: Preferences | None = None,
+        *,
+        max_uploads_bytes: int = MAX_UPLOADS_BYTES,
+        own_places: Sequence[str] = (),
+    ) -> None:
         self._max_uploads_bytes = max_uploads_bytes
+        self._own_places = tuple(own_places)
         self.preferences = preferences or Preferences()
         beside = self.preferences.file
         self.tasks = SavedTasks(beside.with_name("assistant-tasks") if beside is not None else None)
@@ -115,7 +126,7 @@ class Assistant:
                 )
             session.redirect(request.instruction)
             return session
-        chosen = settings_of(request, self.preferences.values)
+        chosen = settings_of(request, self.preferences.values, denied=self._own_places)
         files = [self._find_upload(name) for name in request.files]
         if session is None or session.mode != request.mode:
             session = self._make_session(request.mode)
@@ -173,8 +184,12 @@ class Assistant:
         return sessions
 
     async def run_schedule(self) -> None:
-        """Start saved tasks at their times, until cancelled."""
+        """Start saved tasks at their times, and free memory when idle, until cancelled."""
+        num_idle = 0
         while True:
+            num_idle = 0 if any(session.is_running for session in self.sessions.values()) else num_idle + 1
+            if num_idle == _IDLE_TICKS:
+                await asyncio.to_thread(release_engine)
             try:
                 await self.run_due(datetime.now())
             except (CuaError, OSError) as error:  # the page shows the error of the file
@@ -197,7 +212,8 @@ class Assistant:
         return self._held_bytes() + more_bytes <= self._max_uploads_bytes
 
     def _held_bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink())
+        files = [path.stat() for path in self._folder.rglob("*") if path.is_file() and not path.is_symlink()]
+        return sum({file.st_ino: file.st_size for file in files}.values())
 
     async def save_upload(self, name: str, chunks: AsyncIterator[bytes]) -> str:
         """Save an uploaded file; return the name by which a request refers to it.
@@ -248,7 +264,7 @@ class Assistant:
         self, session: AssistantSession, request: RunRequest, chosen: Mapping[str, Any], files: Sequence[Path]
     ) -> Work:
         if request.is_on_screen:
-            return screen_work(request, chosen, list(files), self.preferences.secrets)
+            return screen_work(request, chosen, self._gather(files), self.preferences.secrets)
         if request.mode == "swarm":
             return swarm_work(session, request, chosen, list(files))
         conversation = self._conversations.setdefault(session.id, ToolConversation(chosen))
@@ -279,7 +295,19 @@ class Assistant:
         plain = "".join(char for char in Path(name.replace("\\", "/")).name if unicodedata.category(char)[0] != "C")
         folder = self.uploads_dir / secrets.token_hex(8)
         folder.mkdir(parents=True, mode=0o700)
-        return folder / (plain.strip(". ")[-_MAX_NAME_CHARS:] or "file")
+        end = plain.encode("utf-8", "ignore")[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
+        return folder / (end.strip(". ") or "file")
+
+    def _gather(self, files: Sequence[Path]) -> Path | None:
+        """Return a folder with all files, from which a page may be given any of them; None without files."""
+        if not files:
+            return None
+        folder = self._folder / "given" / secrets.token_hex(8)
+        folder.mkdir(parents=True, mode=0o700)
+        for number, file in enumerate(files, start=1):
+            name = f"{number}-{file.name}" if (folder / file.name).exists() else file.name
+            (folder / name).hardlink_to(file)
+        return folder
 
     def _find_upload(self, name: str) -> Path:
         folders = self.uploads_dir.iterdir() if self.uploads_dir.is_dir() else ()

@@ -1,6 +1,6 @@
 """Requests of the user and the runs that they start: a mode, a start place, files, a run to resume."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,8 @@ from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.secrets import Secrets
 from envs import TaskVerdict
+from envs.browser.navigation import to_url
+from envs.errors import AddressError
 
 if TYPE_CHECKING:
     from cua import ToolSession
@@ -85,8 +87,6 @@ def make_request(text: str, mode: str, place: str, where: str, files: list[str])
     if not text.strip():
         raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
     start = PLACES.get(place, "practice")
-    if mode in ("instant", "thinking") and start == "web" and not where.strip():
-        raise ConfigError("an address is needed to start at, such as https://example.com")
     given = {"url": where.strip()} if start == "web" else {"app": where.strip() or None} if start == "desktop" else {}
     return RunRequest.model_validate({"instruction": text, "mode": mode, "place": start, "files": files, **given})
 
@@ -103,17 +103,22 @@ class PracticeTask(ExpenseTask):
         return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
 
 
-def settings_of(request: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(request: RunRequest, base: Mapping[str, Any], denied: Sequence[str] = ()) -> dict[str, Any]:
     """Return the settings of a run by name.
 
     Args:
         request: Request of the user; its settings take precedence.
         base: Settings of the app.
+        denied: Hosts that the browser may not open, in addition to those of the settings.
 
     Raises:
-        ConfigError: If one of them is unknown or invalid.
+        ConfigError: If one of them is unknown or invalid, or the start address is no web address.
     """
+    if request.is_on_screen and request.place == "web":
+        _check_address(request.url or "")
     chosen = {**base, **request.settings}
+    if request.is_on_screen and request.place != "desktop" and denied:
+        chosen["deny_domains"] = (*load_settings(chosen).settings.deny_domains, *denied)
     if request.is_on_screen:
         chosen["thinking"] = request.mode == "thinking"
         if request.mode == "instant":
@@ -126,6 +131,25 @@ def settings_of(request: RunRequest, base: Mapping[str, Any]) -> dict[str, Any]:
             "under Settings, or use instant or thinking mode"
         )
     return chosen
+
+
+def _check_address(url: str) -> None:
+    """Check an address to start at: a file of this machine would be shown to the model.
+
+    Raises:
+        ConfigError: If it is no web address.
+    """
+    if not url.strip():
+        raise ConfigError("an address is needed to start at, such as https://example.com")
+    try:
+        found = to_url(url)
+    except AddressError as error:
+        file = ". Upload a file to use it" if url.strip().lower().startswith("file:") else ""
+        raise ConfigError(f"the start page cannot be opened: {error}{file}") from error
+    if not found.lower().startswith(("http://", "https://")):
+        raise ConfigError(
+            f"the start page cannot be opened: {url[:100]!r} is no web address; write https://example.com"
+        )
 
 
 def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:
@@ -161,13 +185,13 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
     return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
 
 
-def screen_work(request: RunRequest, chosen: Mapping[str, Any], files: list[Path], own: Secrets) -> Work:
+def screen_work(request: RunRequest, chosen: Mapping[str, Any], uploads: Path | None, own: Secrets) -> Work:
     """Return the work of a GUI agent, with the app's own secrets."""
 
     async def work(watch: Watch) -> RunResult:
         from cua import run_task
 
-        more: dict[str, Any] = {"own_secrets": own} | ({"uploads": files[0].parent} if files else {})
+        more: dict[str, Any] = {"own_secrets": own} | ({"uploads": uploads} if uploads else {})
         if request.place == "practice":
             return await run_task(PracticeTask(request.instruction), watch=watch, **{**chosen, **more})
         where: dict[str, Any] = {"url": request.url} if request.place == "web" else {"app": request.app}

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ async def _serve(
 ) -> None:
     uvicorn = require("uvicorn", EXTRA)
     require("websockets", EXTRA)
-    assistant = Assistant(preferences)
+    assistant = Assistant(preferences, own_places=_own_places(listener, options))
     try:
         app = await asyncio.to_thread(make_app, assistant)
         guarded = protect(app, token, listener, options, assistant.has_room)
@@ -175,6 +175,17 @@ async def _serve(
             await assistant.close()
     finally:
         await assistant.close()
+
+
+def _own_places(listener: socket.socket, options: ServeOptions) -> list[str]:
+    """Return the names under which the app can be reached, as rules on domains."""
+    names = {"localhost"}
+    if not is_loopback(options.host):
+        names |= {socket.gethostname(), *options.hosts} | ({options.host} - {"0.0.0.0", "::"})
+        with suppress(OSError):
+            names |= set(socket.gethostbyname_ex(socket.gethostname())[2])
+    port = listener.getsockname()[1]
+    return [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in sorted(names)]
 
 
 @contextmanager

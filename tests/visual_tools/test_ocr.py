@@ -92,6 +92,17 @@ def test_shared_engine_reads() -> None:
     assert [line.text for line in read_text(Canvas().text(20, 20, "Shared").array)] == ["Shared"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in /proc")
+def test_a_released_engine_returns_its_memory() -> None:
+    code = (
+        "import numpy, psutil; from visual_tools import ocr; of = lambda: psutil.Process().memory_info().rss >> 20; "
+        "image = numpy.full((720, 1280, 3), 255, numpy.uint8); ocr.read_text(image); held = of(); "
+        "ocr.release_engine(); print(held, of()); assert not ocr.read_text(image)"
+    )
+    held, left = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split())
+    assert left < 0.75 * held, (held, left)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_the_ocr_engine_reports_to_nobody() -> None:
     """onnxruntime 1.32 sends usage data from its import on, in a thread of its own, unless a variable forbids it."""

@@ -1,6 +1,8 @@
 """Who gets in, and what passes: the access rules in front of a small application."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ from apps.assistant.access import MAX_JSON_BYTES, POLICY, Access, is_loopback
 from apps.assistant.api import make_api
 from apps.assistant.assistant import Assistant
 from apps.assistant.preferences import Preferences
+from apps.assistant.run_request import RunRequest
 from apps.assistant.server import ServeOptions, check_options
+from apps.assistant.session import AssistantSession
 from cua.errors import ConfigError, CuaError
+from envs.browser import BrowserEnv, find_browser
 
 TOKEN = "t" * 43
 GOOD = {"host": "127.0.0.1:7860"}
@@ -181,10 +186,95 @@ async def test_only_files_that_the_page_has_uploaded_are_taken(tmp_path: Path) -
     await assistant.close()
 
 
+@asynccontextmanager
+async def api_of(assistant: Assistant) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(make_api(assistant), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as web:
+        yield web
+
+
 async def test_a_body_with_half_a_character_is_refused(tmp_path: Path) -> None:
-    app = make_api(Assistant(Preferences(tmp_path / "settings.json")))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:7860") as web:
+    async with api_of(Assistant(Preferences(tmp_path / "settings.json"))) as web:
         json_type = {"content-type": "application/json"}
         answer = await web.post("/api/sessions", headers=json_type, content=rb'{"instruction": "half \ud800"}')
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"] == ["body", "instruction"]
+
+
+async def test_wrong_requests_are_answered_in_the_documented_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assistant = Assistant(Preferences(tmp_path / "settings.json"))
+    assistant.sessions["s1"] = AssistantSession("thinking")
+    web_start = {"instruction": "Click Save", "place": "web"}
+    cases: list[tuple[int, str, str, str, dict[str, Any]]] = [
+        (400, "Last-Event-ID is 'abc'", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "abc"}}),
+        (400, "Last-Event-ID", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "9" * 5000}}),
+        (404, "there is no setting 'colour'", "PUT", "/settings/colour", {"json": {"value": "red"}}),
+        (400, "expected a whole number", "PUT", "/settings/max_steps", {"json": {"value": "many"}}),
+        (404, "/api/docs.json lists all", "GET", "/nothing/here", {}),
+        (404, "/api/docs.json lists all", "DELETE", "/about", {}),
+        (422, "body.instruction: Field required", "POST", "/sessions", {"json": {"instruktion": "Click"}}),
+        (422, "query.name: Field required", "POST", "/files", {"content": b"x"}),
+        (400, "an address is needed", "POST", "/sessions", {"json": web_start}),
+        (400, "Upload a file to use it", "POST", "/sessions", {"json": {**web_start, "url": "file:///etc/passwd"}}),
+        (400, "no web address", "POST", "/sessions", {"json": {**web_start, "url": "data:text/html,x"}}),
+        (400, "are not taken", "POST", "/sessions", {"json": {**web_start, "url": "javascript:alert(1)"}}),
+    ]
+    async with api_of(assistant) as web:
+        for status, says, method, path, given in cases:
+            answer = await web.request(method, f"/api{path}", **given)
+            assert (answer.status_code, says in answer.json()["error"]) == (status, True), (path, answer.text)
+        monkeypatch.setattr(assistant.preferences, "rows", lambda: 1 / 0)
+        answer = await web.get("/api/settings")
+    assert (answer.status_code, answer.json()["error"].partition(";")[0]) == (500, "internal error")
+
+
+async def test_the_document_names_the_token_and_the_form_of_errors(tmp_path: Path) -> None:
+    async with api_of(Assistant(Preferences(tmp_path / "settings.json"))) as web:
+        document = (await web.get("/api/docs.json")).json()
+    assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["security"] == [{"HTTPBearer": []}], (method, path)
+            error = operation["responses"]["422"]["content"]["application/json"]["schema"]
+            assert error == {"$ref": "#/components/schemas/ErrorAnswer"}, (method, path)
+
+
+@pytest.mark.parametrize("name", ["ä" * 300 + ".txt", "😀" * 150 + ".txt", "x" * 5000 + ".txt", "." * 300])
+async def test_names_of_uploads_fit_into_any_file_system(tmp_path: Path, name: str) -> None:
+    assistant = Assistant(Preferences(tmp_path / "settings.json"))
+    async with api_of(assistant) as web:
+        saved = (await web.post("/api/files", params={"name": name}, content=b"x")).json()["name"]
+    kept = saved.partition("/")[2]
+    assert len(kept.encode()) <= 200 and kept.endswith(".txt") == name.endswith(".txt") and kept
+    assert (assistant.uploads_dir / saved).read_text() == "x"
+    await assistant.close()
+
+
+@pytest.mark.browser
+@pytest.mark.long
+@pytest.mark.skipif(find_browser() is None, reason="no browser was found; `cua setup` gets one")
+async def test_a_page_can_be_given_each_of_several_files_and_not_the_assistant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K25_RUNS_DIR", str(tmp_path))
+    assistant = Assistant(Preferences(tmp_path / "settings.json"), own_places=["localhost:7860"])
+    async with api_of(assistant) as web:
+        names = [
+            (await web.post("/api/files", params={"name": name}, content=b"x")).json()["name"]
+            for name in ("a.txt", "b.txt", "a.txt")
+        ]
+    session = await assistant.send(RunRequest(instruction="Wait 60 seconds.", files=tuple(names)))
+    while session.is_running and not isinstance(session.screen.env, BrowserEnv):
+        await asyncio.sleep(0.05)
+    assert isinstance(session.screen.env, BrowserEnv), session.view()
+    options = session.screen.env.options
+    assert options.uploads_dir is not None
+    assert _names_in(Path(options.uploads_dir)) == ["3-a.txt", "a.txt", "b.txt"]
+    assert options.denied_domains == ("localhost:7860",)
+    await assistant.close()
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
