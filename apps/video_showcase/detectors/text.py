@@ -182,9 +182,15 @@ class OnScreenTextDetector:
             there.text, there.shown_s = text if _CLOCK_TOKEN.search(text) else there.text, self._time_s
             there.changed_s = None
             return
-        if there is not None and there.changed_s is not None:
-            start_s = there.changed_s
         confidence = float(min(line.confidence for line in lines))
+        if there is not None:
+            changed_s = self._changed_s(there, start_s if int(np.count_nonzero(is_fresh)) >= _MIN_PIXELS else None)
+            if changed_s is None:  # another reading of the same picture
+                if confidence > there.confidence:
+                    there.text, there.confidence = text, confidence
+                there.edges, there.seen_s, there.end_s, there.shown_s = edges, self._time_s, None, self._time_s
+                return
+            start_s = changed_s
         is_first = start_s <= self._first_s + _OPENING_S
         track = _Track(text, box, start_s, edges, self._time_s, confidence, is_first=is_first, shown_s=self._time_s)
         if there is not None:
@@ -193,6 +199,22 @@ class OnScreenTextDetector:
             self._tracks.remove(there)
             self._done.append(there)
         self._tracks.append(track)
+
+    def _changed_s(self, track: _Track, fresh_s: float | None) -> float | None:
+        """Return when a block became another text, not before it was last read; None if its pixels are the same.
+
+        Args:
+            track: Block.
+            fresh_s: When new edges appeared in it; None if there are none.
+        """
+        assert self._screen is not None
+        absent = self._screen.absent[track.edges]
+        gone = absent[absent > 0]
+        if track.changed_s is not None:
+            fresh_s = track.changed_s
+        elif len(gone) >= _MIN_GONE:
+            fresh_s = self._time_s - (float(np.median(gone)) - 1) / self._rate
+        return None if fresh_s is None else max(fresh_s, track.shown_s)
 
     def _at(self, box: Box) -> _Track | None:
         """Return the block that overlaps a box; None if there is none."""
@@ -211,7 +233,8 @@ class OnScreenTextDetector:
         is_score = _is_score_change(track.before, track.text)
         if track.is_board and track.is_first and not is_score:
             return None  # a board that was visible from the beginning
-        if track.before and not is_score and text_similarity(track.before, track.text) >= 0.75:
+        is_reread = _digits(track.before) == _digits(track.text) and text_similarity(track.before, track.text) >= 0.75
+        if track.before and not is_score and is_reread:
             return None  # a slightly different reading of the same text
         if is_score:
             end_s = min(end_s, track.start_s + 3.0)
