@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from apps.video_showcase.spans import VideoSpan
 from visual_tools.errors import require
-from visual_tools.video.sample import iter_frames
+from visual_tools.video.sample import iter_frames, sample_frames
 
 RATE = 5.0
 """Sampled frames per second: anything that lasts 0.4 s is seen twice."""
@@ -52,3 +52,13 @@ def iter_samples(span: VideoSpan, *, side_px: int = SIDE_PX) -> Iterator[Sample]
     for frame in frames:
         thumbnail = cv2.resize(frame.image, GRID_PX, interpolation=cv2.INTER_AREA)
         yield Sample(time_s=frame.timestamp_s, image=frame.image, thumbnail=thumbnail)
+
+
+def frame_at(span: VideoSpan, time_s: float) -> NDArray[np.uint8]:
+    """Return the frame shown at a time of the span's file again, of the size of its samples.
+
+    Raises:
+        VideoError: If the file cannot be read.
+    """
+    last_s = max(span.source.duration_s - 1 / RATE, 0.0)
+    return sample_frames(span.source.path, timestamps_s=[min(time_s, last_s)], max_side_px=SIDE_PX, threads=1).images[0]

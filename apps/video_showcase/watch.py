@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from apps.video_showcase.detectors.template import TemplateDetector
 from apps.video_showcase.detectors.text import OnScreenTextDetector
 from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.request import KINDS
-from apps.video_showcase.samples import RATE, Sample, iter_samples
+from apps.video_showcase.samples import RATE, Sample, frame_at, iter_samples
 from apps.video_showcase.spans import VideoSpan, span_from_json
 from cua.trajectory.images import write_atomically
 from visual_tools.errors import VisualError
@@ -103,7 +104,7 @@ def _make(names: tuple[str, ...], template: str, span: VideoSpan) -> list[Detect
     if "motion" in names:
         detectors.append(MotionDetector(RATE))
     if "text" in names:
-        detectors.append(OnScreenTextDetector(RATE, shared_engine().read_text))
+        detectors.append(OnScreenTextDetector(RATE, shared_engine().read_text, partial(frame_at, span)))
     if "template" in names:
         detectors.append(TemplateDetector(load_image(template), span.source.width_px))
     return detectors

@@ -31,6 +31,8 @@ _HIDDEN_S = 2.6
 """Maximum time for which a text may be hidden, by a flash or a passing object, and remain the same text."""
 _SAME = 0.86
 _MIN_CONFIDENCE, _SURE = 0.6, 0.9
+_UNSURE = 0.3
+_MARGIN_PX = 5
 _MAX_BOXES = 6
 _READS_A_MINUTE = 30.0
 _BURST = 40.0
@@ -41,6 +43,7 @@ _SCORE = re.compile(r"(?<!\d)(\d{1,3})\s*[-–—:]\s*(\d{1,3})(?!\d)")
 _O_FOR_ZERO = re.compile(r"[oO](?=\s*[-–—:]\s*[\doO])|(?<=[-–—:])\s*[oO](?=\W|$)|(?<=[\doO][-–—:] )[oO](?=\W|$)")
 
 Read = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
+FrameAt = Callable[[float], NDArray[np.uint8]]
 Mask = NDArray[np.bool_]
 
 
@@ -54,12 +57,13 @@ class _Track:
         start_s: Time when it appeared.
         edges: Rows and columns of its edges.
         seen_s: Time when it was last seen.
-        before: Previous text at its position, if that changed into it.
+        previous: Block at its position that changed into it.
         end_s: Time when it disappeared; None while it is visible.
         is_first: True if it was visible at the start.
         shown_s: Time when it was last read.
         changed_s: Time when some of its edges disappeared while the others stayed; None while all are present.
         is_board: True if it has changed into another score.
+        evidence_s: Time of a frame that was read again and shows it.
     """
 
     text: str
@@ -68,12 +72,23 @@ class _Track:
     edges: tuple[NDArray[np.intp], NDArray[np.intp]]
     seen_s: float
     confidence: float
-    before: str = ""
+    previous: "_Track | None" = None
     end_s: float | None = None
     is_first: bool = False
     shown_s: float = 0.0
     changed_s: float | None = None
     is_board: bool = False
+    evidence_s: float | None = None
+
+    @property
+    def before(self) -> str:
+        """Text of the block that changed into it."""
+        return self.previous.text if self.previous is not None else ""
+
+    @property
+    def is_score(self) -> bool:
+        """True if it is another score than the block before it."""
+        return _is_score_change(self.before, self.text)
 
 
 @dataclass(slots=True)
@@ -91,10 +106,11 @@ class OnScreenTextDetector:
     Args:
         rate: Samples per second.
         read: Function that reads the text of an image.
+        frame_at: Function that returns the frame at a time again, of the same size; None to check nothing.
     """
 
-    def __init__(self, rate: float, read: Read) -> None:
-        self._rate, self._read = rate, read
+    def __init__(self, rate: float, read: Read, frame_at: FrameAt | None = None) -> None:
+        self._rate, self._read, self._frame_at = rate, read, frame_at
         self._needed = max(round(_STILL_S * rate), 3)
         self._tracks: list[_Track] = []
         self._done: list[_Track] = []
@@ -194,7 +210,7 @@ class OnScreenTextDetector:
         is_first = start_s <= self._first_s + _OPENING_S
         track = _Track(text, box, start_s, edges, self._time_s, confidence, is_first=is_first, shown_s=self._time_s)
         if there is not None:
-            track.before = there.text
+            track.previous = there
             there.end_s, there.is_board = start_s, _is_score_change(there.text, text)
             self._tracks.remove(there)
             self._done.append(there)
@@ -223,14 +239,57 @@ class OnScreenTextDetector:
         return nearest if nearest is not None and share[id(nearest)] >= 0.4 else None
 
     def finish(self, file: str) -> list[VideoEvent]:
-        """Return the events of all frames."""
-        blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text, track.confidence)]
-        events = [self._event(file, track) for track in sorted(blocks, key=lambda block: block.start_s)]
+        """Return the events of all frames; what a frame read again does not show is corrected, or unsure."""
+        blocks = sorted([*self._done, *self._tracks], key=lambda block: block.start_s)
+        for track in blocks if self._frame_at is not None else ():
+            if _has_words(track.text, track.confidence) and (track.is_score or not track.is_first):
+                self._check(track)
+        events = [self._event(file, track) for track in blocks if _has_words(track.text, track.confidence)]
         return [event for event in events if event is not None]
+
+    def _check(self, track: _Track) -> None:
+        """Read the frame that is cited as evidence again, and others of the block if it does not show the text."""
+        middle_s, last_s = self._middle_s(track), max(track.shown_s, track.start_s)
+        readings = []
+        for time_s in (middle_s, last_s, (middle_s + last_s) / 2):
+            readings.append(self._read_again(track, time_s))
+            if _is_any_same(readings[-1], track.text, abs(time_s - track.shown_s)):
+                if len(readings) > 1 and _is_any_same(readings[0], track.before, abs(middle_s - track.start_s)):
+                    track.start_s = time_s = self._find_change(track, middle_s, time_s)
+                track.evidence_s = time_s
+                return
+        agreed = [text for text in readings[0] if _is_any_same(readings[1], text, abs(middle_s - last_s))]
+        if agreed:
+            track.text, track.evidence_s = max(agreed, key=lambda text: text_similarity(text, track.text)), middle_s
+        else:
+            track.confidence = min(track.confidence, _UNSURE)
+
+    def _find_change(self, track: _Track, before_s: float, after_s: float) -> float:
+        """Return the first time at which a text is read, between one at which it is not and one at which it is."""
+        while after_s - before_s > 1 / self._rate:
+            middle_s = (before_s + after_s) / 2
+            if _is_any_same(self._read_again(track, middle_s), track.text, abs(middle_s - track.shown_s)):
+                after_s = middle_s
+            else:
+                before_s = middle_s
+        return after_s
+
+    def _read_again(self, track: _Track, time_s: float) -> list[str]:
+        """Return the texts at the position of a block at a time: of all lines, and of each group of them."""
+        assert self._frame_at is not None
+        image = self._frame_at(time_s)
+        box = track.box.padded(_MARGIN_PX).clipped(image.shape[1], image.shape[0])
+        lines = _read_box(image, box, self._read)
+        return [" ".join(line.text for line in group).strip() for group in (lines, *_blocks(lines)) if group]
+
+    @staticmethod
+    def _middle_s(track: _Track) -> float:
+        end_s = track.end_s if track.end_s is not None else track.seen_s
+        return (track.start_s + min(max(end_s, track.start_s), track.start_s + (3 if track.is_score else 4))) / 2
 
     def _event(self, file: str, track: _Track) -> VideoEvent | None:
         end_s = track.end_s if track.end_s is not None else self._time_s
-        is_score = _is_score_change(track.before, track.text)
+        is_score = track.is_score
         if track.is_board and track.is_first and not is_score:
             return None  # a board that was visible from the beginning
         is_reread = _digits(track.before) == _digits(track.text) and text_similarity(track.before, track.text) >= 0.75
@@ -245,7 +304,7 @@ class OnScreenTextDetector:
             kind="score" if is_score else "text",
             text=track.text,
             confidence=round(track.confidence, 3),
-            evidence_s=((track.start_s + min(end_s, track.start_s + 4)) / 2,),
+            evidence_s=(self._middle_s(track) if track.evidence_s is None else track.evidence_s,),
             is_open=track.end_s is None and not is_score,
             began_before=track.is_first,
             source="text",
@@ -360,6 +419,10 @@ def _is_same(before: str, now: str, elapsed_s: float) -> bool:
     if _digits(before) != _digits(now):
         return False
     return text_similarity(before, now) >= _SAME
+
+
+def _is_any_same(texts: Sequence[str], text: str, elapsed_s: float) -> bool:
+    return bool(text) and any(_is_same(text, other, elapsed_s) for other in texts)
 
 
 def _digits(text: str) -> str:

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from apps.video_showcase.answer import answer
 from apps.video_showcase.detectors.text import OnScreenTextDetector
 from apps.video_showcase.events import VideoEvent
+from apps.video_showcase.request import parse_request
 from apps.video_showcase.samples import RATE, Sample
 from visual_tools.box import Box
 from visual_tools.ocr import TextLine
@@ -20,10 +22,17 @@ Show = Callable[[float], tuple[str, str]]
 class Stage:
     """Frames with a text and a clock beside it; the ink's blue tells the reader which of the texts it is."""
 
-    def __init__(self, show: Show, texts: Sequence[str], misread: dict[float, str] | None = None) -> None:
+    def __init__(
+        self,
+        show: Show,
+        texts: Sequence[str],
+        misread: dict[float, str] | None = None,
+        *,
+        is_visible: bool = True,
+    ) -> None:
         self._show, self._texts, self._misread = show, list(texts), misread or {}
         self.time_s = 0.0
-        self.num_looked = 0
+        self._is_visible = is_visible
 
     def frame(self, time_s: float) -> NDArray[np.uint8]:
         image = np.full((180, 320, 3), 40, np.uint8)
@@ -46,16 +55,17 @@ class Stage:
         return [TextLine(text=wrong, box_px=box, confidence=0.95)]
 
     def frame_at(self, time_s: float) -> NDArray[np.uint8]:
-        self.num_looked += 1
-        return self.frame(time_s)
+        return self.frame(time_s) if self._is_visible else np.zeros((180, 320, 3), np.uint8)
 
-    def watch(self, until_s: float, *, is_checked: bool = False) -> list[VideoEvent]:
-        detector = OnScreenTextDetector(RATE, self.read)
+    def watch(self, until_s: float, *, is_checked: bool = False, dated_s: float | None = None) -> list[VideoEvent]:
+        detector = OnScreenTextDetector(RATE, self.read, self.frame_at if is_checked else None)
         for number in range(round(until_s * RATE)):
             self.time_s = number / RATE
             image = self.frame(self.time_s)
             detector.feed(Sample(time_s=self.time_s, image=image, thumbnail=image[::4, ::4]))
         self.time_s = -1.0
+        if dated_s is not None:
+            detector._tracks[-1].start_s = dated_s
         return detector.finish("a.mp4")
 
 
@@ -94,3 +104,36 @@ def test_another_reading_of_the_same_pixels_is_no_change() -> None:
         {9.0: "NOR 8 - 0 BAS", 21.0: "NOR 6 - 0 BAS"},
     )
     assert [event.kind for event in stage.watch(28)] == ["text"]
+
+
+BOARD = ("NOR 0 - 0 BAS", "NOR 1 - 0 BAS")
+
+
+@pytest.mark.parametrize("wrong", ["NOR 7 - 0 BAS", "NOR 1 - 8 BAS"])
+def test_a_misreading_is_corrected_by_the_frame_that_is_cited(wrong: str) -> None:
+    stage = Stage(step(9.0, *BOARD), BOARD, {at / 10: wrong for at in range(90, 140)})
+    assert [(event.kind, event.text) for event in stage.watch(28, is_checked=True)] == [("score", BOARD[1])]
+
+
+def test_a_change_that_was_only_misread_is_none() -> None:
+    """The board is hidden for a moment and misread when it is seen again."""
+
+    def show(time_s: float) -> tuple[str, str]:
+        return ("" if 9 <= time_s < 11 else BOARD[0], "")
+
+    stage = Stage(show, ["", *BOARD], {at / 10: BOARD[1] for at in range(100, 150)})
+    assert [event.kind for event in stage.watch(28, is_checked=True)] == ["text"]
+
+
+def test_evidence_that_shows_the_old_text_moves_the_date() -> None:
+    (event,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True, dated_s=2.0)
+    assert (event.text, event.start_s) == (BOARD[1], pytest.approx(9.0, abs=0.25))
+    assert event.start_s <= event.evidence_s[0] <= event.end_s
+
+
+def test_what_no_frame_shows_again_is_unsure() -> None:
+    (event,) = Stage(step(9.0, *BOARD), BOARD, is_visible=False).watch(28, is_checked=True)
+    assert event.is_unsure
+    assert "unsure" in answer([event], parse_request("When does the score change?"), seconds=28, num_files=1)
+    (sure,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True)
+    assert not sure.is_unsure
