@@ -161,6 +161,11 @@ def normalize_text(text: str) -> str:
     return re.sub(r"(?<=\d)[il]|[il](?=\d)", "1", folded)
 
 
+def digits_of(text: str) -> str:
+    """Return the digits of a text, after normalization."""
+    return "".join(re.findall(r"\d", normalize_text(text)))
+
+
 def text_similarity(text: str, other: str) -> float:
     """Return the similarity of two texts, 0 to 1, after normalization."""
     from difflib import SequenceMatcher

@@ -23,7 +23,7 @@ from apps.video_showcase.detectors.text import OnScreenTextDetector
 from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.request import KINDS
 from apps.video_showcase.samples import RATE, Sample, frame_at, iter_samples
-from apps.video_showcase.spans import VideoSpan, span_from_json
+from apps.video_showcase.spans import NEAR_S, VideoSpan, span_from_json
 from cua.trajectory.images import write_atomically
 from visual_tools.errors import VisualError
 from visual_tools.images.files import load_image
@@ -60,7 +60,7 @@ def watch(
         on_time: Callback for the time reached, called periodically.
 
     Returns:
-        `events` that begin in the span or continue into it; `problems`; and the elapsed `seconds`.
+        `events` that begin in the span, near its borders, or continue into it; `problems`; and the elapsed `seconds`.
     """
     started = time.monotonic()
     events: list[VideoEvent] = []
@@ -76,7 +76,7 @@ def watch(
         except VisualError as error:
             problems.append(f"{span.describe()}: {error}")
     wanted = {kind for name in detectors for kind in KINDS[name]}
-    kept = [event for event in events if event.kind in wanted and _belongs(event, span)]
+    kept = [event for event in events if event.kind in wanted and belongs(event, span)]
     return {
         "events": [event.to_json() for event in sorted(kept, key=lambda event: event.start_s)],
         "problems": problems,
@@ -110,12 +110,14 @@ def _make(names: tuple[str, ...], template: str, span: VideoSpan) -> list[Detect
     return detectors
 
 
-def _belongs(event: VideoEvent, span: VideoSpan) -> bool:
-    """Return whether an event begins in the span, or continues into it from an earlier span to provide its end."""
-    is_inside = span.start_s <= event.start_s < span.end_s or (span.is_last and event.start_s >= span.start_s)
+def belongs(event: VideoEvent, span: VideoSpan) -> bool:
+    """Return whether an event begins in or near the span, or continues into it from an earlier one to provide its end.
+
+    Two spans may date an event at their border differently: both keep it, and the merge joins the two.
+    """
     if event.began_before and not span.is_first:
         return event.end_s > span.start_s
-    return is_inside
+    return span.start_s - NEAR_S <= event.start_s and (span.is_last or event.start_s < span.end_s + NEAR_S)
 
 
 def main(job_file: str, result_file: str) -> int:

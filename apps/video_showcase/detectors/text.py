@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import VideoEvent, normalize_text, parse_clock, text_similarity
+from apps.video_showcase.events import VideoEvent, digits_of, normalize_text, parse_clock, text_similarity
 from apps.video_showcase.samples import Sample
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -292,7 +292,9 @@ class OnScreenTextDetector:
         is_score = track.is_score
         if track.is_board and track.is_first and not is_score:
             return None  # a board that was visible from the beginning
-        is_reread = _digits(track.before) == _digits(track.text) and text_similarity(track.before, track.text) >= 0.75
+        is_reread = (
+            digits_of(track.before) == digits_of(track.text) and text_similarity(track.before, track.text) >= 0.75
+        )
         if track.before and not is_score and is_reread:
             return None  # a slightly different reading of the same text
         if is_score:
@@ -416,17 +418,13 @@ def _is_same(before: str, now: str, elapsed_s: float) -> bool:
         is_clock = abs(abs(gone_s) - elapsed_s) <= 2.5 or abs(abs(gone_s) * 60 - elapsed_s) <= 62
         if is_clock:
             before, now = (_CLOCK_TOKEN.sub("", text) for text in (before, now))
-    if _digits(before) != _digits(now):
+    if digits_of(before) != digits_of(now):
         return False
     return text_similarity(before, now) >= _SAME
 
 
 def _is_any_same(texts: Sequence[str], text: str, elapsed_s: float) -> bool:
     return bool(text) and any(_is_same(text, other, elapsed_s) for other in texts)
-
-
-def _digits(text: str) -> str:
-    return "".join(re.findall(r"\d", normalize_text(text)))
 
 
 def _has_words(text: str, confidence: float) -> bool:

@@ -18,6 +18,7 @@ from apps.video_showcase.request import parse_request
 from apps.video_showcase.sources import VideoSource
 from apps.video_showcase.spans import VideoSpan, split
 from apps.video_showcase.tools import merge
+from apps.video_showcase.watch import belongs
 from cua.errors import ConfigError
 
 
@@ -136,6 +137,32 @@ def test_doubles_at_a_border_and_of_two_finders_are_one() -> None:
     }
     merged = merge(found, spans_of(0, 300, 600))
     assert [(one.start_s, one.end_s, one.confidence) for one in merged] == [(100, 105, 1.0), (299.5, 303, 0.9)]
+
+
+@pytest.mark.parametrize("kind", ["text", "score", "flash", "beep"])
+@pytest.mark.parametrize("late_s", [-0.2, 0.0, 0.2])
+def test_events_at_a_border_are_counted_as_often_as_they_are(kind: str, late_s: float) -> None:
+    """Both spans see three events in a row at their border, and one of them dates them a little differently."""
+    spans = spans_of(0, 300, 600)
+    texts = (
+        ["RED 1 - 0 BLUE", "RED 1 - 1 BLUE", "RED 2 - 1 BLUE"] if kind in ("text", "score") else ["tone of 440 Hz"] * 3
+    )
+    times_s = (298.9, 300.0, 301.2)
+    seen = [make_event(at_s, at_s + 0.6, kind=kind, text=text) for at_s, text in zip(times_s, texts, strict=True)]
+    found = {1: seen, 2: [event.moved(late_s) for event in seen]}
+    kept = {span.number: [event for event in found[span.number] if belongs(event, span)] for span in spans}
+    merged = merge(kept, spans)
+    assert [event.text for event in merged] == texts
+    assert [event.start_s for event in merged] == pytest.approx(times_s, abs=0.2)
+    assert [event.text for event in merge({**kept, 2: []}, spans)][:1] == texts[:1]
+
+
+@pytest.mark.parametrize(("first_s", "second_s"), [(300.1, 299.9), (299.9, 300.1), (300.0, 299.8), (301.0, 299.2)])
+def test_an_event_that_each_span_dates_beyond_the_border_is_one(first_s: float, second_s: float) -> None:
+    spans = spans_of(0, 300, 600)
+    found = {1: [make_event(first_s, first_s + 3)], 2: [make_event(second_s, second_s + 3)]}
+    kept = {span.number: [event for event in found[span.number] if belongs(event, span)] for span in spans}
+    assert len(merge(kept, spans)) == 1
 
 
 def test_two_flashes_of_one_span_stay_two() -> None:
