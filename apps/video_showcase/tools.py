@@ -133,9 +133,12 @@ def _is_same_thing(event: VideoEvent, other: VideoEvent) -> bool:
 
 
 def _is_same_time(event: VideoEvent, other: VideoEvent) -> bool:
+    """Return whether two events begin together; of a model's, the greater part in common is enough."""
+    if abs(event.start_s - other.start_s) <= NEAR_S:
+        return True
     shared_s = min(event.end_s, other.end_s) - max(event.start_s, other.start_s)
     whole_s = max(event.end_s, other.end_s) - min(event.start_s, other.start_s)
-    return abs(event.start_s - other.start_s) <= NEAR_S or (shared_s > 0 and shared_s >= _MIN_IOU * whole_s)
+    return "model" in (event.source, other.source) and shared_s > 0 and shared_s >= _MIN_IOU * whole_s
 
 
 def _joined(event: VideoEvent, other: VideoEvent) -> VideoEvent:

@@ -248,31 +248,48 @@ class OnScreenTextDetector:
         return [event for event in events if event is not None]
 
     def _check(self, track: _Track) -> None:
-        """Read the frame that is cited as evidence again, and others of the block if it does not show the text."""
+        """Read the frame that is cited as evidence again, others if it does not show the text, and those of a change."""
         middle_s, last_s = self._middle_s(track), max(track.shown_s, track.start_s)
-        readings = []
-        for time_s in (middle_s, last_s, (middle_s + last_s) / 2):
-            readings.append(self._read_again(track, time_s))
-            if _is_any_same(readings[-1], track.text, abs(time_s - track.shown_s)):
-                if len(readings) > 1 and _is_any_same(readings[0], track.before, abs(middle_s - track.start_s)):
-                    track.start_s = time_s = self._find_change(track, middle_s, time_s)
-                track.evidence_s = time_s
-                return
-        agreed = [text for text in readings[0] if _is_any_same(readings[1], text, abs(middle_s - last_s))]
+        times_s = (middle_s, last_s, (middle_s + last_s) / 2)
+        seen_s = next((time_s for time_s in times_s if self._is_shown(track, time_s)), None)
+        if seen_s is None:
+            self._correct(track, middle_s, last_s)
+            return
+        track.evidence_s = seen_s
+        if track.previous is None:
+            return
+        step_s, old_s = 1 / self._rate, track.previous.shown_s
+        for time_s in (middle_s, track.start_s + step_s, track.start_s - step_s):
+            if not old_s < time_s < seen_s:
+                continue
+            if not self._is_shown(track, time_s):
+                old_s = time_s
+                break
+            seen_s = time_s
+        if old_s < seen_s - 2.5 * step_s or not old_s < track.start_s <= seen_s:
+            track.start_s = track.evidence_s = self._find_change(track, old_s, seen_s)
+
+    def _correct(self, track: _Track, *times_s: float) -> None:
+        """Take what frames show instead of a text that none of them shows, if they agree, or mark it as unsure."""
+        first, last = (self._read_again(track, time_s) for time_s in times_s)
+        agreed = [text for text in first if _is_any_same(last, text, abs(times_s[0] - times_s[1]))]
         if agreed:
-            track.text, track.evidence_s = max(agreed, key=lambda text: text_similarity(text, track.text)), middle_s
+            track.text, track.evidence_s = max(agreed, key=lambda text: text_similarity(text, track.text)), times_s[0]
         else:
             track.confidence = min(track.confidence, _UNSURE)
 
-    def _find_change(self, track: _Track, before_s: float, after_s: float) -> float:
+    def _find_change(self, track: _Track, old_s: float, seen_s: float) -> float:
         """Return the first time at which a text is read, between one at which it is not and one at which it is."""
-        while after_s - before_s > 1 / self._rate:
-            middle_s = (before_s + after_s) / 2
-            if _is_any_same(self._read_again(track, middle_s), track.text, abs(middle_s - track.shown_s)):
-                after_s = middle_s
+        while seen_s - old_s > 0.5 / self._rate:
+            middle_s = (old_s + seen_s) / 2
+            if self._is_shown(track, middle_s):
+                seen_s = middle_s
             else:
-                before_s = middle_s
-        return after_s
+                old_s = middle_s
+        return seen_s
+
+    def _is_shown(self, track: _Track, time_s: float) -> bool:
+        return _is_any_same(self._read_again(track, time_s), track.text, abs(time_s - track.shown_s))
 
     def _read_again(self, track: _Track, time_s: float) -> list[str]:
         """Return the texts at the position of a block at a time: of all lines, and of each group of them."""

@@ -165,6 +165,14 @@ def test_an_event_that_each_span_dates_beyond_the_border_is_one(first_s: float, 
     assert len(merge(kept, spans)) == 1
 
 
+def test_the_same_words_again_in_a_later_span_are_two_events() -> None:
+    found = {
+        1: [make_event(22, 115, text="$ git push", is_open=True)],
+        2: [make_event(90, 200, text="$ git push", began_before=True), make_event(101, 200, text="$ git push")],
+    }
+    assert [(one.start_s, one.end_s) for one in merge(found, spans_of(0, 100, 200))] == [(22, 200), (101, 200)]
+
+
 def test_two_flashes_of_one_span_stay_two() -> None:
     flashes = [
         make_event(10, 10.6, kind="flash", text="red flash"),

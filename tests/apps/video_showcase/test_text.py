@@ -125,8 +125,9 @@ def test_a_change_that_was_only_misread_is_none() -> None:
     assert [event.kind for event in stage.watch(28, is_checked=True)] == ["text"]
 
 
-def test_evidence_that_shows_the_old_text_moves_the_date() -> None:
-    (event,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True, dated_s=2.0)
+@pytest.mark.parametrize("dated_s", [2.0, 7.6, 8.4, 9.8, 11.0])
+def test_a_change_is_dated_by_the_frames_that_are_read_again(dated_s: float) -> None:
+    (event,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True, dated_s=dated_s)
     assert (event.text, event.start_s) == (BOARD[1], pytest.approx(9.0, abs=0.25))
     assert event.start_s <= event.evidence_s[0] <= event.end_s
 
