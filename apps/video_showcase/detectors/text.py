@@ -5,6 +5,7 @@ static long enough, and neither are moving objects; a background is read once pe
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
 _PAUSE_S = 0.5
 _MIN_GONE = 6
+_MAX_AGE = 250
 _PRESENT = 0.55
 _LOST_S = 0.45
 _HIDDEN_S = 2.6
@@ -116,6 +118,7 @@ class OnScreenTextDetector:
         self._done: list[_Track] = []
         self._screen: _Screen | None = None
         self._first_s = self._time_s = 0.0
+        self._times_s: deque[float] = deque(maxlen=_MAX_AGE + 1)
         self._credit, self._next_look_s = _BURST, 0.0
         self.num_read = self.num_passed_over = 0
 
@@ -131,10 +134,11 @@ class OnScreenTextDetector:
             self._first_s = sample.time_s
         self._credit = min(self._credit + _READS_A_MINUTE / 60 * (sample.time_s - self._time_s), _BURST)
         self._time_s = sample.time_s
+        self._times_s.append(sample.time_s)
         screen = self._screen
         on = edges.view(np.uint8)
-        screen.still = (np.minimum(screen.still, 250) + on) * on
-        screen.absent = (np.minimum(screen.absent, 250) + 1) * (1 - on)
+        screen.still = (np.minimum(screen.still, _MAX_AGE) + on) * on
+        screen.absent = (np.minimum(screen.absent, _MAX_AGE) + 1) * (1 - on)
         screen.known &= screen.absent <= self._rate * _HIDDEN_S
         self._watch(edges)
         fresh = (screen.still >= self._needed) & ~screen.known
@@ -160,7 +164,7 @@ class OnScreenTextDetector:
         gone = absent >= self._needed
         if int(np.count_nonzero(gone)) < _MIN_GONE:
             return
-        track.changed_s = self._time_s - (float(np.median(absent[gone])) - 1) / self._rate
+        track.changed_s = self._since(absent[gone])
         track.edges = track.edges[0][~gone], track.edges[1][~gone]
         self._screen.known[track.box.slices] = False
 
@@ -191,7 +195,7 @@ class OnScreenTextDetector:
         edges = (edges[0] + box.top, edges[1] + box.left)
         is_fresh = fresh[inside]
         ages = still[inside][is_fresh] if is_fresh.any() else still[edges]
-        start_s = max(self._time_s - (float(np.median(ages)) - 1) / self._rate, self._first_s)
+        start_s = self._since(ages)
         there = self._at(box)
         if there is not None and _is_same(there.text, text, self._time_s - there.shown_s):
             there.edges, there.seen_s, there.end_s = edges, self._time_s, None
@@ -216,6 +220,10 @@ class OnScreenTextDetector:
             self._done.append(there)
         self._tracks.append(track)
 
+    def _since(self, ages: NDArray[np.uint8]) -> float:
+        """Return the time of the sample since which pixels have been as they are: of their median age."""
+        return self._times_s[-min(max(int(np.median(ages)), 1), len(self._times_s))]
+
     def _changed_s(self, track: _Track, fresh_s: float | None) -> float | None:
         """Return when a block became another text, not before it was last read; None if its pixels are the same.
 
@@ -229,7 +237,7 @@ class OnScreenTextDetector:
         if track.changed_s is not None:
             fresh_s = track.changed_s
         elif len(gone) >= _MIN_GONE:
-            fresh_s = self._time_s - (float(np.median(gone)) - 1) / self._rate
+            fresh_s = self._since(gone)
         return None if fresh_s is None else max(fresh_s, track.shown_s)
 
     def _at(self, box: Box) -> _Track | None:
@@ -248,7 +256,7 @@ class OnScreenTextDetector:
         return [event for event in events if event is not None]
 
     def _check(self, track: _Track) -> None:
-        """Read the frame that is cited as evidence again, others if it does not show the text, and those of a change."""
+        """Read the frame that is cited as evidence again, others if it does not show the text; date changes."""
         middle_s, last_s = self._middle_s(track), max(track.shown_s, track.start_s)
         times_s = (middle_s, last_s, (middle_s + last_s) / 2)
         seen_s = next((time_s for time_s in times_s if self._is_shown(track, time_s)), None)
