@@ -49,6 +49,8 @@ MERGED = "events.json"
 DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
 """Names of tools."""
 
+NO_EVENTS = "0 events"
+
 MAX_SHOWN = 24
 MAX_NOTED = 2000
 _SHEET_FRAMES = 24
@@ -496,7 +498,7 @@ def _line(event: VideoEvent) -> str:
 
 def _counted(events: Sequence[VideoEvent]) -> str:
     counted = ", ".join(f"{count} {kind}" for kind, count in count_kinds(events).items())
-    return f"{len(events)} events" + (f": {counted}" if counted else "")
+    return f"{len(events)} events: {counted}" if counted else NO_EVENTS
 
 
 def _text_result(text: str) -> ToolResult:

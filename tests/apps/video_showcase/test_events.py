@@ -202,6 +202,7 @@ def test_a_scene_lasts_until_the_next_one_of_another_span() -> None:
         ("When is the first red flash?", ("flash",), ("flash",), "first"),
         ('When does it say "LEVEL UP"?', ("text",), ("text",), "list"),
         ("What moves, and when do banners appear?", ("text", "motion"), ("text", "motion"), "list"),
+        ("When do the slides change?", ("scene",), ("scene",), "list"),
         ("What happens?", ("scene", "text", "motion", "flash", "sound"), (), "list"),
     ],
 )
@@ -257,3 +258,20 @@ def test_the_colour_of_a_flash_counts() -> None:
 
 def test_nothing_found_is_said_as_such() -> None:
     assert answer([], parse_request("Any flash?"), seconds=60, num_files=1).startswith("Nothing was found")
+
+
+def test_what_another_detector_found_is_said_where_the_chosen_one_found_nothing() -> None:
+    events = [make_event(10, 15, text="Question 1"), make_event(20, 25, text="Question 2")]
+    text = answer(events, parse_request("When do the slides change?"), seconds=60, num_files=1)
+    assert text.splitlines() == [
+        "Nothing was found in 1 file of 00:01:00 together (looked for: scene).",
+        "Something else was found, 2 text:",
+        "- a.mp4@00:00:10 text: Question 1 (5 s)",
+        "- a.mp4@00:00:20 text: Question 2 (5 s)",
+    ]
+
+
+def test_a_count_of_scenes_includes_the_first_of_each_file() -> None:
+    events = [make_event(at_s, at_s + 10, kind="scene", text="another scene") for at_s in (10, 20)]
+    said = answer(events, parse_request("How many slides are there?"), seconds=30, num_files=1).splitlines()[0]
+    assert "2 scene, which makes 3 with the first of each file" in said

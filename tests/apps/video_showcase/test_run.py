@@ -230,3 +230,14 @@ async def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[P
     (run_dir,) = runs.iterdir()
     result = await resume_video(run_dir, model="literal", options=VideoOptions(), runs_dir=str(runs))
     assert (result.missing, len(result.events)) == ((), len(flashes[1]))
+
+
+@pytest.mark.long
+async def test_other_detectors_look_where_the_chosen_one_finds_nothing(
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
+) -> None:
+    result = await run(flashes[0], tmp_path, "literal", "When do the scenes change?")
+    answer = result.run.end.answer or ""
+    assert answer.startswith("Nothing was found")
+    assert "Something else was found" in answer
+    assert all(event.citation in answer for event in flashes[1])
