@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from apps.video_showcase.events import VideoEvent, count_kinds, format_clock, normalize_text
-from apps.video_showcase.request import VideoRequest
+from apps.video_showcase.request import KINDS, VideoRequest
 
 MAX_LINES = 60
 
 
 def matching_events(events: Sequence[VideoEvent], request: VideoRequest) -> list[VideoEvent]:
     """Return the events that the question is about."""
-    kinds = set(request.kinds)
-    chosen = [event for event in events if not kinds or event.kind in kinds]
+    kinds = set(request.kinds or (kind for name in request.detectors for kind in KINDS[name]))
+    chosen = [event for event in events if event.kind in kinds or (event.source == "model" and not request.kinds)]
     chosen = [event for event in chosen if event.kind != "flash" or request.color in event.text]
     quoted = normalize_text(request.quoted)
     return [event for event in chosen if quoted in normalize_text(event.text)] if quoted else chosen

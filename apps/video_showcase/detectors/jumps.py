@@ -26,9 +26,9 @@ _STANDS_OUT = 2.5
 _STAYS_S = 2.0
 _SOFT_S = 1.0
 _MIN_APART_S = 2.0
-_REST, _TURN = 5, 6
-"""Samples for which both slides are still, and at most between them."""
-_STILL = 8
+_REST, _TURN = 7, 6
+"""Samples for which both slides are still (a clock is not), and at most between them."""
+_STILL, _STILL_SHARE = 8, 0.7
 _MIN_SLIDE_SHARE = 0.01
 _MIN_EXTENT = (0.25, 0.2)
 """Minimum height and width of what changes, of the picture: more than a banner or a scoreboard."""
@@ -72,7 +72,7 @@ class JumpDetector:
         is_still = (np.ptp(before, axis=0).max(axis=2) <= _STILL) & (np.ptp(after, axis=0).max(axis=2) <= _STILL)
         changed = is_still & (_difference(before[-1], after[0]) > _CHANGED)
         rows, columns = np.nonzero(changed)
-        if len(rows) < _MIN_SLIDE_SHARE * changed.size:
+        if len(rows) < _MIN_SLIDE_SHARE * changed.size or is_still.mean() < _STILL_SHARE:
             return
         extent = (
             np.ptp(np.percentile(at, (5, 95))) / size for at, size in zip((rows, columns), changed.shape, strict=True)

@@ -263,6 +263,7 @@ def test_nothing_found_is_said_as_such() -> None:
 def test_what_another_detector_found_is_said_where_the_chosen_one_found_nothing() -> None:
     events = [make_event(10, 15, text="Question 1"), make_event(20, 25, text="Question 2")]
     text = answer(events, parse_request("When do the slides change?"), seconds=60, num_files=1)
+    assert answer(events, parse_request("When?", detectors=["scene"]), seconds=60, num_files=1) == text
     assert text.splitlines() == [
         "Nothing was found in 1 file of 00:01:00 together (looked for: scene).",
         "Something else was found, 2 text:",

@@ -127,6 +127,17 @@ def test_slides_of_one_layout_are_told_apart(has_speaker: bool, fade_s: float) -
     assert [event.start_s for event in found] == pytest.approx([slide[0] for slide in SLIDES[1:]], abs=0.2 + fade_s)
 
 
+def test_a_picture_that_pans_over_a_pattern_has_no_slides() -> None:
+    noise = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 255, (260, 900)).astype(np.float32), (0, 0), 4)
+    field = np.clip((noise - 128) * 3 + 128, 0, 255).astype(np.uint8)[..., None].repeat(3, axis=2)
+
+    def draw(time_s: float) -> NDArray[np.uint8]:
+        x, y = round(290 + 280 * np.sin(time_s / 6)), round(40 + 38 * np.sin(time_s / 4))
+        return np.ascontiguousarray(field[y : y + 180, x : x + 320])
+
+    assert jumps_of(draw, 60) == []
+
+
 def test_a_banner_over_a_still_picture_is_no_scene() -> None:
     def draw(time_s: float) -> NDArray[np.uint8]:
         image = draw_slide(0)
