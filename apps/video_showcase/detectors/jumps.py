@@ -29,6 +29,8 @@ _MIN_APART_S = 2.0
 _REST, _TURN = 7, 6
 """Samples for which both slides are still (a clock is not), and at most between them."""
 _STILL, _STILL_SHARE = 8, 0.7
+_TURNED = 20
+"""Minimum change of a pixel from one slide to the next, in levels of 255: more than what is still may drift."""
 _MIN_SLIDE_SHARE = 0.01
 _MIN_EXTENT = (0.25, 0.2)
 """Minimum height and width of what changes, of the picture: more than a banner or a scoreboard."""
@@ -70,7 +72,7 @@ class JumpDetector:
         """Note a change of what is still before and after it, over much of the picture: slides of one layout."""
         before, after = recent[:_REST], recent[-_REST:]
         is_still = (np.ptp(before, axis=0).max(axis=2) <= _STILL) & (np.ptp(after, axis=0).max(axis=2) <= _STILL)
-        changed = is_still & (_difference(before[-1], after[0]) > _CHANGED)
+        changed = is_still & (_difference(before[-1], after[0]) > _TURNED)
         rows, columns = np.nonzero(changed)
         if len(rows) < _MIN_SLIDE_SHARE * changed.size or is_still.mean() < _STILL_SHARE:
             return
@@ -79,7 +81,7 @@ class JumpDetector:
         )
         if any(share < least for share, least in zip(extent, _MIN_EXTENT, strict=True)):
             return
-        away = [int(np.count_nonzero(_difference(image, before[-1])[changed] > _CHANGED)) for image in recent[_REST:]]
+        away = [int(np.count_nonzero(_difference(image, before[-1])[changed] > _TURNED)) for image in recent[_REST:]]
         turned = int(np.argmax(np.array(away) >= 0.5 * len(rows)))
         at = len(self._looks) - len(recent) + _REST + turned
         if not self._slides or at - self._slides[-1].first > _TURN:

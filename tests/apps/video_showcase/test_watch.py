@@ -127,12 +127,16 @@ def test_slides_of_one_layout_are_told_apart(has_speaker: bool, fade_s: float) -
     assert [event.start_s for event in found] == pytest.approx([slide[0] for slide in SLIDES[1:]], abs=0.2 + fade_s)
 
 
-def test_a_picture_that_pans_over_a_pattern_has_no_slides() -> None:
-    noise = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 255, (260, 900)).astype(np.float32), (0, 0), 4)
-    field = np.clip((noise - 128) * 3 + 128, 0, 255).astype(np.uint8)[..., None].repeat(3, axis=2)
+@pytest.mark.parametrize(("blur_px", "slowness"), [(10, 15), (20, 6), (20, 40)])
+def test_a_picture_that_pans_over_a_pattern_has_no_slides(blur_px: int, slowness: float) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (260, 900)).astype(np.float32)
+    field = cv2.GaussianBlur(noise, (0, 0), blur_px)
+    field = ((field - field.mean()) / field.std() * 24 + 110).clip(0, 255)
+    field[:, ::80] = field[:, 1::80] = 240
+    field = field.astype(np.uint8)[..., None].repeat(3, axis=2)
 
     def draw(time_s: float) -> NDArray[np.uint8]:
-        x, y = round(290 + 280 * np.sin(time_s / 6)), round(40 + 38 * np.sin(time_s / 4))
+        x, y = round(290 + 280 * np.sin(time_s / slowness)), round(40 + 38 * np.sin(time_s / 4))
         return np.ascontiguousarray(field[y : y + 180, x : x + 320])
 
     assert jumps_of(draw, 60) == []
