@@ -356,12 +356,14 @@ class _VideoRun:
     def _answer(self, outcomes: Sequence[CallOutcome]) -> str:
         """Write the answer by rule, with citations from the merged list."""
         events, missing = load_events(self._run_dir, self._plan)
+        sources = self._plan.inventory.sources
+        cut = [f"{source.name}: {'; '.join(source.warnings)}" for source in sources if source.is_truncated]
         text = answer(
             events,
             self._plan.request,
             seconds=self._plan.inventory.duration_s,
-            num_files=len(self._plan.inventory.sources),
-            missing=[*map(self._describe_missing, missing), *self._plan.inventory.left_out],
+            num_files=len(sources),
+            missing=[*map(self._describe_missing, missing), *self._plan.inventory.left_out, *cut],
         )
         first, *rest = text.split("\n", 1)
         return "\n".join((" ".join((first, *(f"[^{outcome.number}^]" for outcome in outcomes))), *rest))
