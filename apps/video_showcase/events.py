@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 MAX_TEXT_CHARS = 400
+MIN_SURE = 0.5
 _SLACK_S = 2.0
 _CLOCK = r"(\d{1,3}):([0-5]\d):([0-5]\d)(?:\.\d+)?"
 _SHORT_CLOCK = r"(\d{1,3}):([0-5]\d)(?![\d:])"
@@ -46,6 +47,11 @@ class VideoEvent:
     def duration_s(self) -> float:
         """Duration in seconds."""
         return self.end_s - self.start_s
+
+    @property
+    def is_unsure(self) -> bool:
+        """True if it probably did not happen as described, or if its evidence does not show it."""
+        return self.confidence < MIN_SURE
 
     @property
     def citation(self) -> str:
@@ -153,6 +159,11 @@ def normalize_text(text: str) -> str:
     folded = "".join(char for char in unicodedata.normalize("NFKC", text).casefold() if char.isalnum())
     folded = re.sub(r"(?<=\d)o|o(?=\d)", "0", folded)
     return re.sub(r"(?<=\d)[il]|[il](?=\d)", "1", folded)
+
+
+def digits_of(text: str) -> str:
+    """Return the digits of a text, after normalization."""
+    return "".join(re.findall(r"\d", normalize_text(text)))
 
 
 def text_similarity(text: str, other: str) -> float:

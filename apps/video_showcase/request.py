@@ -23,7 +23,7 @@ KINDS = {
 """Kinds of events by detector."""
 
 _WORDS = {
-    "scene": r"scenes?|cuts?|shots?|chapters?|changes? of place|backgrounds?",
+    "scene": r"scenes?|slides?|cuts?|shots?|chapters?|changes? of place|backgrounds?",
     "score": r"scores?|scoring|scoreboards?|goals?|points?|level(?:-| )?ups?",
     "text": r"texts?|words?|banners?|captions?|subtitles?|titles?|writing|says?|messages?|read(?:s|ing)?",
     "motion": r"mov(?:e|es|ing|ement|ements)|motions?|walk(?:s|ing)?|pass(?:es|ing)?|driv(?:es|ing)|activity",

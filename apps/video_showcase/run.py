@@ -12,14 +12,24 @@ from apps.video_showcase.answer import answer
 from apps.video_showcase.events import VideoEvent, event_from_json, format_clock
 from apps.video_showcase.frame_store import FrameStore
 from apps.video_showcase.jobs import Watchers, WatchProgress, count_cores
-from apps.video_showcase.request import VideoRequest
+from apps.video_showcase.request import DETECTORS, VideoRequest
 from apps.video_showcase.sources import Inventory, take_inventory
 from apps.video_showcase.spans import VideoSpan, span_from_json, split
-from apps.video_showcase.tools import DETECT, MERGE, MERGED, NOTE, VideoContext, make_tools, noted_name, task_name
+from apps.video_showcase.tools import (
+    DETECT,
+    MERGE,
+    MERGED,
+    NO_EVENTS,
+    NOTE,
+    VideoContext,
+    make_tools,
+    noted_name,
+    task_name,
+)
 from cua import Watch
 from cua.config import load_settings
 from cua.errors import ConfigError
-from cua.messages import ToolCall
+from cua.messages import ToolCall, ToolResult
 from cua.model import Model
 from cua.run.end import RunResult
 from cua.step import CallOutcome
@@ -229,6 +239,7 @@ class _VideoRun:
         whole_s = sum(span.end_s - span.start_s for span in plan.spans)
         self._progress = WatchProgress(whole_s=whole_s, num_spans=len(plan.spans))
         self._watchers = Watchers(self._progress, num_parallel=options.num_parallel, listener=options.on_progress)
+        self._has_found = False
         self._run_dir = Path()
         self._children: list[Child] = []
         self._frames = FrameStore(Path())
@@ -293,16 +304,30 @@ class _VideoRun:
         )
 
     async def _watch_by_rule(self, task: ChildTask) -> str:
-        """Run a sub-agent without a model, which notes what the detectors find."""
-        detectors = json.dumps({"detectors": list(self._plan.request.detectors)})
-        await task.say()
-        (detected,) = await task.call(ToolCall(id=DETECT, name=DETECT, arguments=detectors))
+        """Run a sub-agent without a model, which notes what the detectors find.
+
+        While the chosen ones have found nothing in any span, the others look too, so that the answer can name it.
+        """
+        chosen = self._plan.request.detectors
+        detected = await self._detect(task, chosen)
+        self._has_found |= not (detected.is_error or detected.text.startswith(NO_EVENTS))
+        if not (detected.is_error or self._has_found):
+            others = [name for name in DETECTORS if name not in (*chosen, "template")]
+            detected = await self._detect(task, others) if others else detected
         if detected.is_error:
             return detected.text
         await task.say()
         (noted,) = await task.call(ToolCall(id=NOTE, name=NOTE, arguments="{}"))
         await task.say(noted.text)
         return noted.text
+
+    @staticmethod
+    async def _detect(task: ChildTask, detectors: Sequence[str]) -> ToolResult:
+        await task.say()
+        (detected,) = await task.call(
+            ToolCall(id=DETECT, name=DETECT, arguments=json.dumps({"detectors": list(detectors)}))
+        )
+        return detected
 
     def _begin(self, swarm: Swarm) -> None:
         """Write the sub-agents' input files once the run has its folder."""
@@ -331,12 +356,14 @@ class _VideoRun:
     def _answer(self, outcomes: Sequence[CallOutcome]) -> str:
         """Write the answer by rule, with citations from the merged list."""
         events, missing = load_events(self._run_dir, self._plan)
+        sources = self._plan.inventory.sources
+        cut = [f"{source.name}: {'; '.join(source.warnings)}" for source in sources if source.is_truncated]
         text = answer(
             events,
             self._plan.request,
             seconds=self._plan.inventory.duration_s,
-            num_files=len(self._plan.inventory.sources),
-            missing=[*map(self._describe_missing, missing), *self._plan.inventory.left_out],
+            num_files=len(sources),
+            missing=[*map(self._describe_missing, missing), *self._plan.inventory.left_out, *cut],
         )
         first, *rest = text.split("\n", 1)
         return "\n".join((" ".join((first, *(f"[^{outcome.number}^]" for outcome in outcomes))), *rest))

@@ -37,6 +37,7 @@ class VideoSource:
         codec: Name of the video codec.
         key_gap_s: Largest distance between keyframes.
         has_audio: True if it has sound.
+        is_truncated: True if the file ends before its header says.
         warnings: Unusual properties.
     """
 
@@ -52,6 +53,7 @@ class VideoSource:
     codec: str = ""
     key_gap_s: float = 0.0
     has_audio: bool = False
+    is_truncated: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -170,6 +172,7 @@ def _inspect(path: Path, taken: set[str], *, with_sound: bool) -> VideoSource:
         codec=info.codec,
         key_gap_s=info.max_keyframe_gap_s,
         has_audio=info.has_audio,
+        is_truncated=info.is_truncated,
         warnings=info.warnings,
     )
 

@@ -12,6 +12,9 @@ from apps.video_showcase.sources import VideoSource, source_from_json
 BEFORE_S, AFTER_S = 10.0, 15.0
 """Margins before and after a span that are also watched, to see earlier contents and the end of its events."""
 
+NEAR_S = 2.0
+"""Largest difference between the times that two finders give for the same event."""
+
 MIN_SPAN_S, MAX_SPAN_S = 60.0, 900.0
 MAX_SPANS, MAX_REQUESTED_SPANS = 96, 1000
 

@@ -19,6 +19,7 @@ from apps.video_showcase.events import (
     MAX_TEXT_CHARS,
     VideoEvent,
     count_kinds,
+    digits_of,
     event_from_json,
     format_clock,
     text_similarity,
@@ -27,7 +28,7 @@ from apps.video_showcase.frame_store import FrameStore, encode_webp
 from apps.video_showcase.jobs import WatchError, Watchers
 from apps.video_showcase.request import DETECTORS, VideoRequest
 from apps.video_showcase.sources import VideoInputError, VideoSource
-from apps.video_showcase.spans import VideoSpan
+from apps.video_showcase.spans import NEAR_S, VideoSpan
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
 from cua.tool_agent.inputs import encode_for_model
@@ -39,7 +40,7 @@ from visual_tools.errors import VisualError
 from visual_tools.video.sample import contact_sheet
 
 _SAME_TEXT = 0.8
-_NEAR_S = 2.0
+_SAME_S = 0.5
 _MIN_IOU = 0.5
 _PART_OF_FRAME_S = 20.0
 """Minimum duration of text present from the start of a file to count as part of the frame: a logo, a board."""
@@ -47,6 +48,8 @@ _PART_OF_FRAME_S = 20.0
 MERGED = "events.json"
 DETECT, NOTE, MERGE = "detect_events", "note_events", "merge_events"
 """Names of tools."""
+
+NO_EVENTS = "0 events"
 
 MAX_SHOWN = 24
 MAX_NOTED = 2000
@@ -59,8 +62,8 @@ _MAX_LISTED = 400
 def merge(events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[VideoSpan]) -> list[VideoEvent]:
     """Merge the events of all spans into one list.
 
-    An event belongs to the span in which it begins; a later span only provides its end. The same event
-    noted twice at a border, or by a detector and a model, is one event.
+    An event that had begun before a span only gets its end from it. The same event noted by both spans at a
+    border, or by a detector and a model, is one event; two events of one finder stay two.
 
     Args:
         events_by_span: Events by the number of the span, times in seconds of the file.
@@ -73,49 +76,71 @@ def merge(events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[Vi
     return events
 
 
+@dataclass(slots=True)
+class _Kept:
+    """Merged event, and who noted it: numbers of spans and sources."""
+
+    event: VideoEvent
+    finders: set[tuple[int, str]]
+
+
 def _merge_file(
     events_by_span: Mapping[int, Sequence[VideoEvent]], spans: Sequence[VideoSpan], source: VideoSource
 ) -> list[VideoEvent]:
-    kept: list[tuple[int, VideoEvent]] = []
+    kept: list[_Kept] = []
     for span in spans:
         for event in sorted(events_by_span.get(span.number, ()), key=lambda event: event.start_s):
             if event.began_before and not span.is_first:
                 _continue(kept, event)
             elif not _is_part_of_frame(event, source):
-                _add(kept, span.number, event)
-    events = sorted((event for _, event in kept), key=lambda event: (event.start_s, event.kind, event.text))
+                _add(kept, (span.number, event.source), event)
+    events = sorted((one.event for one in kept), key=lambda event: (event.start_s, event.kind, event.text))
     return [_bounded(event, source) for event in _end_scenes(events, source)]
 
 
-def _continue(kept: list[tuple[int, VideoEvent]], event: VideoEvent) -> None:
+def _continue(kept: list[_Kept], event: VideoEvent) -> None:
     """Extend an event that was open at the end of its span to the end seen by the next span."""
-    for position in range(len(kept) - 1, -1, -1):
-        number, earlier = kept[position]
-        if earlier.is_open and _is_same_thing(earlier, event) and event.start_s <= earlier.end_s + _NEAR_S:
-            end_s = max(earlier.end_s, event.end_s)
-            kept[position] = number, replace(earlier, end_s=end_s, is_open=event.is_open)
+    for one in reversed(kept):
+        earlier = one.event
+        if earlier.is_open and _is_alike(earlier, event) and event.start_s <= earlier.end_s + NEAR_S:
+            one.event = replace(earlier, end_s=max(earlier.end_s, event.end_s), is_open=event.is_open)
             return
 
 
-def _add(kept: list[tuple[int, VideoEvent]], number: int, event: VideoEvent) -> None:
-    for position, (other_number, other) in enumerate(kept):
-        is_elsewhere = other_number != number or other.source != event.source
-        if is_elsewhere and _is_same_thing(other, event) and _is_same_time(other, event):
-            kept[position] = other_number, _joined(other, event)
-            return
-    kept.append((number, event))
+def _add(kept: list[_Kept], finder: tuple[int, str], event: VideoEvent) -> None:
+    """Add an event, or join it with the nearest one that another finder noted of the same thing."""
+    same = [
+        one
+        for one in kept
+        if finder not in one.finders and _is_same_thing(one.event, event) and _is_same_time(one.event, event)
+    ]
+    nearest = min(same, key=lambda one: abs(one.event.start_s - event.start_s), default=None)
+    if nearest is None:
+        kept.append(_Kept(event, {finder}))
+        return
+    nearest.event = _joined(nearest.event, event)
+    nearest.finders.add(finder)
 
 
-def _is_same_thing(event: VideoEvent, other: VideoEvent) -> bool:
+def _is_alike(event: VideoEvent, other: VideoEvent) -> bool:
     return event.kind == other.kind and (
         not (event.text and other.text) or text_similarity(event.text, other.text) >= _SAME_TEXT
     )
 
 
+def _is_same_thing(event: VideoEvent, other: VideoEvent) -> bool:
+    """Return whether two events may be one: of two scores a second apart, only the numbers differ."""
+    is_one_change = event.source != other.source or abs(event.start_s - other.start_s) <= _SAME_S
+    return _is_alike(event, other) and (is_one_change or digits_of(event.text) == digits_of(other.text))
+
+
 def _is_same_time(event: VideoEvent, other: VideoEvent) -> bool:
+    """Return whether two events begin together; of a model's, the greater part in common is enough."""
+    if abs(event.start_s - other.start_s) <= NEAR_S:
+        return True
     shared_s = min(event.end_s, other.end_s) - max(event.start_s, other.start_s)
     whole_s = max(event.end_s, other.end_s) - min(event.start_s, other.start_s)
-    return abs(event.start_s - other.start_s) <= _NEAR_S or (shared_s > 0 and shared_s >= _MIN_IOU * whole_s)
+    return "model" in (event.source, other.source) and shared_s > 0 and shared_s >= _MIN_IOU * whole_s
 
 
 def _joined(event: VideoEvent, other: VideoEvent) -> VideoEvent:
@@ -473,7 +498,7 @@ def _line(event: VideoEvent) -> str:
 
 def _counted(events: Sequence[VideoEvent]) -> str:
     counted = ", ".join(f"{count} {kind}" for kind, count in count_kinds(events).items())
-    return f"{len(events)} events" + (f": {counted}" if counted else "")
+    return f"{len(events)} events: {counted}" if counted else NO_EVENTS
 
 
 def _text_result(text: str) -> ToolResult:

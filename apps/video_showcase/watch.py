@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,8 +22,8 @@ from apps.video_showcase.detectors.template import TemplateDetector
 from apps.video_showcase.detectors.text import OnScreenTextDetector
 from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.request import KINDS
-from apps.video_showcase.samples import RATE, Sample, iter_samples
-from apps.video_showcase.spans import VideoSpan, span_from_json
+from apps.video_showcase.samples import RATE, Sample, frame_at, iter_samples
+from apps.video_showcase.spans import NEAR_S, VideoSpan, span_from_json
 from cua.trajectory.images import write_atomically
 from visual_tools.errors import VisualError
 from visual_tools.images.files import load_image
@@ -59,7 +60,7 @@ def watch(
         on_time: Callback for the time reached, called periodically.
 
     Returns:
-        `events` that begin in the span or continue into it; `problems`; and the elapsed `seconds`.
+        `events` that begin in the span, near its borders, or continue into it; `problems`; and the elapsed `seconds`.
     """
     started = time.monotonic()
     events: list[VideoEvent] = []
@@ -75,7 +76,7 @@ def watch(
         except VisualError as error:
             problems.append(f"{span.describe()}: {error}")
     wanted = {kind for name in detectors for kind in KINDS[name]}
-    kept = [event for event in events if event.kind in wanted and _belongs(event, span)]
+    kept = [event for event in events if event.kind in wanted and belongs(event, span)]
     return {
         "events": [event.to_json() for event in sorted(kept, key=lambda event: event.start_s)],
         "problems": problems,
@@ -103,18 +104,20 @@ def _make(names: tuple[str, ...], template: str, span: VideoSpan) -> list[Detect
     if "motion" in names:
         detectors.append(MotionDetector(RATE))
     if "text" in names:
-        detectors.append(OnScreenTextDetector(RATE, shared_engine().read_text))
+        detectors.append(OnScreenTextDetector(RATE, shared_engine().read_text, partial(frame_at, span)))
     if "template" in names:
         detectors.append(TemplateDetector(load_image(template), span.source.width_px))
     return detectors
 
 
-def _belongs(event: VideoEvent, span: VideoSpan) -> bool:
-    """Return whether an event begins in the span, or continues into it from an earlier span to provide its end."""
-    is_inside = span.start_s <= event.start_s < span.end_s or (span.is_last and event.start_s >= span.start_s)
+def belongs(event: VideoEvent, span: VideoSpan) -> bool:
+    """Return whether an event begins in or near the span, or continues into it from an earlier one to provide its end.
+
+    Two spans may date an event at their border differently: both keep it, and the merge joins the two.
+    """
     if event.began_before and not span.is_first:
         return event.end_s > span.start_s
-    return is_inside
+    return span.start_s - NEAR_S <= event.start_s and (span.is_last or event.start_s < span.end_s + NEAR_S)
 
 
 def main(job_file: str, result_file: str) -> int:

@@ -71,7 +71,7 @@ def _describe_unreadable(file: Path, error: Exception) -> str:
     if head[4:8] in (b"ftyp", b"moov", b"mdat"):
         return (
             f"{file} is an MP4 or MOV file whose index is missing or broken: the recording was cut off before its end. "
-            "Record it again, or rebuild the index with a repair program"
+            "Nothing of it can be read: record it again, or rebuild the index with a repair program"
         )
     return f"{file} cannot be read as a video ({error.__class__.__name__}): it is damaged, or another kind of file"
 
@@ -290,9 +290,14 @@ def _make_timeline(file: Path, container: "InputContainer", stream: "VideoStream
     fps = float(stream.average_rate or 0) or ((len(pts) - 1) / span_s if span_s else float(rate))
     last = packets.last_duration if has_times else 1
     end_pts = int(pts[-1]) + (last or max(round(1 / (fps * float(time_base))), 1))
-    is_truncated = packets.is_cut or _ends_early(container, stream, len(pts), end_pts * time_base)
+    end_s, promised_s = float(end_pts * time_base), _promised_s(container, stream)
+    is_truncated = packets.is_cut or bool(stream.frames and len(pts) < 0.99 * stream.frames - 1)
+    is_truncated |= end_s < promised_s - max(1.0, 0.02 * promised_s)
     if is_truncated:
-        warnings.append("the file ends before its header says: the frames that are there can be read")
+        whole = f" of {promised_s:.0f} s" if promised_s > end_s else ""
+        warnings.append(
+            f"the file is cut off: only its first {end_s - float(pts[0] * time_base):.0f} s{whole} can be read"
+        )
     return Timeline(
         pts=pts,
         key_pts=keys,
@@ -321,13 +326,22 @@ def _guesses(container: "InputContainer", stream: "VideoStream", packets: _Packe
     return len(delays) == 1
 
 
-def _ends_early(container: "InputContainer", stream: "VideoStream", num_frames: int, end_s: Fraction) -> bool:
-    if stream.frames and num_frames < 0.99 * stream.frames - 1:
-        return True
+def _promised_s(container: "InputContainer", stream: "VideoStream") -> float:
+    """Return the end of the video in seconds by the file's header; 0 if it does not say."""
     if stream.duration is not None and stream.start_time is not None and stream.time_base is not None:
-        promised_s = float((stream.start_time + stream.duration) * stream.time_base)
-    elif container.duration is not None and len(container.streams) == 1:
-        promised_s = (container.duration + (container.start_time or 0)) / 1e6
-    else:
+        return float((stream.start_time + stream.duration) * stream.time_base)
+    if container.duration is None or (len(container.streams) > 1 and _reaches(container, container.duration / 1e6)):
+        return 0.0
+    return (container.duration + (container.start_time or 0)) / 1e6
+
+
+def _reaches(container: "InputContainer", end_s: float) -> bool:
+    """Return True if any stream, such as longer sound, has packets near the end that the header gives."""
+    try:
+        container.seek(round(max(end_s - 2, 0) * 1e6))
+        return any(
+            packet.pts is not None and packet.time_base and packet.pts * packet.time_base > 0.98 * end_s - 2
+            for packet in container.demux()
+        )
+    except require("av", "visual").FFmpegError:
         return False
-    return float(end_s) < promised_s - max(1.0, 0.02 * promised_s)

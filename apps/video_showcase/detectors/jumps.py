@@ -1,5 +1,6 @@
 """Sudden changes of the whole picture: to another scene that stays, or to a colour that disappears again."""
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,14 @@ _STANDS_OUT = 2.5
 _STAYS_S = 2.0
 _SOFT_S = 1.0
 _MIN_APART_S = 2.0
+_REST, _TURN = 7, 6
+"""Samples for which both slides are still (a clock is not), and at most between them."""
+_STILL, _STILL_SHARE = 8, 0.7
+_TURNED = 20
+"""Minimum change of a pixel from one slide to the next, in levels of 255: more than what is still may drift."""
+_MIN_SLIDE_SHARE = 0.01
+_MIN_EXTENT = (0.25, 0.2)
+"""Minimum height and width of what changes, of the picture: more than a banner or a scoreboard."""
 _FLAT_SHARE = 0.8
 _LIT = 110.0
 
@@ -47,12 +56,36 @@ class JumpDetector:
         self._rate = rate
         self._times_s: list[float] = []
         self._looks: list[NDArray[np.uint8]] = []
+        self._recent: deque[NDArray[np.uint8]] = deque(maxlen=2 * _REST + _TURN)
+        self._slides: list[_Jump] = []
 
     def feed(self, sample: Sample) -> None:
         """Process the next frame."""
         cv2 = require("cv2", "visual")
         self._times_s.append(sample.time_s)
         self._looks.append(cv2.resize(sample.thumbnail, _LOOK_PX, interpolation=cv2.INTER_AREA))
+        self._recent.append(sample.thumbnail)
+        if len(self._recent) == self._recent.maxlen:
+            self._look_for_slide(np.stack(self._recent))
+
+    def _look_for_slide(self, recent: NDArray[np.uint8]) -> None:
+        """Note a change of what is still before and after it, over much of the picture: slides of one layout."""
+        before, after = recent[:_REST], recent[-_REST:]
+        is_still = (np.ptp(before, axis=0).max(axis=2) <= _STILL) & (np.ptp(after, axis=0).max(axis=2) <= _STILL)
+        changed = is_still & (_difference(before[-1], after[0]) > _TURNED)
+        rows, columns = np.nonzero(changed)
+        if len(rows) < _MIN_SLIDE_SHARE * changed.size or is_still.mean() < _STILL_SHARE:
+            return
+        extent = (
+            np.ptp(np.percentile(at, (5, 95))) / size for at, size in zip((rows, columns), changed.shape, strict=True)
+        )
+        if any(share < least for share, least in zip(extent, _MIN_EXTENT, strict=True)):
+            return
+        away = [int(np.count_nonzero(_difference(image, before[-1])[changed] > _TURNED)) for image in recent[_REST:]]
+        turned = int(np.argmax(np.array(away) >= 0.5 * len(rows)))
+        at = len(self._looks) - len(recent) + _REST + turned
+        if not self._slides or at - self._slides[-1].first > _TURN:
+            self._slides.append(_Jump(at, at, len(rows) / changed.size))
 
     def finish(self, file: str) -> list[VideoEvent]:
         """Return the events of all frames."""
@@ -105,7 +138,10 @@ class JumpDetector:
             is_lasting = _distance(looks[later], looks[at - 1]) >= 0.7 * _STEP
             if is_whole and is_lasting and steps[at] >= _STANDS_OUT * usual:
                 cuts.append(_Jump(at, at, float(steps[at])))
-        return self._apart(cuts + self._find_dissolves(looks, cuts, flashes, soft))
+        slides = [
+            one for one in self._slides if not any(flash.first - 1 <= one.first <= flash.end + 1 for flash in flashes)
+        ]
+        return self._apart(cuts + self._find_dissolves(looks, cuts, flashes, soft) + slides)
 
     def _find_dissolves(
         self, looks: NDArray[np.float32], cuts: list[_Jump], flashes: list[_Jump], soft: int
@@ -170,6 +206,12 @@ def _distances(ones: NDArray[np.float32], others: NDArray[np.float32]) -> NDArra
     """Return the mean absolute pixel difference of frames, 0 (equal) to 1."""
     distances: NDArray[np.float64] = np.abs(ones - others).mean(axis=(1, 2, 3), dtype=np.float64) / 255
     return distances
+
+
+def _difference(image: NDArray[np.uint8], other: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the largest difference of the channels of each pixel."""
+    difference: NDArray[np.uint8] = (np.maximum(image, other) - np.minimum(image, other)).max(axis=2)
+    return difference
 
 
 def _changed_share(image: NDArray[np.float32], other: NDArray[np.float32]) -> float:

@@ -5,13 +5,14 @@ static long enough, and neither are moving objects; a background is read once pe
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video_showcase.events import VideoEvent, normalize_text, parse_clock, text_similarity
+from apps.video_showcase.events import VideoEvent, digits_of, normalize_text, parse_clock, text_similarity
 from apps.video_showcase.samples import Sample
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -25,12 +26,15 @@ _MIN_PIXELS = 18
 _MIN_HEIGHT_PX, _MIN_WIDTH_PX = 6, 10
 _PAUSE_S = 0.5
 _MIN_GONE = 6
+_MAX_AGE = 250
 _PRESENT = 0.55
 _LOST_S = 0.45
 _HIDDEN_S = 2.6
 """Maximum time for which a text may be hidden, by a flash or a passing object, and remain the same text."""
 _SAME = 0.86
 _MIN_CONFIDENCE, _SURE = 0.6, 0.9
+_UNSURE = 0.3
+_MARGIN_PX = 5
 _MAX_BOXES = 6
 _READS_A_MINUTE = 30.0
 _BURST = 40.0
@@ -41,6 +45,7 @@ _SCORE = re.compile(r"(?<!\d)(\d{1,3})\s*[-–—:]\s*(\d{1,3})(?!\d)")
 _O_FOR_ZERO = re.compile(r"[oO](?=\s*[-–—:]\s*[\doO])|(?<=[-–—:])\s*[oO](?=\W|$)|(?<=[\doO][-–—:] )[oO](?=\W|$)")
 
 Read = Callable[[NDArray[np.uint8]], Sequence[TextLine]]
+FrameAt = Callable[[float], NDArray[np.uint8]]
 Mask = NDArray[np.bool_]
 
 
@@ -54,12 +59,13 @@ class _Track:
         start_s: Time when it appeared.
         edges: Rows and columns of its edges.
         seen_s: Time when it was last seen.
-        before: Previous text at its position, if that changed into it.
+        previous: Block at its position that changed into it.
         end_s: Time when it disappeared; None while it is visible.
         is_first: True if it was visible at the start.
         shown_s: Time when it was last read.
         changed_s: Time when some of its edges disappeared while the others stayed; None while all are present.
         is_board: True if it has changed into another score.
+        evidence_s: Time of a frame that was read again and shows it.
     """
 
     text: str
@@ -68,12 +74,23 @@ class _Track:
     edges: tuple[NDArray[np.intp], NDArray[np.intp]]
     seen_s: float
     confidence: float
-    before: str = ""
+    previous: "_Track | None" = None
     end_s: float | None = None
     is_first: bool = False
     shown_s: float = 0.0
     changed_s: float | None = None
     is_board: bool = False
+    evidence_s: float | None = None
+
+    @property
+    def before(self) -> str:
+        """Text of the block that changed into it."""
+        return self.previous.text if self.previous is not None else ""
+
+    @property
+    def is_score(self) -> bool:
+        """True if it is another score than the block before it."""
+        return _is_score_change(self.before, self.text)
 
 
 @dataclass(slots=True)
@@ -91,15 +108,17 @@ class OnScreenTextDetector:
     Args:
         rate: Samples per second.
         read: Function that reads the text of an image.
+        frame_at: Function that returns the frame at a time again, of the same size; None to check nothing.
     """
 
-    def __init__(self, rate: float, read: Read) -> None:
-        self._rate, self._read = rate, read
+    def __init__(self, rate: float, read: Read, frame_at: FrameAt | None = None) -> None:
+        self._rate, self._read, self._frame_at = rate, read, frame_at
         self._needed = max(round(_STILL_S * rate), 3)
         self._tracks: list[_Track] = []
         self._done: list[_Track] = []
         self._screen: _Screen | None = None
         self._first_s = self._time_s = 0.0
+        self._times_s: deque[float] = deque(maxlen=_MAX_AGE + 1)
         self._credit, self._next_look_s = _BURST, 0.0
         self.num_read = self.num_passed_over = 0
 
@@ -115,10 +134,11 @@ class OnScreenTextDetector:
             self._first_s = sample.time_s
         self._credit = min(self._credit + _READS_A_MINUTE / 60 * (sample.time_s - self._time_s), _BURST)
         self._time_s = sample.time_s
+        self._times_s.append(sample.time_s)
         screen = self._screen
         on = edges.view(np.uint8)
-        screen.still = (np.minimum(screen.still, 250) + on) * on
-        screen.absent = (np.minimum(screen.absent, 250) + 1) * (1 - on)
+        screen.still = (np.minimum(screen.still, _MAX_AGE) + on) * on
+        screen.absent = (np.minimum(screen.absent, _MAX_AGE) + 1) * (1 - on)
         screen.known &= screen.absent <= self._rate * _HIDDEN_S
         self._watch(edges)
         fresh = (screen.still >= self._needed) & ~screen.known
@@ -144,7 +164,7 @@ class OnScreenTextDetector:
         gone = absent >= self._needed
         if int(np.count_nonzero(gone)) < _MIN_GONE:
             return
-        track.changed_s = self._time_s - (float(np.median(absent[gone])) - 1) / self._rate
+        track.changed_s = self._since(absent[gone])
         track.edges = track.edges[0][~gone], track.edges[1][~gone]
         self._screen.known[track.box.slices] = False
 
@@ -175,24 +195,50 @@ class OnScreenTextDetector:
         edges = (edges[0] + box.top, edges[1] + box.left)
         is_fresh = fresh[inside]
         ages = still[inside][is_fresh] if is_fresh.any() else still[edges]
-        start_s = max(self._time_s - (float(np.median(ages)) - 1) / self._rate, self._first_s)
+        start_s = self._since(ages)
         there = self._at(box)
         if there is not None and _is_same(there.text, text, self._time_s - there.shown_s):
             there.edges, there.seen_s, there.end_s = edges, self._time_s, None
             there.text, there.shown_s = text if _CLOCK_TOKEN.search(text) else there.text, self._time_s
             there.changed_s = None
             return
-        if there is not None and there.changed_s is not None:
-            start_s = there.changed_s
         confidence = float(min(line.confidence for line in lines))
+        if there is not None:
+            changed_s = self._changed_s(there, start_s if int(np.count_nonzero(is_fresh)) >= _MIN_PIXELS else None)
+            if changed_s is None:  # another reading of the same picture
+                if confidence > there.confidence:
+                    there.text, there.confidence = text, confidence
+                there.edges, there.seen_s, there.end_s, there.shown_s = edges, self._time_s, None, self._time_s
+                return
+            start_s = changed_s
         is_first = start_s <= self._first_s + _OPENING_S
         track = _Track(text, box, start_s, edges, self._time_s, confidence, is_first=is_first, shown_s=self._time_s)
         if there is not None:
-            track.before = there.text
+            track.previous = there
             there.end_s, there.is_board = start_s, _is_score_change(there.text, text)
             self._tracks.remove(there)
             self._done.append(there)
         self._tracks.append(track)
+
+    def _since(self, ages: NDArray[np.uint8]) -> float:
+        """Return the time of the sample since which pixels have been as they are: of their median age."""
+        return self._times_s[-min(max(int(np.median(ages)), 1), len(self._times_s))]
+
+    def _changed_s(self, track: _Track, fresh_s: float | None) -> float | None:
+        """Return when a block became another text, not before it was last read; None if its pixels are the same.
+
+        Args:
+            track: Block.
+            fresh_s: When new edges appeared in it; None if there are none.
+        """
+        assert self._screen is not None
+        absent = self._screen.absent[track.edges]
+        gone = absent[absent > 0]
+        if track.changed_s is not None:
+            fresh_s = track.changed_s
+        elif len(gone) >= _MIN_GONE:
+            fresh_s = self._since(gone)
+        return None if fresh_s is None else max(fresh_s, track.shown_s)
 
     def _at(self, box: Box) -> _Track | None:
         """Return the block that overlaps a box; None if there is none."""
@@ -201,17 +247,80 @@ class OnScreenTextDetector:
         return nearest if nearest is not None and share[id(nearest)] >= 0.4 else None
 
     def finish(self, file: str) -> list[VideoEvent]:
-        """Return the events of all frames."""
-        blocks = [track for track in [*self._done, *self._tracks] if _has_words(track.text, track.confidence)]
-        events = [self._event(file, track) for track in sorted(blocks, key=lambda block: block.start_s)]
+        """Return the events of all frames; what a frame read again does not show is corrected, or unsure."""
+        blocks = sorted([*self._done, *self._tracks], key=lambda block: block.start_s)
+        for track in blocks if self._frame_at is not None else ():
+            if _has_words(track.text, track.confidence) and (track.is_score or not track.is_first):
+                self._check(track)
+        events = [self._event(file, track) for track in blocks if _has_words(track.text, track.confidence)]
         return [event for event in events if event is not None]
+
+    def _check(self, track: _Track) -> None:
+        """Read the frame that is cited as evidence again, others if it does not show the text; date changes."""
+        middle_s, last_s = self._middle_s(track), max(track.shown_s, track.start_s)
+        times_s = (middle_s, last_s, (middle_s + last_s) / 2)
+        seen_s = next((time_s for time_s in times_s if self._is_shown(track, time_s)), None)
+        if seen_s is None:
+            self._correct(track, middle_s, last_s)
+            return
+        track.evidence_s = seen_s
+        if track.previous is None:
+            return
+        step_s, old_s = 1 / self._rate, track.previous.shown_s
+        for time_s in (middle_s, track.start_s + step_s, track.start_s - step_s):
+            if not old_s < time_s < seen_s:
+                continue
+            if not self._is_shown(track, time_s):
+                old_s = time_s
+                break
+            seen_s = time_s
+        if old_s < seen_s - 2.5 * step_s or not old_s < track.start_s <= seen_s:
+            track.start_s = track.evidence_s = self._find_change(track, old_s, seen_s)
+
+    def _correct(self, track: _Track, *times_s: float) -> None:
+        """Take what frames show instead of a text that none of them shows, if they agree, or mark it as unsure."""
+        first, last = (self._read_again(track, time_s) for time_s in times_s)
+        agreed = [text for text in first if _is_any_same(last, text, abs(times_s[0] - times_s[1]))]
+        if agreed:
+            track.text, track.evidence_s = max(agreed, key=lambda text: text_similarity(text, track.text)), times_s[0]
+        else:
+            track.confidence = min(track.confidence, _UNSURE)
+
+    def _find_change(self, track: _Track, old_s: float, seen_s: float) -> float:
+        """Return the first time at which a text is read, between one at which it is not and one at which it is."""
+        while seen_s - old_s > 0.5 / self._rate:
+            middle_s = (old_s + seen_s) / 2
+            if self._is_shown(track, middle_s):
+                seen_s = middle_s
+            else:
+                old_s = middle_s
+        return seen_s
+
+    def _is_shown(self, track: _Track, time_s: float) -> bool:
+        return _is_any_same(self._read_again(track, time_s), track.text, abs(time_s - track.shown_s))
+
+    def _read_again(self, track: _Track, time_s: float) -> list[str]:
+        """Return the texts at the position of a block at a time: of all lines, and of each group of them."""
+        assert self._frame_at is not None
+        image = self._frame_at(time_s)
+        box = track.box.padded(_MARGIN_PX).clipped(image.shape[1], image.shape[0])
+        lines = _read_box(image, box, self._read)
+        return [" ".join(line.text for line in group).strip() for group in (lines, *_blocks(lines)) if group]
+
+    @staticmethod
+    def _middle_s(track: _Track) -> float:
+        end_s = track.end_s if track.end_s is not None else track.seen_s
+        return (track.start_s + min(max(end_s, track.start_s), track.start_s + (3 if track.is_score else 4))) / 2
 
     def _event(self, file: str, track: _Track) -> VideoEvent | None:
         end_s = track.end_s if track.end_s is not None else self._time_s
-        is_score = _is_score_change(track.before, track.text)
+        is_score = track.is_score
         if track.is_board and track.is_first and not is_score:
             return None  # a board that was visible from the beginning
-        if track.before and not is_score and text_similarity(track.before, track.text) >= 0.75:
+        is_reread = (
+            digits_of(track.before) == digits_of(track.text) and text_similarity(track.before, track.text) >= 0.75
+        )
+        if track.before and not is_score and is_reread:
             return None  # a slightly different reading of the same text
         if is_score:
             end_s = min(end_s, track.start_s + 3.0)
@@ -222,7 +331,7 @@ class OnScreenTextDetector:
             kind="score" if is_score else "text",
             text=track.text,
             confidence=round(track.confidence, 3),
-            evidence_s=((track.start_s + min(end_s, track.start_s + 4)) / 2,),
+            evidence_s=(self._middle_s(track) if track.evidence_s is None else track.evidence_s,),
             is_open=track.end_s is None and not is_score,
             began_before=track.is_first,
             source="text",
@@ -334,13 +443,13 @@ def _is_same(before: str, now: str, elapsed_s: float) -> bool:
         is_clock = abs(abs(gone_s) - elapsed_s) <= 2.5 or abs(abs(gone_s) * 60 - elapsed_s) <= 62
         if is_clock:
             before, now = (_CLOCK_TOKEN.sub("", text) for text in (before, now))
-    if _digits(before) != _digits(now):
+    if digits_of(before) != digits_of(now):
         return False
     return text_similarity(before, now) >= _SAME
 
 
-def _digits(text: str) -> str:
-    return "".join(re.findall(r"\d", normalize_text(text)))
+def _is_any_same(texts: Sequence[str], text: str, elapsed_s: float) -> bool:
+    return bool(text) and any(_is_same(text, other, elapsed_s) for other in texts)
 
 
 def _has_words(text: str, confidence: float) -> bool:

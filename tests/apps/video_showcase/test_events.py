@@ -18,6 +18,7 @@ from apps.video_showcase.request import parse_request
 from apps.video_showcase.sources import VideoSource
 from apps.video_showcase.spans import VideoSpan, split
 from apps.video_showcase.tools import merge
+from apps.video_showcase.watch import belongs
 from cua.errors import ConfigError
 
 
@@ -138,6 +139,40 @@ def test_doubles_at_a_border_and_of_two_finders_are_one() -> None:
     assert [(one.start_s, one.end_s, one.confidence) for one in merged] == [(100, 105, 1.0), (299.5, 303, 0.9)]
 
 
+@pytest.mark.parametrize("kind", ["text", "score", "flash", "beep"])
+@pytest.mark.parametrize("late_s", [-0.2, 0.0, 0.2])
+def test_events_at_a_border_are_counted_as_often_as_they_are(kind: str, late_s: float) -> None:
+    """Both spans see three events in a row at their border, and one of them dates them a little differently."""
+    spans = spans_of(0, 300, 600)
+    texts = (
+        ["RED 1 - 0 BLUE", "RED 1 - 1 BLUE", "RED 2 - 1 BLUE"] if kind in ("text", "score") else ["tone of 440 Hz"] * 3
+    )
+    times_s = (298.9, 300.0, 301.2)
+    seen = [make_event(at_s, at_s + 0.6, kind=kind, text=text) for at_s, text in zip(times_s, texts, strict=True)]
+    found = {1: seen, 2: [event.moved(late_s) for event in seen]}
+    kept = {span.number: [event for event in found[span.number] if belongs(event, span)] for span in spans}
+    merged = merge(kept, spans)
+    assert [event.text for event in merged] == texts
+    assert [event.start_s for event in merged] == pytest.approx(times_s, abs=0.2)
+    assert [event.text for event in merge({**kept, 2: []}, spans)][:1] == texts[:1]
+
+
+@pytest.mark.parametrize(("first_s", "second_s"), [(300.1, 299.9), (299.9, 300.1), (300.0, 299.8), (301.0, 299.2)])
+def test_an_event_that_each_span_dates_beyond_the_border_is_one(first_s: float, second_s: float) -> None:
+    spans = spans_of(0, 300, 600)
+    found = {1: [make_event(first_s, first_s + 3)], 2: [make_event(second_s, second_s + 3)]}
+    kept = {span.number: [event for event in found[span.number] if belongs(event, span)] for span in spans}
+    assert len(merge(kept, spans)) == 1
+
+
+def test_the_same_words_again_in_a_later_span_are_two_events() -> None:
+    found = {
+        1: [make_event(22, 115, text="$ git push", is_open=True)],
+        2: [make_event(90, 200, text="$ git push", began_before=True), make_event(101, 200, text="$ git push")],
+    }
+    assert [(one.start_s, one.end_s) for one in merge(found, spans_of(0, 100, 200))] == [(22, 200), (101, 200)]
+
+
 def test_two_flashes_of_one_span_stay_two() -> None:
     flashes = [
         make_event(10, 10.6, kind="flash", text="red flash"),
@@ -167,6 +202,7 @@ def test_a_scene_lasts_until_the_next_one_of_another_span() -> None:
         ("When is the first red flash?", ("flash",), ("flash",), "first"),
         ('When does it say "LEVEL UP"?', ("text",), ("text",), "list"),
         ("What moves, and when do banners appear?", ("text", "motion"), ("text", "motion"), "list"),
+        ("When do the slides change?", ("scene",), ("scene",), "list"),
         ("What happens?", ("scene", "text", "motion", "flash", "sound"), (), "list"),
     ],
 )
@@ -222,3 +258,21 @@ def test_the_colour_of_a_flash_counts() -> None:
 
 def test_nothing_found_is_said_as_such() -> None:
     assert answer([], parse_request("Any flash?"), seconds=60, num_files=1).startswith("Nothing was found")
+
+
+def test_what_another_detector_found_is_said_where_the_chosen_one_found_nothing() -> None:
+    events = [make_event(10, 15, text="Question 1"), make_event(20, 25, text="Question 2")]
+    text = answer(events, parse_request("When do the slides change?"), seconds=60, num_files=1)
+    assert answer(events, parse_request("When?", detectors=["scene"]), seconds=60, num_files=1) == text
+    assert text.splitlines() == [
+        "Nothing was found in 1 file of 00:01:00 together (looked for: scene).",
+        "Something else was found, 2 text:",
+        "- a.mp4@00:00:10 text: Question 1 (5 s)",
+        "- a.mp4@00:00:20 text: Question 2 (5 s)",
+    ]
+
+
+def test_a_count_of_scenes_includes_the_first_of_each_file() -> None:
+    events = [make_event(at_s, at_s + 10, kind="scene", text="another scene") for at_s in (10, 20)]
+    said = answer(events, parse_request("How many slides are there?"), seconds=30, num_files=1).splitlines()[0]
+    assert "2 scene, which makes 3 with the first of each file" in said

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -230,3 +231,29 @@ async def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path, flashes: tuple[P
     (run_dir,) = runs.iterdir()
     result = await resume_video(run_dir, model="literal", options=VideoOptions(), runs_dir=str(runs))
     assert (result.missing, len(result.events)) == ((), len(flashes[1]))
+
+
+@pytest.mark.long
+async def test_other_detectors_look_where_the_chosen_one_finds_nothing(
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
+) -> None:
+    result = await run(flashes[0], tmp_path, "literal", "When do the scenes change?")
+    answer = result.run.end.answer or ""
+    assert answer.startswith("Nothing was found")
+    assert "Something else was found" in answer
+    assert all(event.citation in answer for event in flashes[1])
+
+
+@pytest.mark.long
+async def test_files_that_are_cut_off_are_named_with_what_can_be_read(
+    tmp_path: Path, flashes: tuple[Path, list[VideoEvent]]
+) -> None:
+    data = flashes[0].read_bytes()
+    (tmp_path / "half.mp4").write_bytes(data[: len(data) // 2])
+    path, _ = make_video(Recipe(name="rest.mkv", seconds=30, seed=4, kinds=("flash",), sound="libopus"), tmp_path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    plan = make_plan([path, tmp_path / "half.mp4"], parse_request("Any flashes?"), span_s=60)
+    result = await run_video(plan, model="literal", options=VideoOptions(), runs_dir=str(tmp_path / "runs"))
+    whole, *rest = (result.run.end.answer or "").partition("Not watched:")[2].strip().splitlines()
+    assert "half.mp4" in whole and "Nothing of it can be read" in whole
+    assert re.fullmatch(r"- rest.mkv: the file is cut off: only its first \d\d s of 30 s can be read", rest[0])

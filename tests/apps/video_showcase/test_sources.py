@@ -11,6 +11,7 @@ import pytest
 from apps.video_showcase.detectors.sound import find_sounds, read_loudness
 from apps.video_showcase.events import VideoEvent
 from apps.video_showcase.frame_store import FrameStore
+from apps.video_showcase.samples import RATE, iter_samples
 from apps.video_showcase.sources import VideoInputError, source_from_json, take_inventory
 from apps.video_showcase.watch import watch
 from tests.apps.video_showcase.conftest import whole
@@ -117,3 +118,16 @@ def test_a_video_of_one_frame_and_one_of_uneven_rate_are_watched(tmp_path: Path)
     uneven = make_video(tmp_path, 60, Recipe(name="uneven.mkv", times=times))
     for source in take_inventory([one, uneven]).sources:
         assert watch(whole(source), ("scene", "text", "motion", "flash", "sound"))["problems"] == []
+
+
+def test_frames_that_remain_are_sampled_at_the_rate_of_the_detectors(tmp_path: Path) -> None:
+    """A screen recorder writes a frame only when something has changed."""
+    path = make_video(tmp_path, 4, Recipe(name="still.mkv", times=[0, 90, 2310, 9000]))
+    source = take_inventory([path]).sources[0]
+    samples = list(iter_samples(whole(source)))
+    gaps_s = np.diff([sample.time_s for sample in samples])
+    assert gaps_s.max() <= 1.5 / RATE
+    first = {read_number(sample.image): sample.time_s for sample in reversed(samples)}
+    assert first == {
+        number: pytest.approx(time_s, abs=0.01) for number, time_s in {0: 0, 1: 0.09, 2: 2.31, 3: 9.0}.items()
+    }

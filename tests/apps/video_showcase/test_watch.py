@@ -1,11 +1,16 @@
 """Detectors on a video whose events are known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from apps.video_showcase.detectors.jumps import JumpDetector
 from apps.video_showcase.events import VideoEvent, event_from_json, text_similarity
+from apps.video_showcase.samples import GRID_PX, RATE, Sample
 from apps.video_showcase.sources import VideoSource, take_inventory
 from apps.video_showcase.spans import VideoSpan
 from apps.video_showcase.watch import watch
@@ -79,3 +84,77 @@ def test_a_span_gives_what_begins_in_it(source: VideoSource, match: tuple[Path, 
     starts = [event.start_s for event in found_in(middle, *kinds) if not event.began_before]
     expected = [event.start_s for event in match[1] if event.kind in kinds and 30 <= event.start_s < 60]
     assert starts == pytest.approx(expected, abs=0.5)
+
+
+SLIDES = [(0, "Budget", 3), (12, "Hiring", 2), (19.4, "Offices", 3), (42, "Risks", 4), (45, "Next", 2)]
+
+
+def draw_slide(time_s: float, *, has_speaker: bool = False, fade_s: float = 0.0) -> NDArray[np.uint8]:
+    """A slide of one layout: a bar, a title and some lines; with a picture of the speaker that moves in a corner."""
+
+    def draw(number: int) -> NDArray[np.uint8]:
+        _, title, num_lines = SLIDES[number]
+        image = np.full((180, 320, 3), (247, 247, 240), np.uint8)
+        cv2.rectangle(image, (0, 0), (320, 22), (30, 60, 95), -1)
+        cv2.putText(image, title, (14, 46), cv2.FONT_HERSHEY_SIMPLEX, 0.6, (30, 30, 30), 1, cv2.LINE_AA)
+        for line in range(num_lines):
+            words = f"{title} {number * 7 + line * 3} of the year"
+            cv2.putText(image, words, (26, 76 + 24 * line), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (60, 60, 60), 1, cv2.LINE_AA)
+        return image
+
+    number = max(at for at, slide in enumerate(SLIDES) if slide[0] <= time_s)
+    share = min((time_s - SLIDES[number][0]) / fade_s, 1.0) if fade_s and number else 1.0
+    image = cv2.addWeighted(draw(number), share, draw(number - 1), 1 - share, 0) if share < 1 else draw(number)
+    if has_speaker:
+        cv2.circle(image, (275 + round(20 * np.sin(2 * time_s)), 140), 25, (200, 150, 120), -1)
+    return image
+
+
+def jumps_of(draw: Callable[[float], NDArray[np.uint8]], until_s: float) -> list[VideoEvent]:
+    detector = JumpDetector(RATE)
+    for number in range(round(until_s * RATE)):
+        image = draw(number / RATE)
+        small = cv2.resize(image, GRID_PX, interpolation=cv2.INTER_AREA)
+        detector.feed(Sample(time_s=number / RATE, image=image, thumbnail=small))
+    return detector.finish("a.mp4")
+
+
+@pytest.mark.parametrize("has_speaker", [False, True])
+@pytest.mark.parametrize("fade_s", [0.0, 0.8])
+def test_slides_of_one_layout_are_told_apart(has_speaker: bool, fade_s: float) -> None:
+    found = jumps_of(lambda time_s: draw_slide(time_s, has_speaker=has_speaker, fade_s=fade_s), 60)
+    assert [event.kind for event in found] == ["scene"] * 4
+    assert [event.start_s for event in found] == pytest.approx([slide[0] for slide in SLIDES[1:]], abs=0.2 + fade_s)
+
+
+@pytest.mark.parametrize(("blur_px", "slowness"), [(10, 15), (20, 6), (20, 40)])
+def test_a_picture_that_pans_over_a_pattern_has_no_slides(blur_px: int, slowness: float) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (260, 900)).astype(np.float32)
+    field = cv2.GaussianBlur(noise, (0, 0), blur_px)
+    field = ((field - field.mean()) / field.std() * 24 + 110).clip(0, 255)
+    field[:, ::80] = field[:, 1::80] = 240
+    field = field.astype(np.uint8)[..., None].repeat(3, axis=2)
+
+    def draw(time_s: float) -> NDArray[np.uint8]:
+        x, y = round(290 + 280 * np.sin(time_s / slowness)), round(40 + 38 * np.sin(time_s / 4))
+        return np.ascontiguousarray(field[y : y + 180, x : x + 320])
+
+    assert jumps_of(draw, 60) == []
+
+
+def test_a_banner_over_a_still_picture_is_no_scene() -> None:
+    def draw(time_s: float) -> NDArray[np.uint8]:
+        image = draw_slide(0)
+        if 10 <= time_s < 16:
+            cv2.rectangle(image, (30, 130), (290, 160), (70, 16, 24), -1)
+            cv2.putText(image, "LEVEL UP 26", (60, 152), cv2.FONT_HERSHEY_SIMPLEX, 0.6, (255, 240, 190), 1)
+        return image
+
+    assert jumps_of(draw, 30) == []
+
+
+@pytest.mark.parametrize("flash_s", [0.6, 1.2, 1.6])
+def test_a_flash_over_a_slide_is_no_slide(flash_s: float) -> None:
+    red = np.full((180, 320, 3), (220, 30, 30), np.uint8)
+    found = jumps_of(lambda time_s: red if 5 <= time_s < 5 + flash_s else draw_slide(0), 11)
+    assert [event.kind for event in found] == ["flash"]
