@@ -205,8 +205,9 @@ def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sec
             if mark.get(w("id")) not in known:
                 message = f"the text has a mark of comment {mark.get(w('id'))}, which does not exist"
                 report.add("error", "broken-comment", message, section=sections.of(mark))
+    shown = {mark.get(w("id")) for mark in body.iter(w("commentReference"))}
     for comment in read_comments(document):
-        if not comment.anchor:
+        if not comment.anchor and str(comment.id) not in shown:
             report.add("error", "unanchored-comment", f"the comment {comment.text[:60]!r} is not attached to any text")
     notes = {reference.get(w("id")): reference for reference in body.iter(w("footnoteReference"))}
     if notes:
