@@ -8,6 +8,7 @@ from pathlib import Path
 
 from apps.office.check.document import check_document
 from apps.office.check.findings import CheckReport, Expectation, RenderedFile
+from apps.office.check.glyphs import check_package_glyphs
 from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
@@ -77,6 +78,7 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
         report.facts["pages"] = len(pages)
         if package is not None:
             _check_package(package, report)
+            check_package_glyphs(package, report)
         _CHECKERS[kind](RenderedFile(path=path, package=package, pdf=pdf, pages=pages), report)
         _check_pages(pages, report, kind)
         if pdf is not None and kind in ("docx", "pdf"):

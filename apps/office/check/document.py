@@ -4,8 +4,10 @@ import re
 from typing import TYPE_CHECKING
 
 from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.check.references import find_dangling
 from apps.office.libraries import XmlElement
 from apps.office.libreoffice import can_draw_equations
+from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.fields import bookmarked_text, contents_paragraphs, headings, sequence_fields
@@ -46,6 +48,7 @@ def check_document(rendered: RenderedFile, report: CheckReport) -> None:
     _check_images(document, report, sections)
     _check_captions(document, report)
     _check_references(document, report, sections)
+    _check_typed_references(document, rendered, report, sections)
     _check_comments(document, report, sections)
     _check_contents(document, report)
     _check_tables(document, report, sections)
@@ -195,6 +198,19 @@ def _check_stale(document: "DocxDocument", report: CheckReport, sections: Sectio
             if wanted not in whole:
                 message = f"a reference to {wanted!r} shows something else: {whole[:80]!r}"
                 report.add("error", "stale-reference", message, section=sections.of(text))
+
+
+def _check_typed_references(
+    document: "DocxDocument", rendered: RenderedFile, report: CheckReport, sections: Sections
+) -> None:
+    """Report references as text without a target; numbers that programs add are known from the rendering only."""
+    paragraphs = list(body_paragraphs(document))
+    lines = [line for page in rendered.pages for line in page.text.splitlines()]
+    titles = [title for _, title, _ in read_bookmarks(rendered.pdf)] if rendered.pdf is not None else []
+    for reference in find_dangling([text_of(paragraph) for paragraph in paragraphs], lines, titles):
+        if rendered.pages or reference.kind not in ("section", "equation"):
+            section = sections.of(paragraphs[reference.at])
+            report.add("error", "missing-target", reference.describe(), section=section)
 
 
 def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
