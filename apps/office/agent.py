@@ -18,6 +18,7 @@ from apps.office.sandbox import CELL_S, OfficeKernels, office_kernels
 from apps.office.verify import verify_in_sandbox
 from apps.setup.office import missing_requirements
 from cua import ToolSession, Watch
+from cua.answer_files import find_missing_files
 from cua.assemble import make_caps
 from cua.config import load_settings
 from cua.errors import ConfigError
@@ -76,7 +77,7 @@ class OfficeResult:
         files: Files made, in the output folder.
         reports: Reports of the verifier, one per document.
         rounds: Number of times the agent was asked, or the chapters were merged.
-        missing: Files that could not be verified, with the reason.
+        missing: Files that could not be verified, with the reason, and files that only the answer names.
     """
 
     run: RunResult
@@ -215,6 +216,9 @@ async def _run_agent(
             result = OfficeResult(run=run, rounds=rounds)
             result.files = await asyncio.to_thread(_collect, session.run_dir / FILES / OUT, request.output)
             await verify_files(result, request, maker)
+            folders = (request.output, session.run_dir / FILES / OUT)
+            lost = await asyncio.to_thread(find_missing_files, run.end.answer or "", folders, request.files)
+            result.missing += [f"the answer names {name}, which is neither in out/ nor an input" for name in lost]
             emit(result.to_text())
             is_over = run.end.status not in ("unverified", "succeeded")
             if result.is_clean or is_over or rounds > request.rounds:

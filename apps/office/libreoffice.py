@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
+import unicodedata
 from pathlib import Path
 
 from apps.office.safe_xml import OfficeError
@@ -51,6 +53,25 @@ def can_draw_equations() -> bool:
     return any(
         any((place / "program").glob("libsmlo.*")) for place in (folder.parent, Path("/usr/lib/libreoffice"))
     ) or any(folder.glob("libsmlo.*"))
+
+
+def find_undrawn(text: str) -> str:
+    """Return the characters of a text that no installed font has, in order; LibreOffice draws boxes for them.
+
+    Without fontconfig the result is empty. Not considered: spaces, controls, marks that combine, private characters.
+    """
+    program = shutil.which("fc-list")
+    wanted = [
+        letter for letter in dict.fromkeys(text) if ord(letter) > 127 and unicodedata.category(letter)[0] not in "CMZ"
+    ]
+    if program is None or not wanted:
+        return ""
+    listed = subprocess.run([program, ":", "charset"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    ranges = {
+        (int(first, 16), int(last or first, 16))
+        for first, last in re.findall(r"\b([0-9a-f]+)(?:-([0-9a-f]+))?", listed.stdout.replace(":charset=", " "))
+    }
+    return "".join(letter for letter in wanted if not any(first <= ord(letter) <= last for first, last in ranges))
 
 
 def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from apps.office.libraries import XmlElement
 from apps.office.package import OfficePackage, open_package
 
-_FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
+FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
 """Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _AXIS_IDS = ("axId", "crossAx")
@@ -49,7 +49,7 @@ def _order_fonts(root: XmlElement) -> bool:
 
 
 def _rank(name: str) -> int:
-    return _FONT_ORDER.index(name) if name in _FONT_ORDER else len(_FONT_ORDER)
+    return FONT_ORDER.index(name) if name in FONT_ORDER else len(FONT_ORDER)
 
 
 def _drop_ids(root: XmlElement) -> bool:

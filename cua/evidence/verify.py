@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.answer import find_claims, read_text_answer
+from cua.answer_files import find_invented_files
 from cua.errors import ConfigError, TrajectoryError
 from cua.evidence.bundle import CellCheck, Verification, derived_files
 from cua.evidence.notebook import cell_data, repeating_code
@@ -22,7 +23,7 @@ from cua.images import decode_image
 from cua.json_text import JsonMapping, read_json, read_object
 from cua.messages import ImagePart
 from cua.step import CallOutcome
-from cua.trajectory.chain import changed_files
+from cua.trajectory.chain import FILES, changed_files
 from cua.trajectory.images import FOLDER as IMAGES
 from cua.trajectory.images import sha256_of
 from cua.trajectory.load import load_run
@@ -162,10 +163,11 @@ def _verification(record: RunRecord, checks: Sequence[CellCheck], findings: tupl
 
 
 def find_edits(record: RunRecord, derived: Mapping[str, JsonMapping]) -> tuple[str, ...]:
-    """Return descriptions of changes since the run ended; empty for an unchanged run."""
+    """Return descriptions of changes since the run ended, and of files that only an answer names."""
     finders: tuple[Callable[[], Iterator[str]], ...] = (
         lambda: _of_chain(record),
         lambda: _of_answer(record),
+        lambda: _of_named_files(record),
         lambda: _of_calls(record),
         lambda: _of_images(record),
         lambda: _of_derived(record, derived),
@@ -209,6 +211,15 @@ def _is_json_in(answer: str, content: str) -> bool:
         return bool(read_json(answer) in read_text_answer(content))
     except ValueError:
         return False
+
+
+def _of_named_files(record: RunRecord) -> Iterator[str]:
+    """Yield a finding for each file that an answer names and the run does not have."""
+    questions = [exchange.question for exchange in record.exchanges]
+    for exchange in record.exchanges:
+        text = exchange.answer_text
+        for name in find_invented_files(text, record.tool_steps, questions, record.run_dir / FILES):
+            yield f"the answer names the file {name}, which the run does not have"
 
 
 def _of_calls(record: RunRecord) -> Iterator[str]:

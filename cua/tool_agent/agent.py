@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from cua.answer import AnswerSchema, describe_evidence, read_answer
+from cua.answer_files import MISSING_END, find_invented_files
 from cua.errors import ContextOverflowError, ModelError, TruncatedReplyError, UnusableReplyError
 from cua.guard.guard import Guard
 from cua.json_text import JsonMapping
@@ -298,7 +299,11 @@ class ToolAgent:
             await self._add_user_message([TextPart(text=REDIRECT + text)])
 
     def _answered(self, answer: str | None) -> End:
-        reason = describe_evidence(self.steps[-1].reply.content, self.steps)
+        content, folder = self.steps[-1].reply.content, self.toolset.folder
+        reason = describe_evidence(content, self.steps)
+        questions = [question.parts for question in self.conversation.questions]
+        if folder is not None and (missing := find_invented_files(content, self.steps, questions, folder)):
+            reason = MISSING_END.format(files=", ".join(missing))
         return End(status="unverified", reason=reason, answer=answer)
 
     async def _step(self) -> str | None:

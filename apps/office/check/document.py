@@ -4,8 +4,10 @@ import re
 from typing import TYPE_CHECKING
 
 from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.check.references import find_dangling
 from apps.office.libraries import XmlElement
 from apps.office.libreoffice import can_draw_equations
+from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.fields import bookmarked_text, contents_paragraphs, headings, sequence_fields
@@ -46,6 +48,7 @@ def check_document(rendered: RenderedFile, report: CheckReport) -> None:
     _check_images(document, report, sections)
     _check_captions(document, report)
     _check_references(document, report, sections)
+    _check_typed_references(document, rendered, report, sections)
     _check_comments(document, report, sections)
     _check_contents(document, report)
     _check_tables(document, report, sections)
@@ -197,6 +200,19 @@ def _check_stale(document: "DocxDocument", report: CheckReport, sections: Sectio
                 report.add("error", "stale-reference", message, section=sections.of(text))
 
 
+def _check_typed_references(
+    document: "DocxDocument", rendered: RenderedFile, report: CheckReport, sections: Sections
+) -> None:
+    """Report references as text without a target; numbers that programs add are known from the rendering only."""
+    paragraphs = list(body_paragraphs(document))
+    lines = [line for page in rendered.pages for line in page.text.splitlines()]
+    titles = [title for _, title, _ in read_bookmarks(rendered.pdf)] if rendered.pdf is not None else []
+    for reference in find_dangling([text_of(paragraph) for paragraph in paragraphs], lines, titles):
+        if rendered.pages or reference.kind not in ("section", "equation"):
+            section = sections.of(paragraphs[reference.at])
+            report.add("error", "missing-target", reference.describe(), section=section)
+
+
 def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:
     body = document.element.body
     known = {str(comment.comment_id) for comment in document.comments}
@@ -205,8 +221,9 @@ def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sec
             if mark.get(w("id")) not in known:
                 message = f"the text has a mark of comment {mark.get(w('id'))}, which does not exist"
                 report.add("error", "broken-comment", message, section=sections.of(mark))
+    shown = {mark.get(w("id")) for mark in body.iter(w("commentReference"))}
     for comment in read_comments(document):
-        if not comment.anchor:
+        if not comment.anchor and str(comment.id) not in shown:
             report.add("error", "unanchored-comment", f"the comment {comment.text[:60]!r} is not attached to any text")
     notes = {reference.get(w("id")): reference for reference in body.iter(w("footnoteReference"))}
     if notes:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.check.glyphs import check_pdf_glyphs
+from apps.office.check.references import find_dangling
+from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
 
@@ -52,6 +55,11 @@ def check_pdf(rendered: RenderedFile, report: CheckReport) -> None:
             report.add(
                 "error", "font-not-embedded", f"the font {name} is not in the file; other machines show another one"
             )
+    check_pdf_glyphs(reader, report)
+    for reference in find_dangling(
+        [page.text for page in rendered.pages], headings=[title for _, title, _ in read_bookmarks(rendered.path)]
+    ):
+        report.add("error", "missing-target", reference.describe(), f"page {reference.at + 1}")
     _check_links(reader, report)
     for action in _find_actions(reader):
         report.add("warning", "script", f"it holds {action}, which is not run here")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.office.check.document import count_words
 from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.check.references import find_dangling
 from apps.office.libraries import PptxShape, PptxSlide, Presentation
 from apps.office.safe_xml import OfficeError, open_with
 from envs.errors import require
@@ -44,8 +45,16 @@ def check_slides(rendered: RenderedFile, report: CheckReport) -> None:
         report.add("error", "slide-count", f"{len(slides)} slides are rendered as {len(rendered.pages)} pages")
     for number, (slide, group) in enumerate(zip(slides, shapes, strict=True), 1):
         _check_slide(presentation, slide, group, number, report)
+    texts = ["\n".join(_texts(group)) for group in shapes]
+    for reference in find_dangling(texts, [line for page in rendered.pages for line in page.text.splitlines()]):
+        place = f"slide {reference.at + 1}"
+        report.add("error", "missing-target", reference.describe(), place)
     if rendered.pdf is not None and len(rendered.pages) == len(slides):
         _check_text(rendered, shapes, report)
+
+
+def _texts(shapes: list[PptxShape]) -> Iterator[str]:
+    return (shape.text_frame.text.replace("\v", "\n") for shape in shapes if shape.has_text_frame)
 
 
 def _all_shapes(shapes: Any) -> Iterator[PptxShape]:

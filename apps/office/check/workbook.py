@@ -8,12 +8,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from apps.office.check.document import count_words
-from apps.office.check.findings import CheckReport, RenderedFile
+from apps.office.check.findings import CheckReport, Level, RenderedFile
 from apps.office.libreoffice import convert, find_soffice
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
-from apps.office.sheets.recalculate import ERRORS, calculate, check_values
+from apps.office.sheets.recalculate import ERRORS, calculate, check_values, is_calculated_on_load
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
@@ -54,14 +54,13 @@ def check_workbook(rendered: RenderedFile, report: CheckReport) -> None:
     if find_soffice() is None:
         report.add("warning", "not-calculated", "LibreOffice is not installed: formulas were not recalculated")
         return
-    _check_formulas(rendered.path, report)
+    _check_formulas(rendered.path, package, report)
     _check_pivots(rendered.path, package, report)
     for page in rendered.pages:
         if _HASHES.search(page.text):
             place = f"page {page.number}"
-            report.add(
-                "error", "column-too-narrow", f"a number is shown as ###: a column is too narrow ({place})", place
-            )
+            text = f"a number is shown as ###: a column is too narrow ({place})"
+            report.add("warning", "column-too-narrow", text, place)
 
 
 def _count(workbook: "Workbook", package: OfficePackage, report: CheckReport) -> None:
@@ -128,22 +127,25 @@ def _check_names(workbook: "Workbook", report: CheckReport) -> None:
             report.add("error", "broken-reference", f"the name {name!r} refers to {defined.attr_text}")
 
 
-def _check_formulas(path: Path, report: CheckReport) -> None:
+def _check_formulas(path: Path, package: OfficePackage, report: CheckReport) -> None:
     try:
         cells = calculate(path)
     except OfficeError as error:
         report.add("error", "not-calculated", str(error))
         return
-    for fault in check_values(path, cells):
+    unknown = [cell for cell in cells if cell.value == "#NAME?" and "_xlfn" in cell.formula]
+    for cell in unknown:
+        text = f"{cell.cell}: ={cell.formula[:80]} has a function that LibreOffice here does not know; not calculated"
+        report.add("warning", "unknown-function", text, cell.cell)
+    value_level: Level = "warning" if is_calculated_on_load(package) else "error"
+    for fault in check_values(path, [cell for cell in cells if cell not in unknown]):
         place = fault.partition(": ")[0]
-        code = (
-            "not-calculated"
-            if "no stored value" in fault
-            else "stale-value"
-            if "stored as" in fault
-            else "formula-error"
-        )
-        report.add("error", code, fault, place)
+        if "no stored value" in fault:
+            report.add(value_level, "not-calculated", fault, place)
+        elif "stored as" in fault:
+            report.add(value_level, "stale-value", fault, place)
+        else:
+            report.add("error", "formula-error", fault, place)
 
 
 def _check_pivots(path: Path, package: OfficePackage, report: CheckReport) -> None:

@@ -11,6 +11,7 @@ from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import open_with
 from envs.errors import require
 
+_WORKBOOK = "xl/workbook.xml"
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 
 
@@ -84,8 +85,25 @@ def fill_values(path: Path) -> int:
             count += sum(_fill(cell, values.get(f"{sheet}!{cell.get('r')}")) for cell in root.iter("{*}c"))
             package.set_xml(part, root)
     _drop_chain(package)
+    for properties in _calculation_properties(package):
+        properties.attrib.pop("fullCalcOnLoad", None)
+        package.set_xml(_WORKBOOK, properties.getparent())
     package.save(path)
     return count
+
+
+def is_calculated_on_load(package: OfficePackage) -> bool:
+    """Return whether programs calculate all formulas when they open the workbook, so that stored values do not count.
+
+    openpyxl and XlsxWriter, which cannot calculate, request it by default; `fill_values` withdraws the request.
+    """
+    return any(
+        properties.get("fullCalcOnLoad", "0") in ("1", "true") for properties in _calculation_properties(package)
+    )
+
+
+def _calculation_properties(package: OfficePackage) -> list[XmlElement]:
+    return package.xml(_WORKBOOK).findall("{*}calcPr") if _WORKBOOK in package.parts else []
 
 
 def _fill(cell: XmlElement, value: object) -> bool:

@@ -65,6 +65,17 @@ async def test_what_is_not_mended_is_reported(tmp_path: Path, libreoffice: Path)
 
 
 @pytest.mark.slow
+async def test_files_that_only_the_answer_names_are_findings(tmp_path: Path, libreoffice: Path) -> None:
+    code = MENDED + "document.save('b.docx')\nprint('saved b.docx')"
+    (tmp_path / "notes.csv").write_text("a")
+    replies = iter([cell(code), "From notes.csv I made a.docx and b.docx.", "a.docx holds all; b.docx is not needed."])
+    made, model = await make(tmp_path, replies, files=(tmp_path / "notes.csv",))
+    assert (made.is_clean, made.rounds, made.missing) == (True, 2, [])
+    told = "".join(part.text for part in model.received[2][-1].parts if isinstance(part, TextPart))
+    assert "the answer names b.docx, which is neither in out/ nor an input" in told
+
+
+@pytest.mark.slow
 async def test_nothing_and_garbage_are_not_clean(tmp_path: Path) -> None:
     code = "import pathlib\npathlib.Path('out').mkdir()\npathlib.Path('out/a.docx').write_bytes(b'PK garbage')"
     made, _ = await make(tmp_path, iter([cell(code), "Done."]), rounds=0)

@@ -16,6 +16,7 @@ from pptx.util import Inches
 
 from apps.office.check.check import check_file
 from apps.office.check.findings import CheckReport, Expectation
+from apps.office.libreoffice import render_pdf
 from apps.office.markdown import Manuscript, write_docx, write_pdf
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivot_writer import add_pivot
@@ -163,6 +164,13 @@ DAMAGES = {
         swap("More words", "Error! Reference source not found"),
         "broken-reference",
     ),
+    "figure that is not there": ("a.docx", WORD, swap("More words", "More words, see Figure 7,"), "missing-target"),
+    "table that is not there": (
+        "a.pptx",
+        "ppt/slides/slide1.xml",
+        swap("Another line", "Details are in Table 3"),
+        "missing-target",
+    ),
     "formula error": ("a.xlsx", "xl/worksheets/sheet1.xml", swap("SUM(B2:B4)", "SUM(B2:B4)/0"), "formula-error"),
     "stale value": ("a.xlsx", "xl/worksheets/sheet1.xml", swap("<v>35</v>", "<v>36</v>"), "stale-value"),
     "no value": ("a.xlsx", "xl/worksheets/sheet1.xml", swap("<v>35</v>", ""), "not-calculated"),
@@ -260,6 +268,51 @@ def test_encrypted_pdf(tmp_path: Path) -> None:
     writer.write(tmp_path / "a.pdf")
     with pytest.raises(OfficeError, match="encrypted with a password"):
         check_file(tmp_path / "a.pdf")
+
+
+@pytest.fixture
+def few_fonts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose only fonts are those of LibreOffice's recommendation, without Asian letters."""
+    places = {path.parent for path in Path("/usr/share/fonts").rglob("Liberation*.ttf")}
+    folders = "".join(f"<dir>{place}</dir>" for place in places)
+    conf = tmp_path / "fonts.conf"
+    conf.write_text(f"<fontconfig>{folders}<cachedir>{tmp_path / 'cache'}</cachedir></fontconfig>")
+    monkeypatch.setenv("FONTCONFIG_FILE", str(conf))
+
+
+def write_letters(folder: Path, text: str) -> list[Path]:
+    document, workbook, presentation = docx.Document(), openpyxl.Workbook(), pptx.Presentation()
+    document.add_paragraph(text)
+    workbook.active["A1"] = text
+    presentation.slides.add_slide(presentation.slide_layouts[5]).shapes.title.text = text
+    document.save(str(folder / "a.docx"))
+    workbook.save(folder / "a.xlsx")
+    presentation.save(str(folder / "a.pptx"))
+    return [folder / name for name in ("a.docx", "a.xlsx", "a.pptx")]
+
+
+@pytest.mark.slow
+def test_letters_without_glyphs_are_named(tmp_path: Path, few_fonts: None, libreoffice: Path) -> None:
+    files = write_letters(tmp_path, "Größe Ωλ “2 €” 季度 かな 한글")
+    files.append(render_pdf(files[0], tmp_path / "a.pdf"))
+    for path in files:
+        found = {one.code: one.text for one in check_file(path).findings if one.level == "error"}
+        assert found.keys() == {"missing-glyphs"}, path
+        assert "季" in found["missing-glyphs"] and "CJK" in found["missing-glyphs"]
+        assert "cua setup office installs a font for Chinese" in found["missing-glyphs"]
+        assert "Ω" not in found["missing-glyphs"]
+
+
+@pytest.mark.long
+def test_pdf_of_typst_without_glyphs(tmp_path: Path) -> None:
+    path = write_pdf(Manuscript(text="Unassigned: \U0003fffa and \u0378"), tmp_path / "a.pdf", contents=False)
+    assert codes(check_file(path)) == {"missing-glyphs"}
+
+
+@pytest.mark.slow
+def test_letters_with_glyphs_are_clean(tmp_path: Path, libreoffice: Path) -> None:
+    for path in write_letters(tmp_path, "Größe Ωλ “2 €” e\u0301 a\u00adb\u200bc \ue000"):
+        assert codes(check_file(path)) == set()
 
 
 @pytest.mark.parametrize("text", ["words", "words>>3", "wrods>=3", "words>=x"])

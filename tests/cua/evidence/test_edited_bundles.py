@@ -224,3 +224,8 @@ def test_links_and_deep_folders_are_sealed_without_following(tmp_path: Path, dep
     files, is_whole = hash_files(tmp_path)
     assert (files["link"], files["loop"], files["pipe"]) == ("", "", "")
     assert is_whole is (depth == 3)
+
+
+def test_a_file_that_only_the_answer_names_is_a_finding(tmp_path: Path) -> None:
+    run_dir = write_bundle_of(tmp_path, answer="The dots of dots.png are circled in circled.png [^0^].")
+    assert edits(run_dir) == ("the answer names the file circled.png, which the run does not have",)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall, ToolResult, Usage
@@ -80,11 +81,12 @@ def calls(*asked: tuple[str, str], content: str = "", reasoning: str = "", token
     )
 
 
-def make_agent(model: Any, tools: Sequence[FakeTool], **options: Any) -> ToolAgent:
-    """An agent with these tools."""
+def make_agent(model: Any, tools: Sequence[FakeTool], *, folder: Path | None = None, **options: Any) -> ToolAgent:
+    """An agent with these tools, and a working folder."""
     own = ("guard", "record", "listener", "answer_schema", "is_isolated", "start")
     parts = {name: options.pop(name) for name in own if name in options}
-    return ToolAgent(model=model, toolset=Toolset(tools), profile=Profile(system_prompt="be brief", **options), **parts)
+    profile = Profile(system_prompt="be brief", **options)
+    return ToolAgent(model=model, toolset=Toolset(tools, folder=folder), profile=profile, **parts)
 
 
 def texts(parts: Sequence[Part]) -> str:

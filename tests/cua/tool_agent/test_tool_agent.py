@@ -50,6 +50,13 @@ async def test_the_end_says_what_the_citations_are_worth(answer: str, told: str)
     assert told in result.end.reason
 
 
+async def test_the_end_names_files_that_do_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    model = ScriptedModel([calls(("echo", "x")), "The chart is in a.png, the numbers in b.csv [^0^]."])
+    result = await make_agent(model, [echo()], folder=tmp_path).run(QUESTION)
+    assert result.end.reason == "the model's answer; it names b.csv, and the run has no such file"
+
+
 async def test_arguments_nested_deep_are_told_to_the_model() -> None:
     deep = ToolCall(id="c", name="echo", arguments='{"text": ' + "[" * 100_000)
     shallow = ToolCall(id="d", name="echo", arguments='{"text": ' + "[" * 300 + "]" * 300 + "}")
