@@ -249,7 +249,7 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
 
 
 def _make_transition(
-    change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[float, int]]
+    change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[int, int]]
 ) -> Transition:
     is_closed = change.undone_by is not None and kind.name in (*_SHORT, "menu")
     return Transition(
@@ -259,8 +259,8 @@ def _make_transition(
         start_s=round(max(change.fit.start_s, 0.0), 3),
         duration_s=round(change.fit.duration_s, 3),
         easing=change.fit.easing,
-        before=_state_at(spans, change.fit.start_s - 0.01),
-        after=_state_at(spans, change.fit.start_s + change.fit.duration_s + 0.05),
+        before=_state_at(spans, max(change.start - 1, 0)),
+        after=_state_at(spans, min(change.end + 1, len(scan.moments) - 1)),
         pointer_px=pointer_of(change, scan),
         confidence=round(kind.confidence * (1 - min(change.fit.error, 0.5)), 2),
         undone_s=round(change.undone_by.fit.start_s, 3) if is_closed and change.undone_by is not None else None,
@@ -269,12 +269,12 @@ def _make_transition(
     )
 
 
-def _state_at(spans: list[tuple[float, int]], time_s: float) -> int:
-    """Return the state shown at a time."""
-    return next((state for first_s, state in reversed(spans) if time_s >= first_s), 0)
+def _state_at(spans: list[tuple[int, int]], index: int) -> int:
+    """Return the state that a frame shows."""
+    return next((state for first, state in reversed(spans) if index >= first), 0)
 
 
-def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float, int]]) -> list[Transition]:
+def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[int, int]]) -> list[Transition]:
     """Return the runs of frames in which the page scrolls."""
     runs: list[list[int]] = []
     for number, moment in enumerate(scan.moments):
@@ -306,8 +306,8 @@ def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float,
                 start_s=round(start_s, 3),
                 duration_s=round(last.time_s - start_s, 3),
                 easing="",
-                before=_state_at(spans, start_s),
-                after=_state_at(spans, last.time_s),
+                before=_state_at(spans, run[0]),
+                after=_state_at(spans, run[-1]),
                 pointer_px=first.pointer_px,
                 confidence=0.9,
                 before_image=shown.get(max(run[0] - 1, 0)),
