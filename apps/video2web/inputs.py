@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
+from apps.video2web.interactions import Interaction, interactions_of, pages_of
 from apps.video2web.layout.primitives import read_page
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording import read_recording, storyboard_image, to_json
@@ -267,15 +267,15 @@ def _read_recording(path: Path) -> SiteInputs:
     pages = tuple(
         read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}") for state in kept
     )
+    far = f"it needs more than {MAX_PAGES} pages"
     interactions = tuple(
-        interaction
-        for interaction in interactions_of(board)
-        if interaction.page < len(pages) and (interaction.leads_to or 0) < len(pages)
+        each if max(each.page, each.leads_to or 0) < len(pages) else replace(each, page=0, leads_to=None, lost=far)
+        for each in interactions_of(board)
     )
     return SiteInputs(
         pages=pages,
         viewport_px=board.size_px,
-        interactions=interactions[:MAX_INTERACTIONS],
+        interactions=interactions,
         recorded=RecordedFacts(facts=to_json(board, read_page), sheet=storyboard_image(board)),
     )
 

@@ -144,7 +144,8 @@ def write_interactions(
     """
     writer = _Writer(names, write_page)
     for interaction in interactions:
-        writer.add(interaction)
+        if not interaction.lost:
+            writer.add(interaction)
     return writer.finish()
 
 
@@ -249,11 +250,14 @@ class _Writer:
             self._css.append(_rule(f".{name}.is-over *, .{name}-in.is-over *", inner))
 
     def _add_wait(self, interaction: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
-        if any(each["on"] == "wait" and each["state"] == act["state"] for each in self._acts):
-            return
+        waits = {each["state"]: each for each in self._acts if each["on"] == "wait" and each["page"] == act["page"]}
+        state, wait_s = act["state"], interaction.wait_s
+        while state in waits:  # it comes after another one
+            wait_s -= waits[state]["wait"]
+            state = waits[state]["to"]
         to = self._add_patch(interaction)
         self._ways.setdefault(way, to)
-        self._acts.append({**act, "wait": interaction.wait_s, "to": to})
+        self._acts.append({**act, "state": state, "wait": round(max(wait_s, 0.0), 2), "to": to})
 
     def _add_reveal(self, interaction: Interaction, act: dict[str, Any]) -> None:
         name, box = f"reveal-{len(self._acts) + 1}", interaction.box_px

@@ -31,6 +31,7 @@ PAGES = Path(__file__).with_name("acts")
 WORDS_JS = Path(__file__).with_name("visible_words.js").read_text("utf-8")
 VIEWPORT_PX = (1000, 640)
 _TICKS = 25  # a second, as Playwright asks FFmpeg for
+_MAX_LATE_TICKS = -0.6  # a frame that comes later than others fill the video is dropped; source: ffmpeg_filter.c, VSYNC_VFR
 _VP9_OPTIONS = {"crf": "8", "qmin": "0", "qmax": "50", "deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0"}
 """Source: Playwright's videoRecorder.ts, the options it gives FFmpeg; so is the bit rate."""
 _MOVE_S, _REST_S, _STEP_S, _WHEEL_PX = 0.45, 0.4, 0.03, 20
@@ -150,7 +151,9 @@ def _load_act(facts: dict[str, Any]) -> DoneAct:
 
 
 def write_form(video: Path, form: VideoForm, path: Path) -> Path:
-    """Encode a video again at a constant frame rate, as a converter does."""
+    """Encode a video again at a constant frame rate, as a converter does; a file that is there is used."""
+    if path.is_file():
+        return path
     import io
 
     from PIL import Image
@@ -193,10 +196,10 @@ def _encode_as_ffmpeg(arguments: Sequence[str]) -> None:
                 stream.width, stream.height, stream.pix_fmt = frame.width, frame.height, "yuv420p"
                 stream.bit_rate = int(options["-b:v"].removesuffix("k")) * 1000
                 stream.codec_context.time_base = Fraction(1, _TICKS)
-            tick = max(round(float(frame.pts * frame.time_base) * _TICKS), 0)
-            if tick <= last:
+            time = float(frame.pts * frame.time_base) * _TICKS
+            if time - last <= _MAX_LATE_TICKS:
                 continue
-            last = tick
+            last = tick = max(round(time), last + 1)
             shown = frame.reformat(format="yuv420p")
             shown.pts, shown.time_base = tick, Fraction(1, _TICKS)
             target.mux(stream.encode(shown))

@@ -1,14 +1,19 @@
-// Return [word, column, row] of each word that can be seen in the window: opaque, and covered by nothing.
+// Return [word, column, row] of each word that can be seen in the window: opaque, and covered by nothing opaque.
 () => {
   const found = [];
-  const topAt = (x, y) => {
-    let element = document.elementFromPoint(x, y);
-    while (element && element.shadowRoot) {
-      const inner = element.shadowRoot.elementFromPoint(x, y);
-      if (!inner || inner === element) break;
-      element = inner;
+  const stackAt = (root, x, y) => root.elementsFromPoint(x, y).filter((one) => one.getRootNode() === root)
+    .flatMap((one) => (one.shadowRoot ? [...stackAt(one.shadowRoot, x, y), one] : [one]));
+  const hides = (element) => {
+    const style = getComputedStyle(element);
+    const [, , , alpha = '1'] = style.backgroundColor.match(/[\d.]+/g);
+    return (Number(alpha) > 0.9 || style.backgroundImage !== 'none' || element.matches('img, canvas, video')) && isOpaque(element);
+  };
+  const isOnTop = (element, x, y) => {
+    for (const one of stackAt(document, x, y)) {
+      if (has(element, one)) return true;
+      if (hides(one)) return false;
     }
-    return element;
+    return false;
   };
   const parentOf = (node) => node.parentElement || (node.getRootNode().host ?? null);
   const isOpaque = (element) => {
@@ -31,8 +36,7 @@
     const word = text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
     const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
     if (!word || !box.width || x < 0 || y < 0 || x >= innerWidth || y >= innerHeight || isClipped(element, x, y)) return;
-    const top = topAt(x, y);
-    if (top && (has(element, top) || has(top, element)) && isOpaque(element)) found.push([word, x, y]);
+    if (isOpaque(element) && isOnTop(element, x, y)) found.push([word, x, y]);
   };
   const walk = (root) => {
     for (const node of root.childNodes) {

@@ -8,6 +8,7 @@ from apps.video2web.recording.changes import RecordingScan
 from apps.video2web.recording.easing import EasingFit
 from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.transitions import MeasuredChange
+from visual_tools.box import Box
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _CHANGED_LEVELS = 24
@@ -20,6 +21,7 @@ _CARET_PX = (4, 40)
 _MAX_TYPING_GAP_S = 0.9
 _AT_ONCE_S, _TWO_COVERED = 0.04, 0.3
 _CRUMB_PX, _UNKNOWN_PX = 14, 36
+_LATE_S, _LATE_FRAMES, _LATE_SHARE, _BACK_SHARE = 0.1, 5, 0.5, 0.3
 
 
 def join_typing(changes: list[MeasuredChange]) -> list[MeasuredChange]:
@@ -82,6 +84,48 @@ def join_wide(changes: list[MeasuredChange], scan: RecordingScan, size_px: tuple
         left = [change for change in left if not any(change is part for part in group)]
     others = [change for change in changes if change.trigger == "typing" or change.is_scrolling]
     return sorted([*joined, *others], key=lambda change: change.fit.start_s)
+
+
+def join_late(changes: list[MeasuredChange], scan: RecordingScan) -> list[MeasuredChange]:
+    """Give a change the end that is shown only when the pointer moves on: recorders send no frame of a page at rest."""
+    joined: list[MeasuredChange] = []
+    for change in changes:
+        last = joined[-1] if joined else None
+        if last is None or not _is_late_end(last, change, scan):
+            joined.append(change)
+            continue
+        whole = _united(last, change, last.fit)
+        joined[-1] = replace(whole, middle=last.middle if whole.page_box == last.page_box else [])
+    return joined
+
+
+def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingScan) -> bool:
+    """Return whether a change goes on with the last one, at once, in the frame in which a resting pointer moves on."""
+    if "typing" in (last.trigger, change.trigger) or change.is_scrolling or change.fit.duration_s > _LATE_S:
+        return False
+    index = scan.index_at(change.seen_s[0])
+    here, before = scan.moments[index], scan.moments[max(index - 1, 0)]
+    moves_on = here.pointer_px != before.pointer_px and not scan.moved_before(max(index - 1, 0), _REST_S)
+    is_waiting = all(moment.is_idle for moment in scan.moments[max(index - _LATE_FRAMES, 0) : index])
+    common = change.page_box.intersection(last.page_box)
+    if not (moves_on and is_waiting and common > _LATE_SHARE * change.page_box.area):
+        return False
+    first, second = (
+        (slice(around.top - box.top, around.bottom - box.top), slice(around.left - box.left, around.right - box.left))
+        for around, box in ((_common(last, change), part.page_box) for part in (last, change))
+    )
+    begin, end = last.before[first], change.after[second]
+    if begin.shape != end.shape:
+        return False
+    back = float((max_difference(np.ascontiguousarray(begin), np.ascontiguousarray(end)) > _CHANGED_LEVELS).mean())
+    return back > _BACK_SHARE * float(change.mask[second].mean())  # else it is undone
+
+
+def _common(first: MeasuredChange, second: MeasuredChange) -> Box:
+    one, other = first.page_box, second.page_box
+    return Box(
+        max(one.left, other.left), max(one.top, other.top), min(one.right, other.right), min(one.bottom, other.bottom)
+    )
 
 
 def drop_crumbs(changes: list[MeasuredChange], scan: RecordingScan) -> list[MeasuredChange]:

@@ -11,7 +11,7 @@ from PIL import Image
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.changes import RecordingScan, scan_frames
 from apps.video2web.recording.frames import FramePlan, plan_frames
-from apps.video2web.recording.join_changes import drop_crumbs, join_parts, join_typing, join_wide
+from apps.video2web.recording.join_changes import drop_crumbs, join_late, join_parts, join_typing, join_wide
 from apps.video2web.recording.kinds import ChangeKind, find_kind
 from apps.video2web.recording.states import find_states
 from apps.video2web.recording.transitions import (
@@ -187,17 +187,21 @@ def _find_trigger(change: MeasuredChange, scan: RecordingScan) -> str:
 
 
 def _is_regular(change: MeasuredChange, changes: list[MeasuredChange], scan: RecordingScan) -> bool:
-    """Return whether changes of the same place occur at equal intervals with no pointer near."""
+    """Return whether changes of the same place occur at equal intervals with no pointer near, and none on its arrival.
+
+    Who presses a button again leaves the pointer where it was; the first of the changes then follows its arrival.
+    """
     pointer = scan.moments[change.start].pointer_px
     if pointer is not None and change.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
         return False
-    if pointer is not None and scan.rest_s(change.start) < _CLICK_S:
-        return False
-    starts = [
-        other.fit.start_s
+    alike = [
+        other
         for other in changes
         if other.page_box.intersection(change.page_box) > _SAME_PLACE * max(other.page_box.area, change.page_box.area)
     ]
+    if pointer is not None and any(scan.rest_s(other.start) < _CLICK_S for other in alike):
+        return False
+    starts = [other.fit.start_s for other in alike]
     gaps = np.diff(starts)
     return len(gaps) >= 2 and bool(np.abs(gaps - np.median(gaps)).max() < _REGULAR * np.median(gaps))
 
@@ -219,7 +223,8 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
     plan = plan_frames(path)
     scan = scan_frames(plan, on_progress)
     changes = drop_crumbs(join_typing(measure_changes(plan, scan)), scan)
-    changes = fill_joined(join_wide(join_parts(changes, scan), scan, plan.size_px), plan, scan)
+    changes = join_late(join_wide(join_parts(changes, scan), scan, plan.size_px), scan)
+    changes = fill_joined(changes, plan, scan)
     changes = narrow_to_pointer(changes, scan)
     link_reverted(changes)
     find_triggers(changes, scan)
