@@ -2,10 +2,10 @@
 
     python -m benchmarks.video2web acts [NAME ...] [--forms playwright,5,10,25] [--folder FOLDER]
 
-The pages are those of `benchmarks/web_recordings/acts`, recorded by Playwright (`record_video_dir`), and the same videos
-encoded at constant rates. The site is the draft of the rules. Each act of the recording is done at the same place on the
-built page, in order, in one window. An act works if the words that it brings on the original are visible in their place,
-the words that it takes away are not, and the others remain. Neither the score nor the facts are used.
+The pages are those of `benchmarks/web_recordings/acts`, recorded by Playwright (`record_video_dir`), and the same
+videos encoded at constant rates. The site is the draft of the rules. Each act of the recording is done at the same
+place on the built page, in order, in one window. An act works if the words that it brings on the original are visible
+in their place, the words that it takes away are not, and the others remain. Neither the score nor the facts are used.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ async def run_acts(names: Sequence[str], forms: Sequence[str], folder: Path | No
     """Record the pages, build them and print the table."""
     with tempfile.TemporaryDirectory() as scratch:
         home = folder or Path(scratch)
-        home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+        home.mkdir(parents=True, exist_ok=True)
         take_ffmpegs_place(home / "playwright")
         results = []
         async with SiteEvaluator() as evaluator:

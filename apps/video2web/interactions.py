@@ -17,6 +17,7 @@ from visual_tools.ocr import read_text
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
+_HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
 _REDUCED, _NEAR_ROWS = 4, 5
 Trigger = Literal["hover", "click", "type", "scroll", "wait"]
@@ -163,7 +164,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         raise _LostError("no pointer is seen")
     before, after, scroll = _crops_of(transition, board)
     page, acts = ways[transition.before]
-    x, y = transition.pointer_px or (round(transition.box_px.center[0]), round(transition.box_px.center[1]))
+    x, y = transition.pointer_px or _guess_place(transition)
     trigger: Trigger = "hover" if transition.trigger == "hover" else "click"
     act = PageAction(trigger=trigger, x_px=x, y_px=y, scroll_px=scroll)
     is_kept = transition.after != transition.before
@@ -188,6 +189,14 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         end_state=transition.after if is_kept else None,
         end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
     )
+
+
+def _guess_place(transition: Transition) -> tuple[int, int]:
+    """Return where a click without a visible pointer is likely: on the header of what unfolds, else on what changes."""
+    box = transition.box_px
+    if transition.kind in ("accordion", "menu") and box.top >= _HEADER_PX:
+        return box.left + min(round(box.width / 4), _LABEL_PX), box.top - _HEADER_PX
+    return round(box.center[0]), round(box.center[1])
 
 
 def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:

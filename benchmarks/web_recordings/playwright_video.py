@@ -1,12 +1,13 @@
 """Recordings by Playwright's own recorder (`record_video_dir`) of pages that list their acts.
 
-A page of `acts/` holds its acts as JSON in `#acts`: `["click", SELECTOR]`, `["hover", SELECTOR]` or `["scroll", PIXELS]`.
+A page of `acts/` holds its acts as JSON in `#acts`: `["click", SELECTOR]`, `["hover", SELECTOR]`, `["scroll", PIXELS]`.
 
-Playwright pipes the screenshots of the page to FFmpeg. Where Playwright's FFmpeg is not installed, this module takes its
-place: it encodes with the same codec and options by PyAV, each frame when it came.
+Playwright pipes the screenshots of the page to FFmpeg. This module takes the place of FFmpeg, which need not be
+installed: it encodes with the same codec and options by PyAV, each frame when it came.
 """
 
 import asyncio
+import itertools
 import json
 import math
 import os
@@ -31,7 +32,7 @@ PAGES = Path(__file__).with_name("acts")
 WORDS_JS = Path(__file__).with_name("visible_words.js").read_text("utf-8")
 VIEWPORT_PX = (1000, 640)
 _TICKS = 25  # a second, as Playwright asks FFmpeg for
-_MAX_LATE_TICKS = -0.6  # a frame that comes later than others fill the video is dropped; source: ffmpeg_filter.c, VSYNC_VFR
+_MAX_LATE_TICKS = -0.6  # frames that come later than this are dropped; source: ffmpeg_filter.c, VSYNC_VFR
 _VP9_OPTIONS = {"crf": "8", "qmin": "0", "qmax": "50", "deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0"}
 """Source: Playwright's videoRecorder.ts, the options it gives FFmpeg; so is the bit rate."""
 _MOVE_S, _REST_S, _STEP_S, _WHEEL_PX = 0.45, 0.4, 0.03, 20
@@ -133,9 +134,7 @@ async def record_acts(renderer: Renderer, name: str, folder: Path, pointer: str)
             before = await see_words(page)
             await do_act(page, how, place, by_px)
             done.append(
-                DoneAct(
-                    how=how, x_px=place[0], y_px=place[1], by_px=by_px, before=before, after=await see_words(page)
-                )
+                DoneAct(how=how, x_px=place[0], y_px=place[1], by_px=by_px, before=before, after=await see_words(page))
             )
         await asyncio.sleep(0.5)
         video = page.video
@@ -186,7 +185,7 @@ def take_ffmpegs_place(folder: Path) -> None:
 def _encode_as_ffmpeg(arguments: Sequence[str]) -> None:
     """Encode the frames from standard input to the last argument, with the bit rate among the arguments."""
     av = require("av", "visual")
-    options: Mapping[str, str] = dict(zip(arguments, arguments[1:], strict=False))
+    options: Mapping[str, str] = dict(itertools.pairwise(arguments))
     with av.open(sys.stdin.buffer, format="matroska") as source, av.open(arguments[-1], "w") as target:
         stream = None
         last = -1

@@ -335,6 +335,8 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Recordi
             on_progress(number, plan.num_frames)
     if not scanner.moments:
         raise RecordingError(f"{plan.path.name} holds no frame that can be decoded; a screen recording was expected")
+    if on_progress is not None:
+        on_progress(len(scanner.moments), len(scanner.moments))
     scanner.finish()
     scan = RecordingScan(moments=tuple(scanner.moments), changes=(), fixed=scanner.fixed.find_sides())
     changes = sorted(scanner.closed, key=lambda change: (change.start, -len(change.blocks)))

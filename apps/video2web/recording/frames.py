@@ -1,13 +1,15 @@
 """Frames of a recording in a bounded size and at a constant rate, with letterbox and browser toolbar cropped.
 
 A frame is shown until the next one: it is repeated where frames are missing, so that a video of few or uneven frames is
-read like one of 25 frames a second. An empty window before the page appears is skipped. Long recordings are sampled less often, very long ones only at their keyframes: memory never holds more than the frames
+read like one of 25 frames a second. An empty window before the page appears is skipped.
+
+Long recordings are sampled less often, very long ones only at their keyframes: memory never holds more than the frames
 that one transition needs, and time is bounded by the number of frames.
 """
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,6 +46,13 @@ _LOADED_S, _MAX_LOADING_S = 0.4, 2.5  # rest after which a page has loaded, and 
 _ADDRESS = re.compile(r"^\W*(https?://|www\.|localhost[:/]|file://|127\.0\.0\.1)\S*|^\W*[\w-]+(\.[\w-]+)+/\S+", re.I)
 
 
+CheckStop = Callable[[], None]
+
+
+def _go_on() -> None:
+    """Never stop."""
+
+
 class RecordingError(CuaError):
     """Error for a recording that cannot be used; the message says what was found."""
 
@@ -59,6 +68,7 @@ class FramePlan:
         scale: Pixels of the frames per pixel of the video.
         crop_px: Box of the page, in pixels of the scaled frames.
         start_s: Time when the page is there: an empty window before it, and its loading, are skipped.
+        check_stop: Function called for every decoded frame, and before long work on one; it raises to stop reading.
         warnings: Problems found in the recording.
     """
 
@@ -68,6 +78,7 @@ class FramePlan:
     scale: float
     crop_px: Box
     start_s: float = 0.0
+    check_stop: CheckStop = _go_on
     warnings: tuple[str, ...] = ()
 
     @property
@@ -124,20 +135,31 @@ class FramePlan:
                 yield replace(cut, timestamp_s=time_s)
 
     def _cut(self, frame: Frame) -> Frame:
+        self.check_stop()
         box = self.crop_px
         image = np.ascontiguousarray(frame.image[box.slices])
         return Frame(index=frame.index, timestamp_s=frame.timestamp_s, image=image)
 
 
-def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
+def plan_frames(path: str | os.PathLike[str], check_stop: CheckStop = _go_on) -> FramePlan:
     """Select the frames of a recording to process, and crop everything outside of the page.
+
+    Args:
+        path: Path of the video.
+        check_stop: Function called for every decoded frame; it raises to stop reading.
 
     Raises:
         RecordingError: If it is not a video, is too small to show a page, or shows only an empty window.
     """
     try:
         info = probe(path)
-        samples = sample_frames(path, n=_NUM_SAMPLES, max_side_px=MAX_SIDE_PX, exact=info.keyframe_gap_s < 5).images
+        samples = sample_frames(
+            path,
+            n=_NUM_SAMPLES,
+            max_side_px=MAX_SIDE_PX,
+            exact=info.keyframe_gap_s < 5,
+            progress=lambda done, of: check_stop(),
+        ).images
     except VideoError as error:
         raise RecordingError(f"{error}. A screen recording was expected (MP4, WebM, MOV, GIF)") from error
     fps, warnings = _choose_fps(info)
@@ -158,6 +180,7 @@ def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
         scale=width / info.width_px,
         crop_px=crop,
         warnings=(*info.warnings, *warnings),
+        check_stop=check_stop,
     )
     return replace(plan, start_s=find_start(plan)) if fps is not None else plan
 

@@ -86,13 +86,12 @@ def find_states(
     for (first, last), canvas in zip(stretches, canvases, strict=True):
         if canvas is None:
             continue
+        plan.check_stop()
         full_page = clean_frame(canvas.image)
         rows = slice(-canvas.top, -canvas.top + height)
         image, unknown = full_page[rows], canvas.hidden[rows]
-        known = next(
-            (state for state, other in zip(states, hidden, strict=True) if _is_same(state.image, image, other | unknown)),
-            None,
-        )
+        pairs = zip(states, hidden, strict=True)
+        known = next((state for state, other in pairs if _is_same(state.image, image, other | unknown)), None)
         spans.append((first, len(states) if known is None else known.index))
         if known is None:
             hidden.append(unknown)
