@@ -1,6 +1,7 @@
 """Copies of pages made without a model, against what does nothing clever.
 
     python -m benchmarks.video2web recordings [NAME ...] [--seeds 200-211] [--folder FOLDER]
+    python -m benchmarks.video2web acts [NAME ...] [--forms playwright,5,10,25] [--folder FOLDER]
     python -m benchmarks.video2web fetch FOLDER
     python -m benchmarks.video2web pages [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
 
@@ -28,6 +29,7 @@ from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
 from apps.video2web.score import PageScore, rendered_reference, score_page
 from apps.video2web.suite import WRITERS, known_pages
+from benchmarks.video2web_acts import FORMS, run_acts
 from benchmarks.video2web_recordings import run_recordings
 from benchmarks.web_pages import KINDS, make_page
 from benchmarks.web_recordings.scripts import SCRIPTS
@@ -166,7 +168,14 @@ def main() -> None:
     recordings.add_argument("names", nargs="*", help=f"some of: {', '.join(SCRIPTS)}")
     recordings.add_argument("--seeds", default="", help="draw them: FIRST-LAST, or single ones between commas")
     recordings.add_argument("--folder", type=Path, help="keep the recordings here, and use those that are there")
+    acts = commands.add_parser("acts", help="acts of recordings, done on the built pages")
+    acts.add_argument("names", nargs="*", help="some of the pages in benchmarks/web_recordings/acts")
+    acts.add_argument("--forms", default=",".join(FORMS))
+    acts.add_argument("--folder", type=Path, help="keep the recordings here")
     given = parser.parse_args()
+    if given.command == "acts":
+        asyncio.run(run_acts(given.names, given.forms.split(","), given.folder))
+        return
     if given.command == "fetch":
         fetch_packages(given.folder)
         return

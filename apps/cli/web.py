@@ -114,7 +114,9 @@ async def _make_request(
     from apps.video2web.inputs import take_inputs
     from apps.video2web.rounds import BuildRequest
 
-    given = await take_inputs(inputs, viewport_px, rules)
+    given = await take_inputs(inputs, viewport_px, rules, terminal.echo_err)
+    for warning in given.warnings:
+        terminal.echo(f"warning: {warning}", err=True)
     pages, size_px = given.pages, given.viewport_px
     return BuildRequest(
         pages=pages, viewport_px=size_px, interactions=given.interactions, recorded=given.recorded, **more

@@ -208,6 +208,8 @@ async def build(
         if last.verdict == "kept":
             best = last
         say(_describe_round(kept[-1]))
+    for line in best.score.missing():
+        say(f"not reproduced: {line}")
     is_met = best.score.score >= request.goal
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
 

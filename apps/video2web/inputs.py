@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -12,10 +14,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, interactions_of, pages_of
+from apps.video2web.interactions import Interaction, interactions_of, pages_of
 from apps.video2web.layout.primitives import read_page
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording import read_recording, storyboard_image, to_json
+from apps.video2web.recording.frames import is_empty
 from apps.video2web.render import MAX_PAGE_PX, OpenPage, Renderer, SiteFiles
 from apps.video2web.rounds import RecordedFacts
 from apps.video2web.score import Reference, read_reference, rendered_reference
@@ -27,6 +30,7 @@ from envs.domain_rules import DomainRules
 from envs.errors import AddressError
 from visual_tools.errors import ImageError
 from visual_tools.images.files import load_image
+from visual_tools.ocr import TextLine
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Response
@@ -40,6 +44,7 @@ _WAYS = {"ERR_NAME_NOT_RESOLVED": "its name is not known", "ERR_CONNECTION_REFUS
          "ERR_INTERNET_DISCONNECTED": "there is no network", "ERR_CERT": "its certificate is not valid",
          "ERR_BLOCKED_BY_CLIENT": "the rules on domains forbid it", "Download is starting": "it is a download",
          "ERR_ABORTED": "it is a download or a file, not a page"}  # fmt: skip
+_TELL_S = 3.0  # between two lines of progress
 VIEWPORT_PX = (1280, 720)
 MAX_PAGES = 12  # bounds the time of a build
 NO_RULES = DomainRules()
@@ -194,16 +199,58 @@ class SiteInputs:
         viewport_px: Width and height of the viewport.
         interactions: Interactions found in a recording.
         recorded: Facts found in the recording.
+        warnings: Problems found in the inputs, for people.
     """
 
     pages: tuple[Reference, ...]
     viewport_px: tuple[int, int]
     interactions: tuple[Interaction, ...] = ()
     recorded: RecordedFacts | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ReadingStoppedError(Exception):
+    """The caller has stopped the reading of a recording."""
+
+
+class Reading:
+    """Progress of reading a recording in another thread, and the switch to stop it.
+
+    Args:
+        say: Callback for each line of progress.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
+        self._say = say
+        self._stopped = threading.Event()
+        self._told_s = time.monotonic()
+
+    def stop(self) -> None:
+        """Make the reading end at its next check."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """Raise if the reading is to stop.
+
+        Raises:
+            ReadingStoppedError: If `stop` was called.
+        """
+        if self._stopped.is_set():
+            raise ReadingStoppedError
+
+    def tell(self, line: str) -> None:
+        """Say how far the reading is, at most every few seconds."""
+        self.check()
+        if time.monotonic() - self._told_s >= _TELL_S:
+            self._told_s = time.monotonic()
+            self._say(line)
 
 
 async def take_inputs(
-    inputs: Sequence[str], viewport_px: tuple[int, int] | None, rules: DomainRules = NO_RULES
+    inputs: Sequence[str],
+    viewport_px: tuple[int, int] | None,
+    rules: DomainRules = NO_RULES,
+    say: Callable[[str], None] = lambda line: None,
 ) -> SiteInputs:
     """Return references from user inputs: images of pages and URLs, or one recording.
 
@@ -211,6 +258,7 @@ async def take_inputs(
         inputs: Files and URLs.
         viewport_px: Width and height of the viewport; None: size of the first image, else 1280x720.
         rules: Domains that the browser may reach.
+        say: Callback for lines of progress while a recording is read, from another thread.
 
     Raises:
         ConfigError: If the inputs cannot be used; the message says what to do.
@@ -222,13 +270,18 @@ async def take_inputs(
     urls = [text for text in inputs if is_url(text)]
     window = viewport_px or (VIEWPORT_PX if urls and is_url(inputs[0]) else None)
     shown = await photograph_pages(urls, window or VIEWPORT_PX, rules) if urls else {}
-    return await asyncio.to_thread(read_inputs, inputs, window, shown)
+    reading = Reading(say)
+    try:
+        return await asyncio.to_thread(read_inputs, inputs, window, shown, reading)
+    finally:
+        reading.stop()  # a cancelled task leaves its thread behind
 
 
 def read_inputs(
     inputs: Sequence[str | Path],
     viewport_px: tuple[int, int] | None,
     shown: Mapping[str, RgbImage] = MappingProxyType({}),
+    reading: Reading | None = None,
 ) -> SiteInputs:
     """Return references from images of pages, or from one screen recording.
 
@@ -236,6 +289,7 @@ def read_inputs(
         inputs: Files, or URLs of `shown`.
         viewport_px: Width and height of the viewport; None: size of the first image.
         shown: Screenshots of the pages, by URL.
+        reading: Progress of reading a recording, and the switch to stop it.
 
     Raises:
         ConfigError: If the inputs cannot be used; the message says what to do.
@@ -245,9 +299,9 @@ def read_inputs(
     if only is not None and only.is_file() and only.stat().st_size and _is_recording(only):
         if viewport_px is not None:
             raise ConfigError("a recording has the size of its own window; leave --viewport out")
-        return _read_recording(only)
+        return _read_recording(only, reading or Reading())
     pages, window = read_images(inputs, viewport_px, shown)
-    return SiteInputs(pages=tuple(pages), viewport_px=window)
+    return SiteInputs(pages=tuple(pages), viewport_px=window, warnings=tuple(_find_empty(pages)))
 
 
 def _is_recording(path: Path) -> bool:
@@ -260,24 +314,52 @@ def find_demo() -> Path:
     return Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
 
 
-def _read_recording(path: Path) -> SiteInputs:
-    """Read the pages of a recording (the first state, and navigation targets) and its interactions."""
-    board = read_recording(path)
+def _read_recording(path: Path, reading: Reading) -> SiteInputs:
+    """Read the pages of a recording (the first state, and navigation targets) and its interactions.
+
+    Raises:
+        RecordingError: If it cannot be read, or shows no website.
+        ReadingStoppedError: If the reading is stopped.
+    """
+
+    step = "its first frames are read"
+
+    def count_frames(done: int, of: int) -> None:
+        nonlocal step
+        step = f"frame {done} of about {of} is read" if done < of else "its changes are measured"
+
+    def read_lines(image: RgbImage) -> Sequence[TextLine]:
+        reading.tell(f"{path.name}: its texts are read")
+        return read_page(image)
+
+    board = read_recording(path, on_progress=count_frames, check_stop=lambda: reading.tell(f"{path.name}: {step}"))
     kept = pages_of(board)[:MAX_PAGES]
-    pages = tuple(
-        read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}") for state in kept
-    )
+    pages = []
+    for state in kept:
+        reading.check()
+        page = read_reference(board.states[state].full_page[:MAX_PAGE_PX], f"{path.name}, state {state}")
+        pages.append(page)
+    far = f"it needs more than {MAX_PAGES} pages"
     interactions = tuple(
-        interaction
-        for interaction in interactions_of(board)
-        if interaction.page < len(pages) and (interaction.leads_to or 0) < len(pages)
+        each if max(each.page, each.leads_to or 0) < len(pages) else replace(each, page=0, leads_to=None, lost=far)
+        for each in interactions_of(board)
     )
     return SiteInputs(
-        pages=pages,
+        pages=tuple(pages),
         viewport_px=board.size_px,
-        interactions=interactions[:MAX_INTERACTIONS],
-        recorded=RecordedFacts(facts=to_json(board, read_page), sheet=storyboard_image(board)),
+        interactions=interactions,
+        recorded=RecordedFacts(facts=to_json(board, read_lines), sheet=storyboard_image(board)),
+        warnings=(*board.warnings, *_find_empty(pages)),
     )
+
+
+def _find_empty(pages: Sequence[Reference]) -> list[str]:
+    """Return a warning for each page that shows nothing."""
+    return [
+        f"{page.name} is nearly empty, without text: the page built from it is empty too, and its score says little"
+        for page in pages
+        if not page.blocks and is_empty(page.image)
+    ]
 
 
 def read_images(

@@ -1,6 +1,9 @@
-"""Interactions of a recorded page as replayable acts: hovers, clicks, typing, scrolling, waiting."""
+"""Interactions of a recorded page as replayable acts: hovers, clicks, typing, scrolling, waiting.
 
-from collections.abc import Iterator, Sequence
+Every transition of a recording is an interaction. One that cannot be replayed names the reason, and scores 0.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,9 +15,9 @@ from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
 
-MAX_INTERACTIONS = 20  # each is replayed in every round: bounds the time
-_MAX_BY_ITSELF, _MAX_WAIT_S = 2, 6.0
-_MAX_SCROLLS, _MIN_SCROLL_PX = 3, 40
+MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
+_MAX_WAIT_S = 10.0
+_HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
 _REDUCED, _NEAR_ROWS = 4, 5
 Trigger = Literal["hover", "click", "type", "scroll", "wait"]
@@ -57,6 +60,7 @@ class Interaction:
         end_page: Full page after the change, (H, W, 3); None if the change is reverted.
         end_state: Number of the state of the page after the change; equal states share a number.
         end_row_px: Row of the page at which `end_page` begins.
+        lost: Reason why it cannot be replayed; "" if it can.
     """
 
     kind: str
@@ -72,6 +76,7 @@ class Interaction:
     end_page: RgbImage | None = field(default=None, repr=False)
     end_state: int | None = None
     end_row_px: int = 0
+    lost: str = ""
 
     @property
     def act(self) -> PageAction:
@@ -100,49 +105,66 @@ def pages_of(board: Storyboard) -> list[int]:
     return list(dict.fromkeys([0, *led]))
 
 
+_TRIGGERS: dict[str, Trigger] = {"hover": "hover", "click": "click", "typing": "type", "scroll": "scroll"}
 _Ways = dict[int, tuple[int, tuple[PageAction, ...]]]
 
 
 def interactions_of(board: Storyboard) -> list[Interaction]:
-    """Return the interactions that a recording shows, each with the acts that lead to it from a page."""
+    """Return an interaction for every transition of a recording, with the acts that lead to it from a page."""
     pages = pages_of(board)
     ways: _Ways = {state: (page, ()) for page, state in enumerate(pages)}
+    entered_s = {0: board.states[0].first_s} if board.states else {}
     interactions: list[Interaction] = []
     for transition in board.transitions:
-        if transition.before not in ways:
-            continue
-        match transition.trigger:
-            case "hover" | "click":
-                interactions += _by_pointer(transition, board, ways, pages)
-            case "typing":
-                interactions += _by_keys(transition, board, ways)
-            case "scroll":
-                interactions += _by_scrolling(transition, board, ways)
-            case "time" if transition.kind == "carousel":
-                interactions += _by_itself(transition, board, ways)
-    return _thinned(interactions)
+        try:
+            if transition.before not in ways:
+                raise _LostError("the acts that lead to its state are not known")
+            match transition.trigger:
+                case "hover" | "click":
+                    interaction = _by_pointer(transition, board, ways, pages)
+                case "typing":
+                    interaction = _by_keys(transition, board, ways)
+                case "scroll":
+                    interaction = _by_scrolling(transition, board, ways)
+                case _:
+                    wait_s = transition.start_s - entered_s.get(transition.before, transition.start_s)
+                    interaction = _by_itself(transition, board, ways, wait_s)
+            if len(interactions) >= MAX_INTERACTIONS:
+                raise _LostError(f"only {MAX_INTERACTIONS} interactions are replayed")
+        except _LostError as error:
+            interaction = _make_lost(transition, str(error))
+        interactions.append(interaction)
+        if transition.after != transition.before:
+            entered_s[transition.after] = transition.start_s + transition.duration_s
+    return interactions
 
 
-def _thinned(interactions: Sequence[Interaction]) -> list[Interaction]:
-    """Limit the number of interactions per trigger; automatic changes and scrolls have lower limits."""
-    limits = {"wait": _MAX_BY_ITSELF, "scroll": _MAX_SCROLLS}
-    counts: dict[str, int] = {}
-    kept = []
-    for interaction in interactions:
-        name = interaction.act.trigger if interaction.kind != "reveal" else "reveal"
-        counts[name] = counts.get(name, 0) + 1
-        if counts[name] <= limits.get(name, MAX_INTERACTIONS):
-            kept.append(interaction)
-    return kept
+class _LostError(Exception):
+    """A transition that cannot be replayed; the message says why."""
 
 
-def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> Iterator[Interaction]:
-    crops = _crops_of(transition, board)
-    if crops is None or (transition.pointer_px is None and transition.trigger == "hover"):
-        return
-    before, after, scroll = crops
-    page, acts = ways[transition.before]
+def _make_lost(transition: Transition, why: str) -> Interaction:
     x, y = transition.pointer_px or (round(transition.box_px.center[0]), round(transition.box_px.center[1]))
+    trigger = _TRIGGERS.get(transition.trigger, "wait")
+    nothing = np.zeros((1, 1, 3), np.uint8)
+    return Interaction(
+        kind=transition.kind,
+        page=0,
+        acts=(PageAction(trigger=trigger, x_px=x, y_px=y),),
+        box_px=transition.box_px,
+        before=nothing if transition.before_image is None else transition.before_image,
+        after=nothing if transition.after_image is None else transition.after_image,
+        wait_s=transition.start_s,
+        lost=why,
+    )
+
+
+def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> Interaction:
+    if transition.pointer_px is None and transition.trigger == "hover":
+        raise _LostError("no pointer is seen")
+    before, after, scroll = _crops_of(transition, board)
+    page, acts = ways[transition.before]
+    x, y = transition.pointer_px or _guess_place(transition)
     trigger: Trigger = "hover" if transition.trigger == "hover" else "click"
     act = PageAction(trigger=trigger, x_px=x, y_px=y, scroll_px=scroll)
     is_kept = transition.after != transition.before
@@ -153,7 +175,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         if is_kept and transition.kind == "navigation" and transition.after in pages
         else None
     )
-    yield Interaction(
+    return Interaction(
         kind=transition.kind,
         page=page,
         acts=(*acts, act),
@@ -169,16 +191,21 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
     )
 
 
-def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
-    """Yield an interaction that types the recorded text at the recorded position."""
-    crops = _crops_of(transition, board)
-    if crops is None:
-        return
-    before, after, scroll = crops
+def _guess_place(transition: Transition) -> tuple[int, int]:
+    """Return where a click without a visible pointer is likely: on the header of what unfolds, else on what changes."""
+    box = transition.box_px
+    if transition.kind in ("accordion", "menu") and box.top >= _HEADER_PX:
+        return box.left + min(round(box.width / 4), _LABEL_PX), box.top - _HEADER_PX
+    return round(box.center[0]), round(box.center[1])
+
+
+def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+    """Return an interaction that types the recorded text at the recorded position."""
+    before, after, scroll = _crops_of(transition, board)
     framed = np.pad(after, ((10, 10), (10, 10), (0, 0)), mode="edge")  # space around a line improves recognition
     text = " ".join(line.text for line in read_text(framed))[:_MAX_TYPED]
     if not text:
-        return
+        raise _LostError("the typed text cannot be read")
     page, acts = ways[transition.before]
     box = transition.box_px
     place = transition.pointer_px
@@ -187,7 +214,7 @@ def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator
     act = PageAction(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
     if transition.after != transition.before:
         ways.setdefault(transition.after, (page, (*acts, act)))
-    yield Interaction(
+    return Interaction(
         kind="typing",
         page=page,
         acts=(*acts, act),
@@ -198,19 +225,19 @@ def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator
     )
 
 
-def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
-    """Yield a scroll, or what it reveals, with the window before and after; nothing if its rows are unknown."""
+def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+    """Return a scroll, or what it reveals, with the window before and after."""
     if transition.before_image is None or transition.after_image is None:
-        return
+        raise _LostError("the window before and after it is not kept")
     page, acts = ways[transition.before]
     state, box = board.states[transition.before], transition.box_px
     end = _find_scroll(transition.after_image, box, state)
     if transition.kind != "reveal":
         start = _find_scroll(transition.before_image, box, state)
-        if abs(end - start) < _MIN_SCROLL_PX:
-            return
+        if end == start:
+            raise _LostError("the rows that it shows are not found on the page")
         acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
-    yield Interaction(
+    return Interaction(
         kind=transition.kind,
         page=page,
         acts=(*acts, _scrolled(end, box)),
@@ -226,20 +253,18 @@ def _scrolled(row: int, box: Box) -> PageAction:
     return PageAction(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
 
 
-def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> Iterator[Interaction]:
-    """Yield a change that happens without an act, some time after the page is shown."""
-    crops, state = _crops_of(transition, board), board.states[transition.before]
-    wait_s = transition.start_s - state.first_s
+def _by_itself(transition: Transition, board: Storyboard, ways: _Ways, wait_s: float) -> Interaction:
+    """Return a change that happens without an act, some time after its state is shown."""
+    if not 0 <= wait_s <= _MAX_WAIT_S:
+        raise _LostError(f"it happens by itself more than {_MAX_WAIT_S:g} s after an act")
+    before, after, scroll = _crops_of(transition, board)
     page, acts = ways[transition.before]
-    if crops is None or acts or not 0 <= wait_s <= _MAX_WAIT_S:
-        return
-    before, after, scroll = crops
     box = transition.box_px
     act = PageAction(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
-    yield Interaction(
+    return Interaction(
         kind=transition.kind,
         page=page,
-        acts=(act,),
+        acts=(*acts, act),
         box_px=box,
         before=before,
         after=after,
@@ -249,14 +274,14 @@ def _by_itself(transition: Transition, board: Storyboard, ways: _Ways) -> Iterat
     )
 
 
-def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbImage, int] | None:
-    """Return the box of a transition before and after, and the scroll offset; None if the offset is unknown."""
+def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbImage, int]:
+    """Return the box of a transition before and after, and the scroll offset."""
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
     if before is not None and after is not None and before.shape[:2] == after.shape[:2] == size:
         return before, after, _find_scroll(before, box, states[0])
     if transition.before == transition.after:
-        return None
+        raise _LostError("its window before and after is the same")
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
     before, after = (state.image[box.slices] for state in states)
     return before, after, states[0].top_px

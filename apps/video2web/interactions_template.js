@@ -5,6 +5,7 @@ const reach = 8;
 let shown = '';
 let height = 10;
 let timers = [];
+let covering = 0;
 
 const rootOf = (name) => (name ? document.getElementById(name).shadowRoot : document.body);
 const boxOf = (element) => {
@@ -48,7 +49,15 @@ function show(name, seconds, easing) {
   }
   if (old) setTimeout(() => { if (shown !== old.id) old.style.display = 'none'; }, 1000 * seconds + 20);
   shown = name;
+  cover(next && !next.offsetTop && next.offsetHeight >= 0.95 * document.body.offsetHeight, seconds);
   enter(name);
+}
+
+// The page cannot be seen or used under a state as large as it is.
+function cover(isWhole, seconds) {
+  clearTimeout(covering);
+  if (!isWhole) document.body.classList.remove('is-covered');
+  else covering = setTimeout(() => document.body.classList.add('is-covered'), 1000 * seconds + 20);
 }
 
 // Find the elements of a state's acts, once it can be seen, and start its clock.
@@ -58,7 +67,7 @@ function enter(name) {
   for (const act of acts.filter((one) => one.page === own && one.state === name)) {
     if (act.on === 'wait') timers.push(setTimeout(() => show(act.to, act.seconds, act.easing), 1000 * act.wait));
     else if (act.on === 'hover' && !act.element) prepareHover(act);
-    else if (act.on === 'stays') (act.element = find(document.body, act))?.classList.add(act.name);
+    else if (act.on === 'stays' && !act.element) prepareHeader(act);
     else if (act.on === 'reveal' && !act.element) prepareReveal(act);
     else if (act.on === 'click' && !act.element) {
       const found = find(rootOf(name), act);
@@ -127,6 +136,15 @@ function prepareHoverPatch(act) {
   act.element.addEventListener('pointerleave', () => {
     patch.style.opacity = 0;
     setTimeout(() => { if (patch.style.opacity === '0') patch.style.display = 'none'; }, 1000 * act.seconds + 20);
+  });
+}
+
+// A header that stays lies over the page, and over the state shown last, while the page is scrolled.
+function prepareHeader(act) {
+  act.element = document.getElementById(act.bar);
+  addEventListener('scroll', () => {
+    act.element.style.display = scrollY > 0 ? 'block' : 'none';
+    act.element.style.zIndex = height + 1;
   });
 }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
+from apps.video2web.interactions import Interaction, PageAction
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
@@ -106,13 +106,15 @@ async def replay(
     Args:
         renderer: Browser that shows the site.
         site: Files of the site.
-        interactions: Recorded interactions; only the first `MAX_INTERACTIONS` are replayed.
+        interactions: Recorded interactions; those that cannot be replayed are absent.
         names: File names of the pages.
         viewport_px: Width and height of the viewport.
     """
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def try_twice(interaction: Interaction) -> Replay:
+        if interaction.lost:
+            return _absent(interaction, interaction.lost)
         done = await try_one(interaction)  # a browser under load may have missed the act
         return await try_one(interaction) if done.why == _NOTHING else done
 
@@ -124,7 +126,7 @@ async def replay(
             return _absent(interaction, str(error) or "the page hangs")
         return await asyncio.to_thread(compare_recording, interaction, recording)
 
-    return tuple(await asyncio.gather(*(try_twice(interaction) for interaction in interactions[:MAX_INTERACTIONS])))
+    return tuple(await asyncio.gather(*(try_twice(interaction) for interaction in interactions)))
 
 
 @dataclass(slots=True)

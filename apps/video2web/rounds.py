@@ -26,7 +26,7 @@ from visual_tools.images.files import load_image, save_image
 GOAL = 0.98
 MAX_ROUNDS = 8
 
-_INTERACTION_FACTS = ("kind", "page", "duration_s", "easing", "wait_s", "leads_to", "end_state", "end_row_px")
+_INTERACTION_FACTS = ("kind", "page", "duration_s", "easing", "wait_s", "leads_to", "end_state", "end_row_px", "lost")
 
 Verdict = Literal["kept", "rolled back", "failed"]
 

@@ -25,14 +25,19 @@ _SCALES = tuple(round(1 + step / 100, 2) for step in (2, 3, 4, 5, 6, 8, 10, 12, 
 _MIN_SHADOW_LEVELS, _MIN_SHADOW_SHARE = 6.0, 0.25
 
 SCRIPT, STYLE = "interactions.js", "interactions.css"
-_STATE_CSS = ".state { display: none; position: absolute; pointer-events: auto; overflow: hidden }\n"
+_STATE_CSS = """.state {
+  display: none; position: absolute; max-width: 100%; pointer-events: auto; overflow: hidden; visibility: visible
+}
+.is-covered > :not(.state) { visibility: hidden }
+.state.bar { position: fixed }
+"""
 _REVEAL_CSS = """@media (prefers-reduced-motion: no-preference) {{
   .{name} {{ opacity: 0; transform: translateY({rise}px) }}
   .{name}.is-revealed {{ opacity: 1; transform: none; transition: opacity {time}, transform {time} }}
 }}
 """
 
-_SECTION = """<div class="state" id="{name}" style="left: {left}px; top: {top}px; width: {width}px; height: {height}px">
+_SECTION = """<div class="{classes}" id="{name}" style="{place}">
 <template shadowrootmode="open"><link rel="stylesheet" href="{name}.css"><link rel="stylesheet" href="{style}">
 <div class="page">
 {body}
@@ -144,7 +149,8 @@ def write_interactions(
     """
     writer = _Writer(names, write_page)
     for interaction in interactions:
-        writer.add(interaction)
+        if not interaction.lost:
+            writer.add(interaction)
     return writer.finish()
 
 
@@ -156,6 +162,7 @@ class _Writer:
         self._css: list[str] = []
         self._sections: dict[str, str] = dict.fromkeys(names, "")
         self._states: dict[tuple[int, int], str] = {(0, 0): ""}
+        self._headers: dict[int, list[RgbImage]] = {}
         self._ways: dict[tuple[int, tuple[Any, ...]], str] = {(page, ()): "" for page in range(len(names))}
 
     def add(self, interaction: Interaction) -> None:
@@ -184,7 +191,8 @@ class _Writer:
             case "scroll" if interaction.kind == "reveal" and not state:
                 self._add_reveal(interaction, act)
             case "scroll" if not state:
-                self._add_stays(interaction, act)
+                header = interaction.after[: find_header(interaction.before, interaction.after)]
+                self._headers.setdefault(interaction.page, []).append(header)
 
     def _add_click(self, interaction: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
         if interaction.leads_to is not None:
@@ -207,25 +215,25 @@ class _Writer:
         if key not in self._states:
             height, width = interaction.end_page.shape[:2]
             place = (0, interaction.end_row_px, width, height)
-            self._states[key] = self._add_section(interaction, interaction.end_page, place)
+            self._states[key] = self._add_section(interaction.page, interaction.end_page, place)
         return self._states[key]
 
     def _add_patch(self, interaction: Interaction) -> str:
         """Overlay only the changed box with its end state, and return the name of the state."""
         box = interaction.box_px
         place = (box.left, box.top + interaction.act.scroll_px, interaction.after.shape[1], interaction.after.shape[0])
-        return self._add_section(interaction, interaction.after, place)
+        return self._add_section(interaction.page, interaction.after, place)
 
-    def _add_section(self, interaction: Interaction, image: RgbImage, place: tuple[int, int, int, int]) -> str:
+    def _add_section(self, page: int, image: RgbImage, place: tuple[int, int, int, int], classes: str = "state") -> str:
         name = f"state-{1 + sum(file.endswith('.css') for file in self._files)}"
         files = dict(self._write_page(image, name))
         html = files.pop(f"{name}.html").decode()
         body = html.partition("<body>")[2].rpartition("</body>")[0]
         files[f"{name}.css"] = files[f"{name}.css"].replace(b"\nbody {", b"\n.page {")
         self._files |= files
-        left, top, width, height = place
-        self._sections[self._names[interaction.page]] += _SECTION.format(
-            name=name, left=left, top=top, width=width, height=height, style=STYLE, body=body.strip("\n")
+        at = "left: {}px; top: {}px; width: {}px; height: {}px".format(*place)
+        self._sections[self._names[page]] += _SECTION.format(
+            classes=classes, name=name, place=at, style=STYLE, body=body.strip("\n")
         )
         return name
 
@@ -249,11 +257,14 @@ class _Writer:
             self._css.append(_rule(f".{name}.is-over *, .{name}-in.is-over *", inner))
 
     def _add_wait(self, interaction: Interaction, act: dict[str, Any], way: tuple[int, tuple[Any, ...]]) -> None:
-        if any(each["on"] == "wait" and each["state"] == act["state"] for each in self._acts):
-            return
+        waits = {each["state"]: each for each in self._acts if each["on"] == "wait" and each["page"] == act["page"]}
+        state, wait_s = act["state"], interaction.wait_s
+        while state in waits:  # it comes after another one
+            wait_s -= waits[state]["wait"]
+            state = waits[state]["to"]
         to = self._add_patch(interaction)
         self._ways.setdefault(way, to)
-        self._acts.append({**act, "wait": interaction.wait_s, "to": to})
+        self._acts.append({**act, "state": state, "wait": round(max(wait_s, 0.0), 2), "to": to})
 
     def _add_reveal(self, interaction: Interaction, act: dict[str, Any]) -> None:
         name, box = f"reveal-{len(self._acts) + 1}", interaction.box_px
@@ -261,17 +272,19 @@ class _Writer:
         self._acts.append({**act, "on": "reveal", "name": name, "box": place})
         self._css.append(_REVEAL_CSS.format(name=name, rise=_RISE_PX, time=f"{act['seconds']}s {act['easing']}"))
 
-    def _add_stays(self, interaction: Interaction, act: dict[str, Any]) -> None:
-        """Add a header that stays while the page scrolls."""
-        depth = find_header(interaction.before, interaction.after)
-        if depth < _MIN_HEADER_PX or any(each["on"] == "stays" and each["page"] == act["page"] for each in self._acts):
-            return
-        place = [0, 0, interaction.before.shape[1], depth]
-        self._acts.append({**act, "on": "stays", "x": 2, "y": depth // 2, "box": place, "name": "stays"})
-        self._css.append(".stays { position: sticky; top: 0; z-index: 5 }")
+    def _add_header(self, page: int, headers: Sequence[RgbImage]) -> None:
+        """Add a header that stays in place while the page scrolls, of the least depth that the scrolls show."""
+        seen = [header for header in headers if len(header) >= _MIN_HEADER_PX]
+        if 2 * len(seen) > len(headers):
+            header = min(seen, key=len)
+            place = (0, 0, header.shape[1], header.shape[0])
+            name = self._add_section(page, header, place, "state bar")
+            self._acts.append({"page": self._names[page], "state": "", "on": "stays", "bar": name})
 
     def finish(self) -> tuple[dict[str, bytes], dict[str, str]]:
         """Return all files, and the HTML at the end of each page."""
+        for page, headers in self._headers.items():
+            self._add_header(page, headers)
         if not self._acts:
             return {}, {}
         code = resources.files("apps.video2web").joinpath("interactions_template.js").read_text("utf-8")

@@ -158,6 +158,9 @@ class _Scanner:
     def take(self, frame: Frame) -> None:
         """Compare the next frame with the previous ones."""
         image = frame.image
+        if self._grey is not None and image is self._recent[-1][0]:  # a repeated frame
+            self._take_repeat(frame, self._grey)
+            return
         grey = self._cv2.GaussianBlur(self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY), (3, 3), 0)
         sharp = self._cv2.cvtColor(image, self._cv2.COLOR_RGB2GRAY)
         if self._grey is None:
@@ -172,6 +175,8 @@ class _Scanner:
         if not is_idle:
             shift = find_shift(self._grey, grey)
             self._pointer.follow(sharp, levels, None if shift else self._sharp[0])
+        else:
+            self._pointer.rest()
         self._sharp.append(sharp)
         if shift:
             self.fixed.vote(self._grey, grey, shift, self._pointer.box)
@@ -180,6 +185,14 @@ class _Scanner:
         self._keep(frame, grey, shift, is_idle=is_idle)
         if not (is_idle and all(moment.is_idle for _, moment in previous)):
             self._track(self._find_blocks(image, levels, previous, shift))
+
+    def _take_repeat(self, frame: Frame, grey: Levels) -> None:
+        self._pointer.rest()
+        self._sharp.append(self._sharp[-1])
+        previous = list(self._recent)
+        self._keep(frame, grey, 0, is_idle=True)
+        if not all(moment.is_idle for _, moment in previous):
+            self._track(self._find_blocks(frame.image, np.zeros(grey.shape, np.uint8), previous, 0))
 
     def _keep(self, frame: Frame, grey: Levels, shift: int, *, is_idle: bool) -> None:
         scroll = (self.moments[-1].scroll_px if self.moments else 0) + shift
@@ -322,6 +335,8 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Recordi
             on_progress(number, plan.num_frames)
     if not scanner.moments:
         raise RecordingError(f"{plan.path.name} holds no frame that can be decoded; a screen recording was expected")
+    if on_progress is not None:
+        on_progress(len(scanner.moments), len(scanner.moments))
     scanner.finish()
     scan = RecordingScan(moments=tuple(scanner.moments), changes=(), fixed=scanner.fixed.find_sides())
     changes = sorted(scanner.closed, key=lambda change: (change.start, -len(change.blocks)))

@@ -1,4 +1,7 @@
-"""Frames of a recording in a bounded size, with letterbox and browser toolbar cropped.
+"""Frames of a recording in a bounded size and at a constant rate, with letterbox and browser toolbar cropped.
+
+A frame is shown until the next one: it is repeated where frames are missing, so that a video of few or uneven frames is
+read like one of 25 frames a second. An empty window before the page appears is skipped.
 
 Long recordings are sampled less often, very long ones only at their keyframes: memory never holds more than the frames
 that one transition needs, and time is bounded by the number of frames.
@@ -6,8 +9,8 @@ that one transition needs, and time is bounded by the number of frames.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,7 @@ from visual_tools.video.types import Frame, VideoInfo
 MAX_SIDE_PX = 1280  # larger recordings are reduced, which bounds the time
 MAX_FPS = 30.0
 MAX_FRAMES = 4_500  # 2.5 minutes at 30 a second; bounds time and memory
-_MIN_FPS, _LOW_FPS = 4.0, 10.0
+_MIN_FPS, _USUAL_FPS = 4.0, 25.0
 _MAX_DECODED_PIXELS = 25e9  # bounds the time to decode
 _MIN_SIDE_PX = 120
 _NUM_SAMPLES = 12
@@ -33,9 +36,21 @@ _BAR_LEVEL = 26
 _MIN_BAR_SHARE = 0.015
 _SAME_BARS = 0.35  # maximum difference of the bars on both sides, as a share of the larger one
 _TOP_SHARE = 0.25
+_SAME_TIME_S = 0.0006  # a frame's time is exact within half a millisecond
 _MAX_BAR_PX = 190
 _EDGE_LEVELS = 8
+_PAINTED_LEVELS = 24  # of 255; above the noise of video codecs on an empty window
+_MAX_EMPTY = 0.0004  # share of other pixels in an empty window: less than a word of small text, about a caret
+_LOADS_SHARE = 0.005  # share of the pixels that changes while a page loads; a moving pointer changes less
+_LOADED_S, _MAX_LOADING_S = 0.4, 2.5  # rest after which a page has loaded, and time after which it is taken as it is
 _ADDRESS = re.compile(r"^\W*(https?://|www\.|localhost[:/]|file://|127\.0\.0\.1)\S*|^\W*[\w-]+(\.[\w-]+)+/\S+", re.I)
+
+
+CheckStop = Callable[[], None]
+
+
+def _go_on() -> None:
+    """Never stop."""
 
 
 class RecordingError(CuaError):
@@ -52,6 +67,8 @@ class FramePlan:
         fps: Frames per second; None for keyframes only.
         scale: Pixels of the frames per pixel of the video.
         crop_px: Box of the page, in pixels of the scaled frames.
+        start_s: Time when the page is there: an empty window before it, and its loading, are skipped.
+        check_stop: Function called for every decoded frame, and before long work on one; it raises to stop reading.
         warnings: Problems found in the recording.
     """
 
@@ -60,6 +77,8 @@ class FramePlan:
     fps: float | None
     scale: float
     crop_px: Box
+    start_s: float = 0.0
+    check_stop: CheckStop = _go_on
     warnings: tuple[str, ...] = ()
 
     @property
@@ -72,40 +91,75 @@ class FramePlan:
         """Approximate number of frames."""
         if self.fps is None:
             return min(self.info.num_keyframes, MAX_FRAMES)
-        return min(self.info.num_frames, max(round(self.info.duration_s * self.fps), 1))
+        return max(round((self.info.duration_s - self.start_s) * self.fps), 1)
 
     def frames(self) -> Iterator[Frame]:
-        """Yield all frames in order, cropped."""
+        """Yield all frames in order, cropped; repeats of a frame share its image."""
         if self.fps is None:
             rate = min(self.info.num_keyframes, MAX_FRAMES) / max(self.info.duration_s, 1e-3)
             decoded = iter_frames(self.path, fps=rate, max_side_px=MAX_SIDE_PX, exact=False)
-        else:
-            decoded = iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX)
-        yield from (self._cut(frame) for frame in decoded)
+            yield from (self._cut(frame) for frame in decoded)
+            return
+        step_s, last = 1 / self.fps, None
+        for frame in iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX):
+            if last is not None:
+                yield from self._repeated(last, frame.timestamp_s, step_s)
+            last = self._cut(frame)
+            if frame.timestamp_s >= self.start_s:
+                yield last
+        if last is not None:
+            yield from self._repeated(last, self.info.duration_s, step_s)
+
+    def _repeated(self, frame: Frame, until_s: float, step_s: float) -> Iterator[Frame]:
+        """Yield the repeats of a frame until the next one."""
+        for number in range(1, round((until_s - frame.timestamp_s) / step_s)):
+            time_s = frame.timestamp_s + number * step_s
+            if time_s >= self.start_s:
+                yield replace(frame, timestamp_s=time_s)
 
     def frames_at(self, times_s: Sequence[float]) -> Iterator[Frame]:
-        """Yield the frames shown at the given times, in order, each once, cropped."""
-        if times_s:
-            for frame in iter_frames(
-                self.path, timestamps_s=times_s, max_side_px=MAX_SIDE_PX, exact=self.fps is not None
-            ):
-                yield self._cut(frame)
+        """Yield the frame shown at each of the given times, ascending, cropped; its time is the given one."""
+        if not times_s:
+            return
+        decoded = iter_frames(self.path, timestamps_s=times_s, max_side_px=MAX_SIDE_PX, exact=self.fps is not None)
+        if self.fps is None:
+            yield from (self._cut(frame) for frame in decoded)
+            return
+        shown = following = next(decoded, None)
+        cut = None
+        for time_s in times_s:
+            while following is not None and (cut is None or following.timestamp_s <= time_s + _SAME_TIME_S):
+                shown, following = following, next(decoded, None)
+                cut = self._cut(shown)
+            if cut is not None:
+                yield replace(cut, timestamp_s=time_s)
 
     def _cut(self, frame: Frame) -> Frame:
+        self.check_stop()
         box = self.crop_px
         image = np.ascontiguousarray(frame.image[box.slices])
         return Frame(index=frame.index, timestamp_s=frame.timestamp_s, image=image)
 
 
-def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
+def plan_frames(path: str | os.PathLike[str], check_stop: CheckStop = _go_on) -> FramePlan:
     """Select the frames of a recording to process, and crop everything outside of the page.
 
+    Args:
+        path: Path of the video.
+        check_stop: Function called for every decoded frame; it raises to stop reading.
+
     Raises:
-        RecordingError: If it is not a video, or too small to show a page.
+        RecordingError: If it is not a video, is too small to show a page, or shows only an empty window.
     """
     try:
         info = probe(path)
-        samples = sample_frames(path, n=_NUM_SAMPLES, max_side_px=MAX_SIDE_PX, exact=info.keyframe_gap_s < 5).images
+        samples = sample_frames(
+            path,
+            n=_NUM_SAMPLES,
+            max_side_px=MAX_SIDE_PX,
+            exact=info.keyframe_gap_s < 5,
+            progress=lambda done, of: check_stop(),
+        ).images
     except VideoError as error:
         raise RecordingError(f"{error}. A screen recording was expected (MP4, WebM, MOV, GIF)") from error
     fps, warnings = _choose_fps(info)
@@ -119,20 +173,55 @@ def plan_frames(path: str | os.PathLike[str]) -> FramePlan:
             f"{Path(path).name} shows {crop.width}x{crop.height} px: a page of at least {_MIN_SIDE_PX} px a side was "
             "expected"
         )
-    return FramePlan(
+    plan = FramePlan(
         path=Path(path),
         info=info,
         fps=fps,
         scale=width / info.width_px,
         crop_px=crop,
         warnings=(*info.warnings, *warnings),
+        check_stop=check_stop,
     )
+    return replace(plan, start_s=find_start(plan)) if fps is not None else plan
+
+
+def find_start(plan: FramePlan) -> float:
+    """Return the time when a page that appears in an empty window has loaded; 0 if the window is not empty at first.
+
+    Raises:
+        RecordingError: If the window stays empty.
+    """
+    last: Frame | None = None
+    shown_s = changed_s = 0.0
+    for frame in plan.frames():
+        if last is None or not changed_s:
+            if not is_empty(frame.image):
+                if last is None:
+                    return 0.0
+                shown_s = changed_s = frame.timestamp_s
+        elif frame.timestamp_s - changed_s >= _LOADED_S or frame.timestamp_s - shown_s >= _MAX_LOADING_S:
+            return changed_s
+        elif frame.image is not last.image:
+            changed = (np.abs(frame.image.astype(np.int16) - last.image) > _PAINTED_LEVELS).any(axis=2)
+            if changed.mean() > _LOADS_SHARE:
+                changed_s = frame.timestamp_s
+        last = frame
+    if not changed_s:
+        raise RecordingError(
+            f"{plan.path.name} shows an empty window from start to end: a screen recording of a page was expected"
+        )
+    return changed_s
+
+
+def is_empty(image: RgbImage) -> bool:
+    """Return whether an image (H, W, 3) is of one colour, except for a few pixels."""
+    ground = np.median(image[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
+    return bool((np.abs(image.astype(np.int16) - ground) > _PAINTED_LEVELS).any(axis=2).mean() <= _MAX_EMPTY)
 
 
 def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
     """Return a frame rate that bounds the number of frames and of decoded pixels."""
-    is_uneven = info.is_variable_rate or info.fps < _LOW_FPS  # few frames: all of them, whatever their times
-    usual = min(max(info.fps, 25.0 if is_uneven else 1.0), MAX_FPS)
+    usual = min(max(info.fps, _USUAL_FPS), MAX_FPS)
     fps = min(usual, max(MAX_FRAMES / max(info.duration_s, 1e-3), 0.01))
     pixels = info.num_frames * info.native_width_px * info.native_height_px
     if pixels > _MAX_DECODED_PIXELS or fps < _MIN_FPS:
@@ -142,7 +231,7 @@ def _choose_fps(info: VideoInfo) -> tuple[float | None, tuple[str, ...]]:
             "Cut the recording into pieces of a minute for every transition"
         )
         return None, (warning,)
-    if fps < usual - 0.5:
+    if fps < min(usual, info.fps) - 0.5:
         return fps, (f"a long recording: {fps:.1f} frames a second are looked at",)
     return fps, ()
 

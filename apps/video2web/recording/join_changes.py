@@ -8,11 +8,12 @@ from apps.video2web.recording.changes import RecordingScan
 from apps.video2web.recording.easing import EasingFit
 from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.transitions import MeasuredChange
+from visual_tools.box import Box
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _CHANGED_LEVELS = 24
 _SAME_START_S, _DOUBLE_SHARE = 0.2, 0.6
-_SAME_PART_S, _PART_PX = 0.13, 72
+_SAME_PART_S, _SAME_ACT_S, _PART_PX = 0.13, 0.45, 72
 _REST_S = 0.1
 _WIDE_START_S, _WIDE_LATE = 0.2, 0.6
 _WIDE_SHARE, _WIDE_COVERED, _MIN_WIDE = 0.4, 0.12, 3
@@ -20,6 +21,7 @@ _CARET_PX = (4, 40)
 _MAX_TYPING_GAP_S = 0.9
 _AT_ONCE_S, _TWO_COVERED = 0.04, 0.3
 _CRUMB_PX, _UNKNOWN_PX = 14, 36
+_LATE_S, _LATE_FRAMES, _LATE_SHARE, _REST_SHARE, _BACK_SHARE = 0.1, 5, 0.5, 0.6, 0.3
 
 
 def join_typing(changes: list[MeasuredChange]) -> list[MeasuredChange]:
@@ -84,6 +86,55 @@ def join_wide(changes: list[MeasuredChange], scan: RecordingScan, size_px: tuple
     return sorted([*joined, *others], key=lambda change: change.fit.start_s)
 
 
+def join_late(changes: list[MeasuredChange], scan: RecordingScan) -> list[MeasuredChange]:
+    """Give a change the end that is shown only when the pointer moves on: recorders send no frame of a page at rest."""
+    joined: list[MeasuredChange] = []
+    for change in changes:
+        last = joined[-1] if joined else None
+        if last is None or not _is_late_end(last, change, scan):
+            joined.append(change)
+            continue
+        whole = _united(last, change, last.fit)
+        joined[-1] = replace(whole, middle=last.middle if whole.page_box == last.page_box else [])
+    return joined
+
+
+def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingScan) -> bool:
+    """Return whether a change goes on with the last one, at once, after a rest without frames.
+
+    Either a resting pointer moves on in its frame, or the pointer has not moved since the last change, of which it is a
+    small rest: a second click would change as much.
+    """
+    if "typing" in (last.trigger, change.trigger) or change.is_scrolling or change.fit.duration_s > _LATE_S:
+        return False
+    index = scan.index_at(change.seen_s[0])
+    here, before = scan.moments[index], scan.moments[max(index - 1, 0)]
+    moves_on = here.pointer_px != before.pointer_px and not scan.moved_before(max(index - 1, 0), _REST_S)
+    is_waiting = all(moment.is_idle for moment in scan.moments[max(index - _LATE_FRAMES, 0) : index])
+    common = change.page_box.intersection(last.page_box)
+    is_rest = scan.rest_s(index) > here.time_s - last.seen_s[0] and (
+        np.count_nonzero(change.mask) < _REST_SHARE * np.count_nonzero(last.mask)
+    )
+    if not ((moves_on or is_rest) and is_waiting and common > _LATE_SHARE * change.page_box.area):
+        return False
+    first, second = (
+        (slice(around.top - box.top, around.bottom - box.top), slice(around.left - box.left, around.right - box.left))
+        for around, box in ((_common(last, change), part.page_box) for part in (last, change))
+    )
+    begin, end = last.before[first], change.after[second]
+    if begin.shape != end.shape:
+        return False
+    back = float((max_difference(np.ascontiguousarray(begin), np.ascontiguousarray(end)) > _CHANGED_LEVELS).mean())
+    return back > _BACK_SHARE * float(change.mask[second].mean())  # else it is undone
+
+
+def _common(first: MeasuredChange, second: MeasuredChange) -> Box:
+    one, other = first.page_box, second.page_box
+    return Box(
+        max(one.left, other.left), max(one.top, other.top), min(one.right, other.right), min(one.bottom, other.bottom)
+    )
+
+
 def drop_crumbs(changes: list[MeasuredChange], scan: RecordingScan) -> list[MeasuredChange]:
     """Drop remainders of a pointer, which are at most as large as one and near a moving one, and carets."""
     return [change for change in changes if not _is_crumb(change, scan)]
@@ -109,8 +160,10 @@ def _is_crumb(change: MeasuredChange, scan: RecordingScan) -> bool:
 
 
 def _is_part(change: MeasuredChange, other: MeasuredChange, scan: RecordingScan) -> bool:
-    is_together = abs(change.fit.start_s - other.fit.start_s) <= _SAME_PART_S
-    is_calm = not change.is_scrolling and not scan.moved_before(change.start, _REST_S)
+    late_s = abs(change.fit.start_s - other.fit.start_s)
+    rest_s = scan.rest_s(max(change.start, other.start))
+    is_together = late_s <= _SAME_PART_S or late_s <= min(_SAME_ACT_S, rest_s - _REST_S)  # nobody clicks again so soon
+    is_calm = not change.is_scrolling and rest_s >= _REST_S
     is_near = change.page_box.padded(_PART_PX).intersection(other.page_box) > 0
     return is_together and is_calm and is_near and "typing" not in (change.trigger, other.trigger)
 

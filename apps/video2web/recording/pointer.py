@@ -262,6 +262,10 @@ class PointerTracker:
         self._boxes.append(self.box)
         return self.place
 
+    def rest(self) -> None:
+        """Note a frame that equals the previous one."""
+        self._boxes.append(self.box)
+
     def _follow(self, grey: Levels, changed: Levels | None, earlier: Levels | None) -> None:
         is_there = changed is not None and self._is_still_there(grey, changed)
         is_sure = self._moves >= _SURE_MOVES and self._arrow is not None and not self._arrow.is_learned

@@ -252,6 +252,11 @@ class PageCanvas:
         return np.asarray(cv2.inpaint(self._page, hidden.astype(np.uint8), 3, cv2.INPAINT_TELEA), np.uint8)
 
     @property
+    def hidden(self) -> Mask:
+        """Pixels never seen without the pointer, (H, W) bool."""
+        return self._hidden
+
+    @property
     def top(self) -> int:
         """Page row of the first row; 0 is the top of the first frame."""
         return self._top

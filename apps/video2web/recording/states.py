@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video2web.pixels import RgbImage
+from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.recording.changes import FrameFacts, RecordingScan
 from apps.video2web.recording.frames import FramePlan
 from apps.video2web.recording.scrolling import PageCanvas, max_difference
@@ -21,9 +21,8 @@ _PEAK_SHARE = 0.55  # share of pixels near a colour that must nearly equal it: a
 _NEAR_BINS, _AROUND_BINS = 1, 4
 _SNAP_LEVELS = 5
 _MAX_COLORS = 12
-_CLEAR_PX, _CALM_S = 6, 1.0
-_SAME_STATE = 0.01
-_SAME_LEVELS = 28
+_CLEAR_PX, _CALM_S, _SETTLED_S, _MAX_SETTLE_S = 6, 1.0, 0.3, 2.0
+_BLOCK_PX, _SAME_LEVELS, _MAX_OTHER_BLOCKS = 16, 12, 2  # a line of small text fills more blocks; noise stays below
 _MAX_STITCHED = 40
 _STEP_SHARE = 0.4
 
@@ -66,8 +65,8 @@ def find_grounds(image: RgbImage) -> list[NDArray[np.float64]]:
 
 def find_states(
     plan: FramePlan, scan: RecordingScan, lasting: Sequence[MeasuredChange]
-) -> tuple[tuple[PageState, ...], list[tuple[float, int]]]:
-    """Return the distinct states between lasting changes, and the start times with the state shown from then on."""
+) -> tuple[tuple[PageState, ...], list[tuple[int, int]]]:
+    """Return the distinct states between lasting changes, and the first frames with the state shown from then on."""
     moments = scan.moments
     ends = sorted({min(change.end + 1, len(moments) - 1) for change in lasting})
     starts = sorted({max(change.start - 1, 0) for change in lasting})
@@ -82,15 +81,20 @@ def find_states(
     canvases = _stitch(plan, scan, stretches)
     height = plan.size_px[1]
     states: list[PageState] = []
-    spans: list[tuple[float, int]] = []
+    hidden: list[Mask] = []
+    spans: list[tuple[int, int]] = []
     for (first, last), canvas in zip(stretches, canvases, strict=True):
         if canvas is None:
             continue
+        plan.check_stop()
         full_page = clean_frame(canvas.image)
-        image = full_page[-canvas.top : -canvas.top + height]
-        known = next((state for state in states if _is_same(state.image, image)), None)
-        spans.append((moments[first].time_s, len(states) if known is None else known.index))
+        rows = slice(-canvas.top, -canvas.top + height)
+        image, unknown = full_page[rows], canvas.hidden[rows]
+        pairs = zip(states, hidden, strict=True)
+        known = next((state for state, other in pairs if _is_same(state.image, image, other | unknown)), None)
+        spans.append((first, len(states) if known is None else known.index))
         if known is None:
+            hidden.append(unknown)
             states.append(
                 PageState(
                     index=len(states),
@@ -149,18 +153,44 @@ def _pick_frames(scan: RecordingScan, first: int, last: int) -> tuple[list[int],
         if abs(moment.scroll_px - at) >= step or (is_calm and moment.shift_px):
             picked.append(index)
             at = moment.scroll_px
-    settled = [min(index + 3, last) for index in picked[1:] if moments[min(index + 3, last)].shift_px == 0]
+    settled = [_find_settled(scan, index, last) for index in picked[1:]]
     pasted = sorted({*picked, *settled})
     fills = {other for index in pasted if (other := _find_clear(scan, index, first, last)) is not None}
     return pasted, sorted((fills | {last}) - set(pasted))
 
 
 def _find_calm(scan: RecordingScan, first: int, last: int) -> int:
-    """Return the last frame of an interval before anything happens: encoders improve a still image over time."""
-    starts = [change.start for change in scan.changes if first < change.start]
-    moves = [index for index in range(first + 1, last + 1) if scan.moments[index].shift_px]
-    until = min([*starts[:1], *moves[:1], last + 1])
-    return max(min(until - 1, last, scan.index_at(scan.moments[first].time_s + _CALM_S)), first)
+    """Return the frame that shows the state at rest: the end of the first rest of an interval, else of the longest.
+
+    What moves on after a change belongs to its end. Encoders improve a still image, so late frames of a rest are best.
+    """
+    moments = scan.moments
+    is_busy = np.zeros(len(moments), np.bool_)
+    for change in scan.changes:
+        is_busy[change.start : change.end] = True
+    is_busy |= [moment.shift_px != 0 for moment in moments]
+    best, longest = last, -1.0
+    begun = first
+    for index in range(first, last + 1):
+        if is_busy[index]:
+            begun = index + 1
+            continue
+        rest_s = moments[index].time_s - moments[begun].time_s
+        is_over = index == last or is_busy[index + 1] or rest_s >= _CALM_S
+        if is_over and rest_s >= _SETTLED_S:
+            return index
+        if is_over and rest_s > longest:
+            best, longest = index, rest_s
+    return best
+
+
+def _find_settled(scan: RecordingScan, index: int, last: int) -> int:
+    """Return the last frame after a scroll step before the page scrolls on: contents that it reveals are there."""
+    moments = scan.moments
+    end = index
+    while end < last and not moments[end + 1].shift_px and moments[end].time_s - moments[index].time_s < _MAX_SETTLE_S:
+        end += 1
+    return end
 
 
 def _find_clear(scan: RecordingScan, index: int, first: int, last: int) -> int | None:
@@ -178,5 +208,11 @@ def _find_clear(scan: RecordingScan, index: int, first: int, last: int) -> int |
     return None
 
 
-def _is_same(first: RgbImage, second: RgbImage) -> bool:
-    return bool((max_difference(first, second) > _SAME_LEVELS).mean() < _SAME_STATE)
+def _is_same(first: RgbImage, second: RgbImage, unknown: Mask) -> bool:
+    """Return whether two windows look the same except for unknown pixels, block by block: a line of text may differ."""
+    cv2 = require("cv2", "visual")
+    levels = max_difference(first, second)
+    levels[unknown] = 0
+    size = (max(levels.shape[1] // _BLOCK_PX, 1), max(levels.shape[0] // _BLOCK_PX, 1))
+    blocks = cv2.resize(levels, size, interpolation=cv2.INTER_AREA)
+    return int(np.count_nonzero(blocks > _SAME_LEVELS)) <= _MAX_OTHER_BLOCKS

@@ -10,8 +10,8 @@ from PIL import Image
 
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.changes import RecordingScan, scan_frames
-from apps.video2web.recording.frames import FramePlan, plan_frames
-from apps.video2web.recording.join_changes import drop_crumbs, join_parts, join_typing, join_wide
+from apps.video2web.recording.frames import CheckStop, FramePlan, plan_frames
+from apps.video2web.recording.join_changes import drop_crumbs, join_late, join_parts, join_typing, join_wide
 from apps.video2web.recording.kinds import ChangeKind, find_kind
 from apps.video2web.recording.states import find_states
 from apps.video2web.recording.transitions import (
@@ -33,7 +33,7 @@ _SAME_BOX, _TURNED_SHARE, _ROW_PX = 0.6, 0.4, 28
 _MIN_LOOKS, _OTHER_LOOK = 3, 3.0
 _CLICK_S = 1.6
 _LEAVE_S = 0.2
-_MIN_REVEAL_S = 0.2
+_MIN_REVEAL_S, _MIN_REVEAL_PX = 0.2, 20
 _MORE_DETAIL = 1.5
 _POINTER_REACH_PX = 60
 _REGULAR = 0.3
@@ -50,6 +50,7 @@ def find_kinds(changes: Sequence[MeasuredChange], scan: RecordingScan, plan: Fra
     """Return the kind of each change; a change that reverts a menu, modal, accordion or toast has its kind."""
     kinds: dict[int, ChangeKind] = {}
     for change in changes:
+        plan.check_stop()
         reverted = kinds.get(id(change.undo_of))
         if reverted is not None and reverted.name in ("menu", "modal", "accordion", "toast"):
             kind = reverted
@@ -150,6 +151,8 @@ def drop_scroll_noise(changes: list[MeasuredChange]) -> list[MeasuredChange]:
 
 
 def _is_revealed(change: MeasuredChange) -> bool:
+    if min(change.box.width, change.box.height) < _MIN_REVEAL_PX:
+        return False  # a scroll bar
     is_gradual = change.fit.duration_s >= _MIN_REVEAL_S and len(change.middle) >= 2
     detail = [float(np.abs(np.diff(image.astype(np.int16), axis=1)).mean()) for image in (change.before, change.after)]
     return is_gradual and detail[1] > _MORE_DETAIL * detail[0]
@@ -187,27 +190,35 @@ def _find_trigger(change: MeasuredChange, scan: RecordingScan) -> str:
 
 
 def _is_regular(change: MeasuredChange, changes: list[MeasuredChange], scan: RecordingScan) -> bool:
-    """Return whether changes of the same place occur at equal intervals with no pointer near."""
+    """Return whether changes of the same place occur at equal intervals with no pointer near, and none on its arrival.
+
+    Who presses a button again leaves the pointer where it was; the first of the changes then follows its arrival.
+    """
     pointer = scan.moments[change.start].pointer_px
     if pointer is not None and change.box.padded(_POINTER_REACH_PX // 2).has_point(*pointer):
         return False
-    if pointer is not None and scan.rest_s(change.start) < _CLICK_S:
-        return False
-    starts = [
-        other.fit.start_s
+    alike = [
+        other
         for other in changes
         if other.page_box.intersection(change.page_box) > _SAME_PLACE * max(other.page_box.area, change.page_box.area)
     ]
+    if pointer is not None and any(scan.rest_s(other.start) < _CLICK_S for other in alike):
+        return False
+    starts = [other.fit.start_s for other in alike]
     gaps = np.diff(starts)
-    return len(gaps) >= 2 and bool(np.abs(gaps - np.median(gaps)).max() < _REGULAR * np.median(gaps))
+    fewest, most_off = (2, _REGULAR) if scan.has_pointer else (3, _REGULAR / 3)  # clicks of scripts are regular, too
+    return len(gaps) >= fewest and bool(np.abs(gaps - np.median(gaps)).max() < most_off * np.median(gaps))
 
 
-def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None = None) -> Storyboard:
+def read_recording(
+    path: str | os.PathLike[str], *, on_progress: Progress | None = None, check_stop: CheckStop | None = None
+) -> Storyboard:
     """Analyse a screen recording of a website.
 
     Args:
         path: Path of the video.
         on_progress: Callback with the number of frames seen so far and in total.
+        check_stop: Function called many times a second; what it raises ends the reading.
 
     Raises:
         RecordingError: If it is not a video, holds no frames, or shows no website.
@@ -216,10 +227,11 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
         >>> board = read_recording("demo.webm")
         >>> [(one.kind, one.trigger, one.start_s) for one in board.transitions]
     """
-    plan = plan_frames(path)
+    plan = plan_frames(path) if check_stop is None else plan_frames(path, check_stop)
     scan = scan_frames(plan, on_progress)
     changes = drop_crumbs(join_typing(measure_changes(plan, scan)), scan)
-    changes = fill_joined(join_wide(join_parts(changes, scan), scan, plan.size_px), plan, scan)
+    changes = join_late(join_wide(join_parts(changes, scan), scan, plan.size_px), scan)
+    changes = fill_joined(changes, plan, scan)
     changes = narrow_to_pointer(changes, scan)
     link_reverted(changes)
     find_triggers(changes, scan)
@@ -244,12 +256,22 @@ def read_recording(path: str | os.PathLike[str], *, on_progress: Progress | None
         scale=plan.scale,
         crop_px=_scaled(plan.crop_px, 1 / plan.scale),
         duration_s=plan.info.duration_s,
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *_warn_of_clicks(scan, transitions)),
     )
 
 
+def _warn_of_clicks(scan: RecordingScan, transitions: Sequence[Transition]) -> list[str]:
+    """Return a warning if clicks were made without a visible pointer."""
+    count = sum(each.trigger == "click" for each in transitions)
+    if scan.has_pointer or not count:
+        return []
+    return [
+        f"no pointer is seen in the recording: the places of {count} clicks are guessed; record it with the pointer"
+    ]
+
+
 def _make_transition(
-    change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[float, int]]
+    change: MeasuredChange, kind: ChangeKind, scan: RecordingScan, spans: list[tuple[int, int]]
 ) -> Transition:
     is_closed = change.undone_by is not None and kind.name in (*_SHORT, "menu")
     return Transition(
@@ -259,8 +281,8 @@ def _make_transition(
         start_s=round(max(change.fit.start_s, 0.0), 3),
         duration_s=round(change.fit.duration_s, 3),
         easing=change.fit.easing,
-        before=_state_at(spans, change.fit.start_s - 0.01),
-        after=_state_at(spans, change.fit.start_s + change.fit.duration_s + 0.05),
+        before=_state_at(spans, max(change.start - 1, 0)),
+        after=_state_at(spans, min(change.end + 1, len(scan.moments) - 1)),
         pointer_px=pointer_of(change, scan),
         confidence=round(kind.confidence * (1 - min(change.fit.error, 0.5)), 2),
         undone_s=round(change.undone_by.fit.start_s, 3) if is_closed and change.undone_by is not None else None,
@@ -269,12 +291,12 @@ def _make_transition(
     )
 
 
-def _state_at(spans: list[tuple[float, int]], time_s: float) -> int:
-    """Return the state shown at a time."""
-    return next((state for first_s, state in reversed(spans) if time_s >= first_s), 0)
+def _state_at(spans: list[tuple[int, int]], index: int) -> int:
+    """Return the state that a frame shows."""
+    return next((state for first, state in reversed(spans) if index >= first), 0)
 
 
-def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float, int]]) -> list[Transition]:
+def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[int, int]]) -> list[Transition]:
     """Return the runs of frames in which the page scrolls."""
     runs: list[list[int]] = []
     for number, moment in enumerate(scan.moments):
@@ -306,8 +328,8 @@ def _find_scrolls(scan: RecordingScan, plan: FramePlan, spans: list[tuple[float,
                 start_s=round(start_s, 3),
                 duration_s=round(last.time_s - start_s, 3),
                 easing="",
-                before=_state_at(spans, start_s),
-                after=_state_at(spans, last.time_s),
+                before=_state_at(spans, run[0]),
+                after=_state_at(spans, run[-1]),
                 pointer_px=first.pointer_px,
                 confidence=0.9,
                 before_image=shown.get(max(run[0] - 1, 0)),

@@ -103,6 +103,7 @@ def measure_changes(plan: FramePlan, scan: RecordingScan) -> list[MeasuredChange
             clip.indices.append(index)
             clip.crops.append(_cut(frame.image, clip.box, scan.moments[index]))
             if index == clip.wanted[-1]:
+                plan.check_stop()
                 changes += _measure(clip, scan)
                 clip.crops = []
     return sorted(changes, key=lambda measured: measured.fit.start_s)
