@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
+from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_background
-from visual_tools.ocr import TextLine, read_text
+from visual_tools.ink import find_background, find_ink, find_runs
+from visual_tools.ocr import TextLine, shared_engine
 from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
 
 ChangeKind = Literal["frame", "text", "image", "rule", "toggle"]
@@ -32,6 +32,9 @@ _MAX_PIECES = 3000  # primitives of a page; bounds the time of a hostile image
 _STRIP_PX = 1600
 """Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
 
+_MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
+_MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
+_MIN_UNREAD, _WORD_GAP = 1.2, 0.25  # width and gap, relative to the height, of words that could not be read
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 
 
@@ -107,7 +110,7 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        lines: Result of `read_text` on it; read if omitted.
+        lines: Result of `read_page` on it; read if omitted.
     """
     height, width = image.shape[:2]
     page_lines = read_page(image) if lines is None else list(lines)
@@ -150,10 +153,24 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
     )
 
 
-def read_page(image: RgbImage) -> list[TextLine]:
-    """Read the lines of a page of any height, (H, W, 3), in strips that are cut between lines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageText:
+    """Text read from the image of a page.
+
+    Attributes:
+        lines: Lines from top to bottom.
+        unread: Boxes of words that could not be read, such as Arabic ones.
+    """
+
+    lines: tuple[TextLine, ...]
+    unread: tuple[Box, ...]
+
+
+def read_page_text(image: RgbImage) -> PageText:
+    """Read a page of any height, (H, W, 3), in strips that are cut between lines."""
     height = len(image)
     page_lines: list[TextLine] = []
+    unread: list[Box] = []
     top = 0
     while top < height:
         bottom = min(top + _STRIP_PX, height)
@@ -161,9 +178,41 @@ def read_page(image: RgbImage) -> list[TextLine]:
             spread = np.ptp(image[top + _STRIP_PX // 2 : bottom].reshape(bottom - top - _STRIP_PX // 2, -1, 3), axis=1)
             plain = np.flatnonzero(spread.max(axis=1) <= _FLAT_STEP)
             bottom = top + _STRIP_PX // 2 + int(plain[-1]) + 1 if plain.size else bottom
-        page_lines += [line.moved(0, top) for line in read_text(image[top:bottom])]
+        strip = image[top:bottom]
+        page_lines += [line.moved(0, top) for line in shared_engine().read_text(strip)]
+        unread += [box.moved(0, top) for box in shared_engine().find_unread(strip)]
         top = bottom
-    return page_lines
+    is_wrong = [_is_misread(image, line) for line in page_lines]
+    unread += [line.box_px for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
+    return PageText(
+        lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
+        unread=tuple(word for box in _join_overlapping(unread) for word in _split_words(image, box)),
+    )
+
+
+def read_page(image: RgbImage) -> list[TextLine]:
+    """Return the lines of a page of any height, (H, W, 3)."""
+    return list(read_page_text(image).lines)
+
+
+def _is_misread(image: RgbImage, line: TextLine) -> bool:
+    """Return whether the ink of a line does not have the shape of its text: OCR reads other scripts as Latin."""
+    if line.confidence < _MIN_CONFIDENCE:
+        return True
+    is_doubtful = line.confidence < _SURE or len(line.text) <= 2
+    if not is_doubtful or line.angle_deg or not line.text.isascii() or not any(map(str.isalnum, line.text)):
+        return False
+    ink = measure_ink(image, line.box_px)
+    return ink is not None and best_likeness(line.text.strip(), ink) < _MIN_LIKENESS
+
+
+def _split_words(image: RgbImage, box: Box) -> list[Box]:
+    """Return the words in an area of text that could not be read; none if it is not wide enough for text."""
+    area = box.clipped(image.shape[1], image.shape[0])
+    if area.width < _MIN_UNREAD * area.height or not area.area:
+        return []
+    runs = find_runs(find_ink(image[area.slices]).any(axis=0), max_gap=round(_WORD_GAP * area.height))
+    return [Box(area.left + first, area.top, area.left + last, area.bottom) for first, last in runs]
 
 
 def _color(values: RgbImage | Sequence[float]) -> Rgb:
