@@ -304,7 +304,8 @@ def _stack(nodes: Sequence[Node], depth: int) -> Node:
     others = [node for node in nodes if node is not largest]
     if all(largest.box_px.contains(node.box_px, slack_px=4) for node in others) and depth <= _MAX_DEPTH:
         return Node(kind="stack", box_px=largest.box_px, children=(largest, arrange(others, depth + 1)))
-    return Node(kind="stack", box_px=union(nodes), children=tuple(sorted(nodes, key=lambda node: -node.box_px.area)))
+    ordered = sorted(nodes, key=lambda node: (node.kind == "text", -node.box_px.area))  # text is never covered
+    return Node(kind="stack", box_px=union(nodes), children=tuple(ordered))
 
 
 # ------------------------------------------------------------------ rows and columns
