@@ -39,6 +39,7 @@ _MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew rea
 _MIN_UNREAD, _WORD_GAP = 1.2, 0.25  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
 _MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
+_MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
 _MAX_LABEL = 1.6  # of a toggle's height, distance of its label
 _RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 90  # of a toggle: border, ink of a tick, levels of its colour
 _MAX_OFF_LINE = 24  # levels by which a pixel of a corner may differ from a mixture of two colours
@@ -292,22 +293,35 @@ def _find_small_images(
 def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[TextLine]:
     """Split a line where it enters or leaves a frame of its height, such as inline code."""
     box = line.box_px
-    edges: list[tuple[int, int]] = []
+    inside: dict[tuple[int, int], Box] = {}
     for each in rectangles:
         frame = each.box_px
         is_low = frame.height <= _MAX_INLINE * box.height and frame.overlap_y(box) >= 0.7 * box.height
-        if is_low and frame.width >= _MIN_FRAME_PX[0] and not frame.contains(box, slack_px=2):
-            inside = [at for at, (left, right) in enumerate(line.char_x_px)
-                      if frame.left <= (left + right) / 2 < frame.right and not line.text[at].isspace()]  # fmt: skip
-            if inside and (len(inside) > 1 or frame.width >= 0.8 * box.height):
-                edges.append((inside[0], inside[-1] + 1))
-    cuts = sorted({0, len(line.text), *(at for edge in edges for at in edge)})
+        if is_low and frame.width >= max(_MIN_FRAME_PX[0], 0.8 * box.height) and not frame.contains(box, slack_px=2):
+            chars = [at for at, (left, right) in enumerate(line.char_x_px)
+                     if frame.left <= (left + right) / 2 < frame.right and not line.text[at].isspace()]  # fmt: skip
+            if chars:
+                inside[chars[0], chars[-1] + 1] = frame
+    cuts = sorted({0, len(line.text), *(at for span in inside for at in span)})
+    if len(cuts) == 2:
+        return [line]
     parts = []
     for start, end in itertools.pairwise(cuts):
         text = line.text[start:end]
         first, last = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
-        if first < last:
-            parts.append(line.part(first, last) if len(cuts) > 2 else line)
+        if first >= last:
+            continue
+        part = line.part(first, last)
+        left, right = part.box_px.left, part.box_px.right
+        for (from_char, to_char), frame in inside.items():  # the position of a character is not exact
+            if from_char <= first < to_char:
+                left, right = max(left, frame.left + 2), min(right, frame.right - 2)
+            elif last <= from_char:
+                right = min(right, max(frame.left - 1, left + _MIN_PART_PX))
+            elif to_char <= first:
+                left = max(left, min(frame.right + 1, right - _MIN_PART_PX))
+        if left < right:
+            parts.append(replace(part, box_px=Box(left, box.top, right, box.bottom)))
     return parts
 
 
@@ -335,7 +349,9 @@ def _is_control(image: RgbImage, toggle: Toggle, lines: Sequence[TextLine]) -> b
     low, high = columns[rows == rows.max()].mean(), columns[rows == rows.min()].mean()
     left_row = rows[columns == columns.min()].mean()  # a tick falls from the left, then rises to the right
     width = max(np.ptp(columns), 1)
-    return bool(0.15 <= (low - columns.min()) / width <= 0.65 < (high - columns.min()) / width and left_row < rows.max())
+    return bool(
+        0.15 <= (low - columns.min()) / width <= 0.65 < (high - columns.min()) / width and left_row < rows.max()
+    )
 
 
 def _without_lines(mask: Levels) -> Levels:
@@ -461,7 +477,7 @@ def _find_radius(image: RgbImage, box: Box, under: Rgb) -> int:
     half = min(box.width, box.height) / 2
     if radius >= reach + 2 and half > reach:
         return 0  # the whole square is open: the frame does not reach its corner
-    return round(half if radius > 0.9 * half else radius) if radius >= 1.5 else 0
+    return round(half if radius > 0.85 * half else radius) if radius >= 1.5 else 0
 
 
 def _find_thin_rules(
