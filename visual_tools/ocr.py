@@ -421,12 +421,19 @@ class OcrEngine:
     def __init__(self, num_threads: int = 2, num_images: int = 8) -> None:
         self._detector = TextDetector(num_threads)
         self._recognizer = TextRecognizer(num_threads)
-        self._images: OrderedDict[bytes, list[TextLine]] = OrderedDict()
+        self._images: OrderedDict[bytes, tuple[list[TextLine], list[Box]]] = OrderedDict()
         self._num_images = num_images
         self._lock = threading.Lock()
 
     def read_text(self, image: NDArray[np.uint8]) -> list[TextLine]:
         """Return all lines of an image, top to bottom, (H, W, 3) uint8 RGB."""
+        return list(self._look_up(image)[0])
+
+    def find_unread(self, image: NDArray[np.uint8]) -> list[Box]:
+        """Return the areas of an image, (H, W, 3) uint8 RGB, that look like text but cannot be read."""
+        return list(self._look_up(image)[1])
+
+    def _look_up(self, image: NDArray[np.uint8]) -> tuple[list[TextLine], list[Box]]:
         with self._lock:
             pixels = np.ascontiguousarray(image).tobytes()
             key = hashlib.blake2b(pixels, digest_size=16, key=repr(image.shape).encode()).digest()
@@ -435,7 +442,7 @@ class OcrEngine:
                 if len(self._images) > self._num_images:
                     self._images.popitem(last=False)
             self._images.move_to_end(key)
-            return list(self._images[key])
+            return self._images[key]
 
     def read_crop(self, crop: NDArray[np.uint8], scale: float = 1.0, *, is_latin: bool = False) -> tuple[str, float]:
         """Return text and confidence (0 to 1) of a one-line crop, (H, W, 3) uint8 RGB, enlarged by `scale` first."""
@@ -446,12 +453,15 @@ class OcrEngine:
             read = self._recognizer.recognize(crop, is_latin=is_latin)
         return read.text.strip(), read.confidence
 
-    def _read(self, image: NDArray[np.uint8]) -> list[TextLine]:
+    def _read(self, image: NDArray[np.uint8]) -> tuple[list[TextLine], list[Box]]:
+        """Return the lines of an image and the areas that cannot be read."""
         lines: list[TextLine] = []
+        unread: list[Box] = []
         areas: list[Box] = []  # of the lines that are not rotated
         level: list[TextLine] = []
         for area, read in choose_directions(image, self._detector.detect(image), self._recognizer):
             if read.confidence < _MIN_CONFIDENCE:
+                unread.append(area.box)
                 continue
             if area.angle_deg:
                 lines += _make_turned_lines(area, read, find_ink(area.cut(image)))
@@ -460,7 +470,7 @@ class OcrEngine:
             level += level_lines
             areas += [area.box] * len(level_lines)
         lines += self._join_torn(image, level, areas)
-        return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left))
+        return sorted(lines, key=lambda line: (line.box_px.center[1], line.box_px.left)), unread
 
     def _join_torn(self, image: NDArray[np.uint8], lines: list[TextLine], areas: list[Box]) -> list[TextLine]:
         """Join lines that share a letter, which the detector split, if they read as well as one line."""

@@ -91,13 +91,13 @@ def _find_caret(image: NDArray[np.uint8], right: int, top: int, bottom: int) -> 
     return Box(left, top, right + 1, bottom) if is_taller else None
 
 
-def find_edges(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return where colour changes between a pixel and its right or lower neighbour: (H, W) uint8, 0 or 1."""
+def find_edges(image: NDArray[np.uint8], min_step: int = _EDGE_STEP) -> NDArray[np.uint8]:
+    """Return where colour changes by more than `min_step` to the right or lower neighbour: (H, W) uint8, 0 or 1."""
     edges = np.zeros(image.shape[:2], dtype=np.uint8)
     if image.shape[0] > 1:
-        edges[:-1] |= largest_channel(cv2.absdiff(image[1:], image[:-1])) > _EDGE_STEP
+        edges[:-1] |= largest_channel(cv2.absdiff(image[1:], image[:-1])) > min_step
     if image.shape[1] > 1:
-        edges[:, :-1] |= largest_channel(cv2.absdiff(image[:, 1:], image[:, :-1])) > _EDGE_STEP
+        edges[:, :-1] |= largest_channel(cv2.absdiff(image[:, 1:], image[:, :-1])) > min_step
     return edges
 
 

@@ -17,7 +17,7 @@ from apps.video2web.compare import PageDifferences, find_differences
 from apps.video2web.render import Renderer, Rendering, SitePages, open_page
 from apps.video2web.replay import replay
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round, Verdict, best_number, viewport_of
-from apps.video2web.score import PageScore, SiteScore, no_page, score_page
+from apps.video2web.score import PARTS, PageScore, SiteScore, no_page, score_page
 from apps.video2web.site_files import Files
 from cua.errors import CuaError
 
@@ -66,7 +66,7 @@ class Build:
         rounds: All rounds as recorded in the folder.
         best: Number of the best round.
         reason: Reason why the build ended.
-        is_goal_met: True if the best score reaches the goal.
+        is_goal_met: True if the best score reaches the goal and a reader of the page would miss nothing.
         folder: The folder of the build.
     """
 
@@ -210,8 +210,14 @@ async def build(
         say(_describe_round(kept[-1]))
     for line in best.score.missing():
         say(f"not reproduced: {line}")
-    is_met = best.score.score >= request.goal
+    if best.score.losses:
+        reason += f"; a reader would miss: {best.score.losses}"
+    is_met = _is_goal_met(request, best)
     return Build(rounds=tuple(kept), best=best.number, reason=reason, is_goal_met=is_met, folder=folder.path)
+
+
+def _is_goal_met(request: BuildRequest, best: Round) -> bool:
+    return best.score.score >= request.goal and not best.score.losses
 
 
 async def examine(request: BuildRequest, evaluator: SiteEvaluator, files: Files) -> tuple[tuple[str, ...] | None, ...]:
@@ -271,7 +277,7 @@ async def _load_best(
 
 
 def _why_over(request: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Round) -> str:
-    if best.score.score >= request.goal:
+    if _is_goal_met(request, best):
         return f"the goal of {request.goal:g} is reached"
     if kept[-1]["stop"]:
         return str(kept[-1]["stop"])
@@ -285,7 +291,7 @@ def _why_over(request: BuildRequest, kept: Sequence[Mapping[str, Any]], best: Ro
 
 def _describe_round(facts: Mapping[str, Any]) -> str:
     parts = facts["score"]["pages"][0]
-    shown = " ".join(f"{name} {parts[name]:.3f}" for name in ("block_match", "text", "position", "color", "visual"))
+    shown = " ".join(f"{name} {parts[name]:.3f}" for name in PARTS if parts.get(name) is not None)
     name = f"round {facts['number']}" if facts["number"] else "draft"
     verdict = "" if facts["verdict"] == "kept" else f", {facts['verdict']}"
     return f"{name}: {facts['score']['score']:.4f} ({shown}){verdict}, {facts['seconds']:.1f} s: {facts['said']}"

@@ -1,10 +1,11 @@
 """Differences between a page and its reference: as text for a model, and as images."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from apps.video2web.losses import Losses
 from apps.video2web.pixels import Levels, RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
@@ -15,6 +16,7 @@ from visual_tools.pages.text_blocks import color_distance
 MAX_LISTED = 12
 """Maximum number of findings listed per kind; the largest ones first."""
 
+READABLE = "OCR reads Latin and Chinese"
 NUM_REGIONS = 3  # images of regions per round: bounds the tokens
 _MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12  # smaller differences of place, colour and size cannot be seen
 _CELL_PX = 16
@@ -67,6 +69,7 @@ class PageDifferences:
         regions: Boxes where the images differ most, the worst first.
         problems: Errors reported by the browser.
         overflow_px: Pixels by which the page is wider than its viewport.
+        losses: What a reader of our page would miss.
     """
 
     page: str
@@ -80,6 +83,7 @@ class PageDifferences:
     regions: tuple[Box, ...] = ()
     problems: tuple[str, ...] = ()
     overflow_px: int = 0
+    losses: Losses = field(default_factory=Losses)
 
     def lines(self) -> list[str]:
         """Return all differences as text, one finding per line."""
@@ -128,6 +132,7 @@ def find_differences(reference: Reference, ours: Rendering, score: PageScore) ->
         regions=worst_regions(reference.image, ours.image),
         problems=ours.problems,
         overflow_px=ours.overflow_px,
+        losses=score.losses,
     )
 
 
@@ -144,6 +149,7 @@ def _described(differences: PageDifferences) -> Iterator[str]:
         yield f"size: the page is {our_width}x{our_height} px, expected {width}x{height}"
     if differences.overflow_px:
         yield f"overflow: the page is {differences.overflow_px} px wider than its window"
+    yield from _losses(differences.losses)
     for text, left, top in differences.missing[:MAX_LISTED]:
         yield f"missing: the text {_shown(text)} at ({left}, {top})"
     for text in differences.extra[:MAX_LISTED]:
@@ -158,7 +164,7 @@ def _described(differences: PageDifferences) -> Iterator[str]:
     for color in differences.recolored[:MAX_LISTED]:
         yield f"colour: {_shown(color.text)} is {_hex(color.actual)}, expected {_hex(color.expected)}"
     for number, box in enumerate(differences.regions, 1):
-        yield f"region {number}: x {box.left} to {box.right}, y {box.top} to {box.bottom} looks different"
+        yield f"region {number}: {_place(box)} looks different"
     for problem in differences.problems[:MAX_LISTED]:
         yield f"browser: {problem}"
     lists = (
@@ -169,10 +175,31 @@ def _described(differences: PageDifferences) -> Iterator[str]:
         differences.resized,
         differences.recolored,
         differences.problems,
+        [word for word in differences.losses.words if word.text],
+        differences.losses.pictures,
+        differences.losses.marks,
+        differences.losses.controls,
     )
     left = sum(max(0, len(items) - MAX_LISTED) for items in lists)
     if left:
         yield f"... and {left} more"
+
+
+def _losses(losses: Losses) -> Iterator[str]:
+    """Yield what a reader would miss, the largest first within a kind."""
+    if losses.num_unread:
+        yield f"lost: {losses.num_unread} words could not be read ({READABLE}); they are kept as pictures"
+    for word in [word for word in losses.words if word.text][:MAX_LISTED]:
+        yield f"lost: the word {_shown(word.text)} at ({word.box_px.left}, {word.box_px.top}) is not visible as text"
+    for name, boxes in (("picture", losses.pictures), ("mark (tick, icon, bullet)", losses.marks)):
+        for box in sorted(boxes, key=lambda box: -box.area)[:MAX_LISTED]:
+            yield f"lost: the {name} at {_place(box)} is missing or looks different"
+    for box in losses.controls[:MAX_LISTED]:
+        yield f"invented: the control at {_place(box)} is not in the reference"
+
+
+def _place(box: Box) -> str:
+    return f"x {box.left} to {box.right}, y {box.top} to {box.bottom}"
 
 
 def _shown(text: str) -> str:

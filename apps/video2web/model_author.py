@@ -12,6 +12,7 @@ from apps.video2web.interactions import Interaction
 from apps.video2web.recording import tell_facts
 from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round
 from apps.video2web.rules_author import LiteralAuthor
+from apps.video2web.score import PARTS
 from apps.video2web.site_files import read_site, write_site
 from cua import ToolSession, Watch
 from cua.assemble import make_caps
@@ -77,7 +78,7 @@ def describe_score(score: Mapping[str, Any], lines: Sequence[str]) -> str:
     """Return a score and the differences as text."""
     shown = []
     for number, page in enumerate(score["pages"], 1):
-        parts = ", ".join(f"{name} {page[name]}" for name in ("block_match", "text", "position", "color", "visual"))
+        parts = ", ".join(f"{name} {page[name]}" for name in PARTS if page.get(name) is not None)
         shown.append(f"page {number}: {page['score']} ({parts})")
     return "\n".join([f"score {score['score']}", *shown, *(f"- {line}" for line in lines)])
 

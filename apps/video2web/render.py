@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from apps.video2web.ink_attribution import SHIFT, blocks_of_ink, find_text_ink
+from apps.video2web.losses import PageWord
 from apps.video2web.pixels import RgbImage
 from cua.errors import CuaError
 from envs.browser.launch import LaunchedBrowser, launch
@@ -81,8 +82,9 @@ class Rendering:
 
     Attributes:
         image: (H, W, 3) uint8 RGB, the whole page.
-        blocks: Text blocks, one per element, as in Design2Code, but only visible ones: text
+        blocks: Text blocks, one per element, as in Design2Code, but only their visible words: text
             without which the page looks the same (transparent, covered, in the colour of its background) is left out.
+        words: The visible words of the blocks.
         bare: The page without its text; None when blocks were not asked for.
         boxes: Visible elements other than text.
         problems: Console errors and failed requests.
@@ -92,6 +94,7 @@ class Rendering:
 
     image: RgbImage
     blocks: tuple[TextBlock, ...] = ()
+    words: tuple[PageWord, ...] = ()
     bare: RgbImage
     boxes: tuple[PageBox, ...] = ()
     problems: tuple[str, ...] = ()
@@ -256,12 +259,13 @@ class Renderer:
                 image = await opened.photograph()
                 seen = await opened.look(_script("inspect.js"))
                 bare = await _photograph_bare(opened, image)
-                blocks = await _find_blocks(opened, image, bare)
+                blocks, words = await _find_blocks(opened, image, bare)
         except TimeoutError as error:
             raise CuaError(f"the page {path} does not come to rest within {_RENDER_TIMEOUT_S:g} s") from error
         return Rendering(
             image=image,
             blocks=blocks,
+            words=words,
             bare=bare,
             boxes=tuple(_read_box(box) for box in seen["boxes"]),
             problems=tuple(opened.problems),
@@ -320,8 +324,10 @@ async def _photograph_bare(opened: OpenPage, image: RgbImage) -> RgbImage:
     return np.concatenate([bare[:height], image[height:]])
 
 
-async def _find_blocks(opened: OpenPage, image: RgbImage, bare: RgbImage) -> tuple[TextBlock, ...]:
-    """Find text blocks as in Design2Code: the ink of each element, by two paintings in unique colours."""
+async def _find_blocks(
+    opened: OpenPage, image: RgbImage, bare: RgbImage
+) -> tuple[tuple[TextBlock, ...], tuple[PageWord, ...]]:
+    """Find text blocks and words as in Design2Code: the ink of each element, by two paintings in unique colours."""
     script = _script("blocks.js")
     texts = await opened.look(script, 0)
     first = await opened.photograph()

@@ -61,7 +61,8 @@ class LiteralAuthor:
 
     def _pieces_of(self, request: BuildRequest, page: int) -> PagePieces:
         if page not in self._pieces:
-            self._pieces[page] = find_pieces(request.pages[page].image, request.pages[page].lines)
+            reference = request.pages[page]
+            self._pieces[page] = find_pieces(reference.image, reference.read.lines if reference.read else None)
         return self._pieces[page]
 
     def _files(

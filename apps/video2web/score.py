@@ -1,15 +1,16 @@
 """Score of a page against its reference: one number and its parts.
 
-`static = mean(block match, text, position, color, visual)`: the first four are D2C-4 (`visual_tools.pages`), the
-fifth is the visual similarity without weights. With a recording, `score = 0.8 x static + 0.2 x interactions`; without
-one, `score = static`. The score of a site is the mean over the pages of its reference; a missing page counts 0.
+`static = kept x mean(block match, text, position, color, visual)`: the first four are D2C-4 (`visual_tools.pages`), the
+fifth is the visual similarity without weights; `kept` is the share of what a reader sees (`losses`). A part with
+nothing to compare counts 0. With a recording, `score = 0.8 x static + 0.2 x interactions`; without one,
+`score = static`. The score of a site is the mean over the pages of its reference; a missing page counts 0.
 
 If the reference is HTML, the text of both pages comes from their elements. If it is an image, the text of both is read
 from their images, and text read from our page counts only if its elements contain and paint that text: words that are
 part of a picture are not text, whatever text an element places over them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
@@ -18,17 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import find_text_ink
-from apps.video2web.layout.primitives import read_page
+from apps.video2web.layout.primitives import PageText, read_page, read_page_text
+from apps.video2web.losses import Losses, PageWord, find_losses, words_of_lines
 from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replay import Replay, score_replays
+from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import TextLine
 from visual_tools.pages.similarity import VisualSimilarity, visual_similarity
 from visual_tools.pages.text_blocks import BlockScores, TextBlock, match_blocks, read_blocks
 
 INTERACTIONS_SHARE = 0.2  # weight of the interactions in the score; documented in docs/web.md, "The score"
-PARTS = ("block_match", "text", "position", "color", "visual", "layout")
+PARTS = ("block_match", "text", "position", "color", "visual", "kept", "layout")
+TEXT_PARTS = PARTS[:4]
 """Parts of the score of a page, named as in `PageScore.to_json`."""
 
 # These limits decide whether text on our page is real text or part of a picture. Higher values reject more text that
@@ -55,14 +59,16 @@ class Reference:
         image: (H, W, 3) uint8 RGB.
         blocks: Text blocks.
         boxes: Visible elements other than text; None if the reference is an image.
-        lines: Lines read from the image; None if the reference is HTML.
+        read: Text read from the image; None if the reference is HTML.
+        words: Words, including those that could not be read.
     """
 
     name: str
     image: RgbImage
     blocks: tuple[TextBlock, ...]
     boxes: tuple[PageBox, ...] | None = None
-    lines: tuple[TextLine, ...] | None = field(default=None, repr=False)
+    read: PageText | None = field(default=None, repr=False)
+    words: tuple[PageWord, ...] = field(default=(), repr=False)
 
     @property
     def is_html(self) -> bool:
@@ -72,13 +78,16 @@ class Reference:
 
 def read_reference(image: RgbImage, name: str = "reference") -> Reference:
     """Make a reference from an image (H, W, 3), whose text is read."""
-    lines = tuple(read_page(image))
-    return Reference(name=name, image=image, blocks=read_blocks(image, lines), lines=lines)
+    read = read_page_text(image)
+    unread = [PageWord(text="", box_px=box) for box in read.unread]
+    words = (*words_of_lines(read.lines), *unread)
+    return Reference(name=name, image=image, blocks=read_blocks(image, read.lines), read=read, words=words)
 
 
 def rendered_reference(rendering: Rendering, name: str = "reference") -> Reference:
     """Make a reference from a rendered HTML page."""
-    return Reference(name=name, image=rendering.image, blocks=own_blocks(rendering), boxes=rendering.boxes)
+    words = tuple(word for word in rendering.words if word.is_word)
+    return Reference(name=name, image=rendering.image, blocks=own_blocks(rendering), boxes=rendering.boxes, words=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +97,7 @@ class PageScore:
     Attributes:
         blocks: The four parts of D2C-4 and the matched blocks.
         visual: Similarity of the images.
+        losses: What a reader of our page would miss.
         layout: IoU of the boxes with the reference's boxes; None if the reference is an image.
         problem: Reason why the page could not be scored; then all parts are 0.
         page_blocks: Text blocks found on our page.
@@ -95,15 +105,21 @@ class PageScore:
 
     blocks: BlockScores
     visual: VisualSimilarity
+    losses: Losses
     layout: float | None = None
     problem: str = ""
     page_blocks: tuple[TextBlock, ...] = field(default=(), repr=False)
 
     @property
+    def is_text_compared(self) -> bool:
+        """True if one of the pages has text."""
+        return bool(self.blocks.pairs or any(self.blocks.unmatched))
+
+    @property
     def static(self) -> float:
-        """Mean of block match, text, position, colour and visual similarity."""
-        parts = (self.blocks.block_match, self.blocks.text, self.blocks.position, self.blocks.color, self.visual.score)
-        return sum(parts) / len(parts)
+        """Mean of block match, text, position, colour and visual similarity, times the share kept."""
+        texts = 4 * self.blocks.d2c4 if self.is_text_compared else 0.0
+        return (self.losses.kept or 0.0) * (texts + self.visual.score) / 5
 
     def to_json(self) -> dict[str, Any]:
         """Return all parts by name."""
@@ -114,12 +130,15 @@ class PageScore:
             "position": self.blocks.position,
             "color": self.blocks.color,
             "visual": self.visual.score,
+            "kept": self.losses.kept,
             "d2c4": self.blocks.d2c4,
             "structure": self.visual.structure,
             "edges": self.visual.edges,
             "colors": self.visual.colors,
             "layout": self.layout,
         }
+        if not self.is_text_compared:
+            parts |= dict.fromkeys((*TEXT_PARTS, "d2c4"))
         rounded = {name: None if value is None else round(value, 4) for name, value in parts.items()}
         return rounded | ({"problem": self.problem} if self.problem else {})
 
@@ -140,6 +159,11 @@ class SiteScore:
     def interactions(self) -> float | None:
         """Mean score of the recorded interactions; None without a recording."""
         return score_replays(self.replays)
+
+    @property
+    def losses(self) -> str:
+        """What a reader would miss, in a few words; "" without any."""
+        return "; ".join(filter(None, (page.losses.summary() for page in self.pages)))
 
     def missing(self) -> list[str]:
         """Return the missing interactions as text."""
@@ -181,13 +205,34 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
         reference: Expected page.
         ours: Our page, rendered with its blocks.
     """
-    page_blocks = own_blocks(ours) if reference.is_html else written_blocks(ours)
+    own, read = own_blocks(ours), None
+    if reference.is_html:
+        page_blocks, words = own, _words_of(own, ours)
+    else:
+        read = read_page_text(ours.image)
+        lines = list(_written_lines(ours, read.lines, own))
+        page_blocks = tuple(block for line, _ in lines for block in read_blocks(ours.image, [line]))
+        words = [word for line, text in lines for word in words_of_lines([line]) if _is_said(word.text, text)]
+        words += [word for word in _words_of(own, ours) if not word.is_readable]
+    ink = [word.box_px for word in (*ours.words, *words_of_lines(read.lines if read else ())) if word.is_word]
+    controls = [_box_px(box) for box in ours.boxes if box.kind == "field"]
     return PageScore(
         blocks=match_blocks(reference.blocks, page_blocks),
         visual=visual_similarity(reference.image, ours.image),
+        losses=find_losses(reference.image, reference.words, ours.image, words, ink, controls),
         layout=None if reference.boxes is None else match_boxes(reference.boxes, ours.boxes),
         page_blocks=page_blocks,
     )
+
+
+def _words_of(blocks: Sequence[TextBlock], page: Rendering) -> list[PageWord]:
+    """Return the words of some of a page's blocks."""
+    kept = {id(block) for block in blocks}
+    return [word for word in page.words if id(page.blocks[word.block]) in kept]
+
+
+def _box_px(box: PageBox) -> Box:
+    return Box(round(box.left), round(box.top), round(box.left + box.width), round(box.top + box.height))
 
 
 def no_page(reference: Reference, problem: str) -> PageScore:
@@ -196,6 +241,7 @@ def no_page(reference: Reference, problem: str) -> PageScore:
     return PageScore(
         blocks=BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=(lost, ())),
         visual=VisualSimilarity(structure=0, edges=0, colors=0),
+        losses=Losses(words=reference.words, kept=0.0),
         layout=None if reference.boxes is None else 0.0,
         problem=problem,
     )
@@ -261,25 +307,31 @@ def _share_said(text: str, other: str) -> float:
     return known / max(len(chars), 1)
 
 
-def written_blocks(page: Rendering) -> tuple[TextBlock, ...]:
-    """Return the lines read from the image of a page that its elements contain; text in pictures is omitted."""
+def _written_lines(
+    page: Rendering, lines: Sequence[TextLine], own: Sequence[TextBlock]
+) -> Iterator[tuple[TextLine, str]]:
+    """Yield the lines read from the image of a page that its elements contain, with the text of these elements."""
     changed = find_text_ink(page.image, page.bare)
-    lines = read_blocks(page.image, read_page(page.image))
-    own = own_blocks(page)
-    return tuple(line for line in lines if _is_written(line, page, own, changed))
+    for line in sorted(lines, key=lambda line: (line.box_px.top, line.box_px.left)):
+        for block in read_blocks(page.image, [line]):
+            text = _text_written(block, page, own) if _is_inked(block, changed) else ""
+            if _share_said(block.text, text) >= _MIN_WRITTEN:
+                yield line, text
 
 
-def _is_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock], changed: Mask) -> bool:
-    if not _is_inked(line, changed):
-        return False
+def _text_written(line: TextBlock, page: Rendering, own: Sequence[TextBlock]) -> str:
+    """Return the text of the elements at the position of a line: of a field, or of the blocks that it overlaps."""
     height, width = page.image.shape[:2]
     for box in page.boxes:
-        if box.kind == "field" and _share_said(line.text, box.text.lower()) >= _MIN_WRITTEN:
+        if box.kind == "field" and _is_said(line.text, box.text.lower()):
             edges = (box.left / width, box.top / height, box.width / width, box.height / height)
             if _common_area(line.box, edges) >= _MIN_COVERED * max(line.area, 1e-9):
-                return True
-    near = [block for block in own if _common_area(line.box, block.box) > 0]
-    return _share_said(line.text, "".join(block.text for block in near)) >= _MIN_WRITTEN
+                return box.text.lower()
+    return "".join(block.text for block in own if _common_area(line.box, block.box) > 0)
+
+
+def _is_said(text: str, other: str) -> bool:
+    return _share_said(text, other) >= _MIN_WRITTEN
 
 
 def _is_inked(line: TextBlock, changed: Mask) -> bool:

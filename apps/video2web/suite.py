@@ -40,7 +40,7 @@ from envs.errors import did_you_mean
 from envs.suite import FAMILY, LABELS, Baseline, Suite
 from visual_tools.ink import find_background
 
-REVISION = "1"
+REVISION = "2"  # 2: the score has the part `kept`
 KINDS = tuple("landing shop dashboard form article table gallery pricing dark right-to-left phone".split())
 DRAWN_SEEDS = (100, 101, 102, 103)
 """Seeds of the pages in `data/pages`, which are held out while rules are developed."""

@@ -250,6 +250,11 @@ def fit_face(face: FontFace, text: str, ink: Ink) -> FontFit:
     return FontFit(face=face, size_px=size, error=error)
 
 
+def best_likeness(text: str, ink: Ink) -> float:
+    """Return the correlation of a line's ink with its text in the installed font that fits best."""
+    return max((_likeness(measure(face, text).shape, ink.gradient) for face in find_faces()), default=1.0)
+
+
 def _likeness(shape: Levels, gradient: NDArray[np.float32]) -> float:
     """Return the correlation of a line drawn in a face, (24, W) uint8, with the image scaled to that size: -1 to 1."""
     height, width = shape.shape

@@ -2,12 +2,13 @@
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 
 from PIL import Image
 
+from apps.video2web.layout.fonts import measure
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
 from apps.video2web.layout.primitives import PLAIN, Primitive
@@ -17,7 +18,13 @@ from apps.video2web.layout.roles import (
     heading_sizes,
     is_bold,
     is_button,
+    is_code,
+    is_code_block,
     is_field,
+    is_inline,
+    is_item,
+    is_menu_column,
+    is_mono,
     is_nav,
     is_quote,
     only_text,
@@ -35,118 +42,17 @@ from apps.video2web.layout.styles import (
     font_style,
     indent,
 )
+from apps.video2web.layout.tables import write_cells, write_table
 from apps.video2web.layout.tree import flow_width
 from apps.video2web.pixels import RgbImage
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 _EVEN_PX = 2
+_MIN_SPACE = 0.5  # of a space's width; narrower gaps of a line are none
+_SAME_INK = 40  # difference of a channel between words of one colour in a line of code
 _MAX_HEADER_PX = 160
+_MIN_MAIN = 0.5  # of the width and height of a row that has the page's content beside other columns
 _PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    """Row of a table: its vertical extent, its fill, the rule at its end."""
-
-    cells: Sequence[Node]
-    start: int
-    end: int
-    fill: Rgb | None = None
-    rule: Primitive | None = None
-
-
-def write_table(node: Node, sheet: StyleSheet, body: Primitive | None, margins: Style) -> str:
-    """Write lines of text in rows and columns as a table."""
-    box = node.box_px
-    pad = max(node.columns[0][0] - box.left, 0)
-    edges = [box.left]
-    for (_, right), (left, _) in itertools.pairwise(node.columns):
-        edges.append(max(right, left - pad))
-    edges.append(box.right)
-    rows = list(_rows_of(node))
-    columns = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in itertools.pairwise(edges))
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [
-            _write_cell(cell, span, (edges[at], edges[at + 1]), row, sheet, body, is_head=number == 0)
-            for at, (cell, span) in enumerate(zip(row.cells, node.columns, strict=True))
-        ]
-        painted: Style = {"background": css_color(row.fill)} if row.fill is not None else {}
-        lines.append(sheet.tag("tr", "line", painted, "\n".join(cells)))
-    style: Style = {"width": css_px(box.width), "border-collapse": "separate", "border-spacing": "0"}
-    style |= box_style(node.look) | margins
-    add_margin(style, "margin-top", rows[0].start - box.top)
-    return sheet.tag("table", "table", style, f"<colgroup>{columns}</colgroup>\n" + "\n".join(lines))
-
-
-def _rows_of(node: Node) -> Iterator[_Row]:
-    """Yield the rows of a table of text; a row ends at its rule, or where the next row begins."""
-    count = len(node.columns)
-    rows = [node.children[start : start + count] for start in range(0, len(node.children), count)]
-    boxes = [union([cell for cell in row if cell.lines] or row) for row in rows]
-    lines = sorted(
-        (rule for rule in node.rules if rule.box_px.width > rule.box_px.height), key=lambda rule: rule.box_px
-    )
-    above = [rule.box_px.bottom for rule in lines if node.box_px.top <= rule.box_px.top < boxes[0].top]
-    start = max(above, default=boxes[0].top)
-    for number, (row, box) in enumerate(zip(rows, boxes, strict=True)):
-        next_top = boxes[number + 1].top if number + 1 < len(rows) else max(node.box_px.bottom, box.bottom)
-        rule = next((line for line in lines if box.bottom - 4 <= line.box_px.top <= next_top), None)
-        if node.row_fills:
-            fill, start, end = node.row_fills[number]
-            yield _Row(cells=row, start=start, end=end, fill=fill, rule=rule)
-            continue
-        end = rule.box_px.bottom if rule is not None else next_top
-        yield _Row(cells=row, start=start, end=end, rule=rule)
-        start = end
-
-
-def _write_cell(
-    cell: Node, span: tuple[int, int], edges: tuple[int, int], row: _Row, sheet: StyleSheet, body: Primitive | None,
-    *, is_head: bool,
-) -> str:  # fmt: skip
-    style: Style = {"height": css_px(row.end - row.start)}
-    if row.rule is not None:
-        style["border-bottom"] = f"{row.rule.box_px.height}px solid {css_color(row.rule.rgb)}"
-    if not cell.lines:
-        return sheet.tag("td", "cell", style, "", inline=True)
-    box, line = cell.box_px, cell.lines[0]
-    is_right = box.left - span[0] > 4 and abs(box.right - span[1]) <= 3
-    style |= font_style(line, body) | {"white-space": "nowrap"}
-    style["padding"] = f"{css_px(max(box.top - row.start, 0))} 0 0"
-    if is_right:
-        style |= {"text-align": "right", "padding-right": css_px(max(edges[1] - box.right, 0))}
-    else:
-        style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
-    tag = "th" if is_head and is_bold(line) else "td"
-    return sheet.tag(tag, "cell", style, "".join(escape(text_line.text) for text_line in cell.lines), inline=True)
-
-
-def write_cells(
-    node: Node, sheet: StyleSheet, body: Primitive | None, margins: Style, write: Callable[[Node], Iterable[str]]
-) -> str:
-    """Write framed cells as a table; `write` writes the content of a cell that holds more than a line."""
-    count, lines = len(node.columns), []
-    widths = "".join(f'<col style="width: {css_px(right - left)}">' for left, right in node.columns)
-    for start in range(0, len(node.children), count):
-        cells = []
-        for cell in node.children[start : start + count]:
-            style: Style = box_style(cell.look) | {"height": css_px(cell.box_px.height - cell.look.border_px)}
-            text = only_text(cell)
-            inner = "\n".join(write(cell))
-            if cell.children:
-                content, border = union(cell.children), cell.look.border_px
-                above, beside = content.top - cell.box_px.top, content.left - cell.box_px.left
-                style["padding"] = f"{css_px(max(above - border, 0))} 0 0 {css_px(max(beside - border, 0))}"
-            if text is not None and len(text.lines) == 1:
-                style |= font_style(text.lines[0], body) | {"white-space": "nowrap"}
-                inner = escape(text.lines[0].text)
-            is_head = not start and text is not None and is_bold(text.lines[0])
-            style |= {"text-align": "left"} if is_head else {}
-            cells.append(sheet.tag("th" if is_head else "td", "cell", style, inner, inline="\n" not in inner))
-        lines.append(sheet.tag("tr", "line", {}, "\n".join(cells)))
-    style = {"width": css_px(node.box_px.width)} | margins
-    return sheet.tag("table", "table", style, f"<colgroup>{widths}</colgroup>\n" + "\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +129,7 @@ class _Writer:
             _PAGE_HEAD.format(lang="en")
             + '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             + f'<title>{shown}</title>\n<link rel="stylesheet" href="style.css">\n</head>\n<body>\n'
-            + indent("\n".join(parts))
+            + indent("\n".join(_with_main(parts)))
             + "\n</body>\n</html>\n"
         )
         return Markup(html=html, css=self._sheet.text(body), images=self._images)
@@ -244,10 +150,14 @@ class _Writer:
                 return self._toggle(node, place)
             case _ if is_field(node):
                 return self._field(node, place)
+            case _ if is_code_block(node):
+                return self._code_block(node, place)
+            case _ if is_code(node) and not is_button(node):
+                return self._code(node, place)
             case _ if is_button(node):
                 return self._button(node, place)
             case "table":
-                return write_table(node, self._sheet, self._body, place.style)
+                return write_table(node, self._sheet, self._body, place.style, self._mark)
             case "cells":
                 return write_cells(node, self._sheet, self._body, place.style, self._column)
             case "stack":
@@ -261,10 +171,16 @@ class _Writer:
 
     def _frame(self, node: Node, place: _Place) -> str:
         style = self._box_style(node) | place.style
-        inner = "\n".join(self._column(node))
+        inner = "\n".join(self._menu(node) if place.section == "nav" else self._column(node))
         return self._sheet.tag(
             _section_tag(place), place.section or ("card" if node.look != PLAIN else "group"), style, inner
         )
+
+    def _menu(self, node: Node) -> Iterator[str]:
+        """Write a column of short lines as links below each other; bold ones are captions."""
+        for child, written in zip(node.children, self._column(node), strict=True):
+            is_link = written.startswith("<p ") and not is_bold(child.lines[0])
+            yield f'<a href="#"{written[2:-4]}</a>' if is_link else written
 
     def _box_style(self, node: Node) -> Style:
         style = box_style(node.look)
@@ -292,7 +208,17 @@ class _Writer:
         left = 0 if is_page else inner.left
         above = 0 if is_page else inner.top
         middle = node.box_px.center[0]
-        for number, child in enumerate(node.children):
+        items: list[tuple[Node, Style]] = []
+        for number, child in enumerate([*node.children, None]):
+            if items and (child is None or not is_item(child)):
+                yield (
+                    self._list(*zip(*items, strict=True))
+                    if len(items) > 1
+                    else self._node(items[0][0], _Place(style=items[0][1]))
+                )
+                items = []
+            if child is None:
+                return
             box = child.box_px
             style: Style = {}
             if box.top != above:
@@ -303,6 +229,9 @@ class _Writer:
             elif box.left != left:
                 style["margin-left"] = css_px(box.left - left)
             above = box.bottom
+            if is_item(child):
+                items.append((child, style))
+                continue
             section = self._section(child, number, len(node.children)) if is_page else ""
             yield self._node(child, _Place(style=style, section=section))
 
@@ -315,6 +244,16 @@ class _Writer:
         if number == count - 1 and count > 1 and child.box_px.bottom > 0.7 * height and child.look != PLAIN:
             return "footer"
         return "section"
+
+    def _side(self, row: Node, child: Node, place: _Place) -> str:
+        """Return the section of a part of a page's row: its content, or a menu or other column beside it."""
+        widest = max(row.children, key=lambda each: each.box_px.width)
+        is_page = place.section == "section" or row is self._tree
+        if not is_page or child.kind in ("text", "image", "rule", "toggle"):
+            return ""
+        if widest.box_px.width < _MIN_MAIN * row.box_px.width or widest.box_px.height < _MIN_MAIN * row.box_px.height:
+            return ""
+        return "main" if child is widest else "nav" if is_menu_column(child) else "aside"
 
     def _quote(self, node: Node, place: _Place) -> str:
         """Write a row with a vertical line at its left; the line becomes its border."""
@@ -331,6 +270,11 @@ class _Writer:
     def _row(self, node: Node, place: _Place) -> str:
         if is_quote(node):
             return self._quote(node, place)
+        if is_inline(node):
+            if node.look == PLAIN and not place.section:
+                return self._inline(node, place)
+            line = replace(node, look=PLAIN, box_px=union(node.children))
+            return self._frame(Node(kind="column", box_px=node.box_px, look=node.look, children=(line,)), place)
         style: Style = {"display": "flex", "align-items": "flex-start"} | self._box_style(node) | place.style
         inner = union(node.children)
         gaps = [
@@ -355,7 +299,8 @@ class _Writer:
             if child.kind == "text":
                 inside["width"] = css_px(child.box_px.width)
             right = child.box_px.right
-            parts.append(self._node(child, _Place(style=inside, section="link" if is_nav(node) else "", in_row=True)))
+            section = "link" if is_nav(node) else self._side(node, child, place)
+            parts.append(self._node(child, _Place(style=inside, section=section, in_row=True)))
         is_menu = is_nav(node) and (place.section != "header" or len(node.children) > 2)
         if place.section == "header" and not is_menu:
             return self._sheet.tag("header", "header", style, "\n".join(parts))
@@ -399,7 +344,94 @@ class _Writer:
             parts.append(self._node(child, _Place(style=inside | {"margin": "0"})))
         return self._sheet.tag(_section_tag(place), place.section or "stack", style, "\n".join(parts))
 
+    # -------------------------------------------------------------- text with code
+
+    def _inline(self, node: Node, place: _Place) -> str:
+        """Write a row as a line of text with inline code."""
+        texts = [child.lines[0] for child in node.children if child.kind == "text"]
+        style: Style = font_style(max(texts, key=lambda line: len(line.text)), self._body) if texts else {}
+        style["line-height"] = css_px(node.box_px.height)
+        parts = [self._part(node.children[0], None)]
+        for before, child in itertools.pairwise(node.children):
+            parts.append(self._part(child, child.box_px.left - before.box_px.right))
+        return self._sheet.tag(
+            "p", "text", style | {"white-space": "nowrap"} | place.style, "".join(parts), inline=True
+        )
+
+    def _part(self, child: Node, gap: int | None) -> str:
+        """Write a text or a code of a line; a gap of the width of a space is a space."""
+        line = child.lines[0] if child.lines else child.children[0].lines[0]
+        space = round(measure(line.font.face, "n n").right * line.font.size_px / 3) if line.font is not None else 4
+        has_space = gap is not None and gap >= _MIN_SPACE * space
+        written = self._code(child, _Place(in_row=True)) if not child.lines else escape(line.text)
+        return f" {written}" if has_space else written
+
+    def _code(self, node: Node, place: _Place) -> str:
+        """Write a small painted frame with one line as inline code."""
+        box, text = node.box_px, node.children[0]
+        style = box_style(node.look) | font_style(text.lines[0], self._body)
+        inside = [text.box_px.left - box.left, box.right - text.box_px.right]
+        style["padding"] = f"2px {css_px(max(inside[1], 0))} 2px {css_px(max(inside[0], 0))}"
+        code = self._sheet.tag("code", "code", style, escape(text.lines[0].text), inline=True)
+        return (
+            code
+            if place.in_row and not place.style
+            else self._sheet.tag("div", "line", {"line-height": css_px(box.height)} | place.style, code, inline=True)
+        )
+
+    def _code_block(self, node: Node, place: _Place) -> str:
+        """Write lines of code with their columns and colours."""
+        lines = sorted((line for part in walk(node) for line in part.lines), key=lambda line: line.box_px.center[1])
+        usual = max((line for line in lines if is_mono(line)), key=lambda line: len(line.text))
+        assert usual.font is not None
+        box, left = union(node.children), min(line.box_px.left for line in lines)
+        char_px = measure(usual.font.face, "n" * 20).right * usual.font.size_px / 20
+        rows: list[list[Primitive]] = []
+        for line in lines:
+            if rows and line.box_px.center[1] - rows[-1][0].box_px.center[1] < 0.5 * usual.font.size_px:
+                rows[-1].append(line)
+            else:
+                rows.append([line])
+        tops = [row[0].box_px.center[1] for row in rows]
+        pitches = [low - high for high, low in itertools.pairwise(tops)]
+        pitch = min(pitches, default=float(usual.box_px.height))
+        pitch = (tops[-1] - tops[0]) / max(sum(round(each / pitch) for each in pitches), 1) or pitch
+        text = ""
+        for number, row in enumerate(rows):
+            text += "\n" * (max(round((tops[number] - tops[number - 1]) / pitch), 1) if number else 0)
+            column = 0
+            for line in sorted(row, key=lambda line: line.box_px.left):
+                gap = max(round((line.box_px.left - left) / char_px) - column, 1 if column else 0)
+                color = {} if _is_near(line.rgb, usual.rgb) else {"color": css_color(line.rgb)}
+                written = escape(line.text)
+                text += " " * gap + (self._sheet.tag("span", "ink", color, written, inline=True) if color else written)
+                column += gap + len(line.text)
+        style = self._box_style(node) | font_style(usual, self._body) | {"margin": "0"}
+        style["line-height"] = css_px(round(pitch, 1))
+        above = box.top - node.box_px.top + (usual.box_px.height - pitch) / 2
+        style["padding"] = f"{css_px(max(round(above), 0))} 0 0 {css_px(left - node.box_px.left)}"
+        style |= {"overflow": "auto"} | place.style
+        return self._sheet.tag("pre", "code-block", style, f"<code>{text}</code>", inline=True)
+
+    def _list(self, nodes: Sequence[Node], styles: Sequence[Style]) -> str:
+        """Write rows that begin with a mark as a list."""
+        items = []
+        for node, style in zip(nodes, styles, strict=True):
+            mark, rest = node.children[0], node.children[1:]
+            inside = rest[0] if len(rest) == 1 else Node(kind="row", box_px=union(rest), children=rest)
+            row: Style = {
+                "display": "flex",
+                "align-items": "center",
+                "gap": css_px(inside.box_px.left - mark.box_px.right),
+            }
+            written = f"{self._mark(mark)}\n{self._node(inside, _Place())}"
+            items.append(self._sheet.tag("li", "item", row | style, written))
+        return self._sheet.tag("ul", "list", {"list-style": "none"}, "\n".join(items))
+
     # -------------------------------------------------------------- leaves
+
+    def _mark(self, node: Node) -> str:
+        return self._image_tag(node, _Place(style={"flex": "none"}))
 
     def _text(self, node: Node, place: _Place) -> str:
         first = node.lines[0]
@@ -480,10 +512,24 @@ class _Writer:
         )
 
 
+def _with_main(parts: Sequence[str]) -> list[str]:
+    """Wrap what is between header and footer in `main`, unless a part of it is `main`."""
+    first = bool(parts) and parts[0].startswith("<header")
+    last = len(parts) - (len(parts) > 1 and parts[-1].startswith("<footer"))
+    content = "\n".join(parts[first:last])
+    if not content or "<main" in content:
+        return list(parts)
+    return [*parts[:first], f"<main>\n{indent(content)}\n</main>", *parts[last:]]
+
+
+def _is_near(color: Rgb, other: Rgb) -> bool:
+    return max(abs(a - b) for a, b in zip(color, other, strict=True)) <= _SAME_INK
+
+
 def _block(place: _Place) -> Style:
     """Return the style that separates a one-line element from its neighbours in a column."""
     return {} if place.in_row else {"display": "block"}
 
 
 def _section_tag(place: _Place) -> str:
-    return place.section if place.section in ("header", "footer", "section") else "div"
+    return place.section if place.section in ("header", "footer", "section", "main", "nav", "aside") else "div"

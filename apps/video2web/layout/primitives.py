@@ -1,5 +1,6 @@
 """Pieces found on the image of a page: frames, lines of text, images, rules and toggles, with their visual style."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from apps.video2web.layout.fonts import FontFit, Ink, fit_fonts, measure, measure_ink
+from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
+from apps.video2web.losses import find_marks, words_of_lines
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_background
-from visual_tools.ocr import TextLine, read_text
-from visual_tools.widgets import Rectangle, find_rectangles, find_toggles
+from visual_tools.ink import find_background, find_ink, find_runs
+from visual_tools.ocr import TextLine, shared_engine
+from visual_tools.widgets import Rectangle, Toggle, find_rectangles, find_toggles
 
 ChangeKind = Literal["frame", "text", "image", "rule", "toggle"]
 
@@ -32,6 +34,15 @@ _MAX_PIECES = 3000  # primitives of a page; bounds the time of a hostile image
 _STRIP_PX = 1600
 """Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
 
+_MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
+_MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
+_MIN_UNREAD, _WORD_GAP = 1.2, 0.25  # width and gap, relative to the height, of words that could not be read
+_MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
+_MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
+_MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
+_MAX_LABEL = 1.6  # of a toggle's height, distance of its label
+_RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 90  # of a toggle: border, ink of a tick, levels of its colour
+_MAX_OFF_LINE = 24  # levels by which a pixel of a corner may differ from a mixture of two colours
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 
 
@@ -107,7 +118,7 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
 
     Args:
         image: (H, W, 3) uint8 RGB.
-        lines: Result of `read_text` on it; read if omitted.
+        lines: Result of `read_page` on it; read if omitted.
     """
     height, width = image.shape[:2]
     page_lines = read_page(image) if lines is None else list(lines)
@@ -119,7 +130,10 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
     ground = paint_ground(image, background, rectangles, gradients)
     images = _find_images(image, ground, rectangles, page_lines)
     texts = [
-        line for line in page_lines if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg
+        part
+        for line in page_lines
+        if not any(_is_inside(line.box_px, box) for box in images) and not line.angle_deg
+        for part in _split_at_frames(line, rectangles)
     ]
     outside = [
         each
@@ -127,13 +141,14 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
         if not any(box.contains(each.box_px, slack_px=1) for box in images)
         and not any(_is_counter(each.box_px, line) for line in texts)
     ]
-    toggles = [each for each in find_toggles(image) if not any(box.contains(each.box_px) for box in images)]
-    toggles = [each for each in toggles if not any(line.box_px.intersection(each.box_px) for line in texts)]
+    toggles = [each for each in find_toggles(image) if not any(line.box_px.intersection(each.box_px) for line in texts)]
+    toggles = [each for each in toggles if _is_control(image, each, texts)]
     marks = [each.box_px for each in toggles]
     images = [box for box in images if not any(mark.padded(3).contains(box) for mark in marks)]
     rules = [each for each in outside if _is_rule(each.box_px)]
     bare = [each for each in outside if not _is_rule(each.box_px)]
     frames = _make_frames(image, background, bare, marks, gradients)
+    images += _find_small_images(image, [*images, *marks], [each.box_px for each in frames], texts)
     leaves = [
         *_make_texts(image, texts, [each.box_px for each in rectangles]),
         *(Primitive(kind="image", box_px=box) for box in images),
@@ -150,10 +165,24 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
     )
 
 
-def read_page(image: RgbImage) -> list[TextLine]:
-    """Read the lines of a page of any height, (H, W, 3), in strips that are cut between lines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageText:
+    """Text read from the image of a page.
+
+    Attributes:
+        lines: Lines from top to bottom.
+        unread: Boxes of words that could not be read, such as Arabic ones.
+    """
+
+    lines: tuple[TextLine, ...]
+    unread: tuple[Box, ...]
+
+
+def read_page_text(image: RgbImage) -> PageText:
+    """Read a page of any height, (H, W, 3), in strips that are cut between lines."""
     height = len(image)
     page_lines: list[TextLine] = []
+    unread: list[Box] = []
     top = 0
     while top < height:
         bottom = min(top + _STRIP_PX, height)
@@ -161,9 +190,41 @@ def read_page(image: RgbImage) -> list[TextLine]:
             spread = np.ptp(image[top + _STRIP_PX // 2 : bottom].reshape(bottom - top - _STRIP_PX // 2, -1, 3), axis=1)
             plain = np.flatnonzero(spread.max(axis=1) <= _FLAT_STEP)
             bottom = top + _STRIP_PX // 2 + int(plain[-1]) + 1 if plain.size else bottom
-        page_lines += [line.moved(0, top) for line in read_text(image[top:bottom])]
+        strip = image[top:bottom]
+        page_lines += [line.moved(0, top) for line in shared_engine().read_text(strip)]
+        unread += [box.moved(0, top) for box in shared_engine().find_unread(strip)]
         top = bottom
-    return page_lines
+    is_wrong = [_is_misread(image, line) for line in page_lines]
+    unread += [line.box_px for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
+    return PageText(
+        lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
+        unread=tuple(word for box in _join_overlapping(unread) for word in _split_words(image, box)),
+    )
+
+
+def read_page(image: RgbImage) -> list[TextLine]:
+    """Return the lines of a page of any height, (H, W, 3)."""
+    return list(read_page_text(image).lines)
+
+
+def _is_misread(image: RgbImage, line: TextLine) -> bool:
+    """Return whether the ink of a line does not have the shape of its text: OCR reads other scripts as Latin."""
+    if line.confidence < _MIN_CONFIDENCE:
+        return True
+    is_doubtful = line.confidence < _SURE or len(line.text) <= 2
+    if not is_doubtful or line.angle_deg or not line.text.isascii() or not any(map(str.isalnum, line.text)):
+        return False
+    ink = measure_ink(image, line.box_px)
+    return ink is not None and best_likeness(line.text.strip(), ink) < _MIN_LIKENESS
+
+
+def _split_words(image: RgbImage, box: Box) -> list[Box]:
+    """Return the words in an area of text that could not be read; none if it is not wide enough for text."""
+    area = box.clipped(image.shape[1], image.shape[0])
+    if area.width < _MIN_UNREAD * area.height or not area.area:
+        return []
+    runs = find_runs(find_ink(image[area.slices]).any(axis=0), max_gap=round(_WORD_GAP * area.height))
+    return [Box(area.left + first, area.top, area.left + last, area.bottom) for first, last in runs]
 
 
 def _color(values: RgbImage | Sequence[float]) -> Rgb:
@@ -213,6 +274,84 @@ def _find_images(
         if min(width, height) >= _MIN_IMAGE_SIDE_PX and area >= _MIN_IMAGE_AREA_PX:
             boxes.append(Box(left, top, left + width, top + height))
     return _join_overlapping(boxes)
+
+
+def _find_small_images(
+    image: RgbImage, known: Sequence[Box], frames: Sequence[Box], lines: Sequence[TextLine]
+) -> list[Box]:
+    """Find ticks, icons, bullets and other marks that are neither text nor one of the known images and frames."""
+    words = [word.box_px for word in words_of_lines(lines)]
+    return [
+        box
+        for box in find_marks(image, words)
+        if not any(other.padded(2).intersection(box) for other in known)
+        and not any(line.box_px.intersection(box) > _MAX_UNDER_TEXT * min(box.area, line.box_px.area) for line in lines)
+        and not any(frame.intersection(box) > 0.7 * frame.union(box).area for frame in frames)
+    ]
+
+
+def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[TextLine]:
+    """Split a line where it enters or leaves a frame of its height, such as inline code."""
+    box = line.box_px
+    inside: dict[tuple[int, int], Box] = {}
+    for each in rectangles:
+        frame = each.box_px
+        is_low = frame.height <= _MAX_INLINE * box.height and frame.overlap_y(box) >= 0.7 * box.height
+        if is_low and frame.width >= max(_MIN_FRAME_PX[0], 0.8 * box.height) and not frame.contains(box, slack_px=2):
+            chars = [at for at, (left, right) in enumerate(line.char_x_px)
+                     if frame.left <= (left + right) / 2 < frame.right and not line.text[at].isspace()]  # fmt: skip
+            if chars:
+                inside[chars[0], chars[-1] + 1] = frame
+    cuts = sorted({0, len(line.text), *(at for span in inside for at in span)})
+    if len(cuts) == 2:
+        return [line]
+    parts = []
+    for start, end in itertools.pairwise(cuts):
+        text = line.text[start:end]
+        first, last = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
+        if first >= last:
+            continue
+        part = line.part(first, last)
+        left, right = part.box_px.left, part.box_px.right
+        for (from_char, to_char), frame in inside.items():  # the position of a character is not exact
+            if from_char <= first < to_char:
+                left, right = max(left, frame.left + 2), min(right, frame.right - 2)
+            elif last <= from_char:
+                right = min(right, max(frame.left - 1, left + _MIN_PART_PX))
+            elif to_char <= first:
+                left = max(left, min(frame.right + 1, right - _MIN_PART_PX))
+        if left < right:
+            parts.append(replace(part, box_px=Box(left, box.top, right, box.bottom)))
+    return parts
+
+
+def _is_control(image: RgbImage, toggle: Toggle, lines: Sequence[TextLine]) -> bool:
+    """Return whether a toggle is one: a label beside it, and empty, or with a tick or a dot in one colour."""
+    box = toggle.box_px
+    has_label = any(
+        line.box_px.overlap_y(box) >= 0.5 * min(box.height, line.box_px.height)
+        and -_MAX_LABEL * box.height <= line.box_px.overlap_x(box) < 0
+        for line in lines
+    )
+    inside = image[box.padded(-max(round(_RIM * box.height), 2)).slices]
+    if not has_label or not inside.size:
+        return False
+    ink = find_ink(inside)
+    if toggle.kind == "switch" or ink.mean() < _MIN_TICK_INK:
+        return True
+    count = require("cv2", "visual").connectedComponents(ink.astype(np.uint8), connectivity=8)[0]
+    rows, columns = np.nonzero(ink)
+    if count != 2 or np.ptp(inside[ink].astype(np.int16), axis=0).max() > 2 * _MAX_TICK_SPREAD:
+        return False
+    if toggle.kind == "radio":  # a dot in the middle
+        middle = np.array(inside.shape[:2]) / 2
+        return bool(max(abs(rows.mean() - middle[0]), abs(columns.mean() - middle[1])) <= 0.15 * box.height)
+    low, high = columns[rows == rows.max()].mean(), columns[rows == rows.min()].mean()
+    left_row = rows[columns == columns.min()].mean()  # a tick falls from the left, then rises to the right
+    width = max(np.ptp(columns), 1)
+    return bool(
+        0.15 <= (low - columns.min()) / width <= 0.65 < (high - columns.min()) / width and left_row < rows.max()
+    )
 
 
 def _without_lines(mask: Levels) -> Levels:
@@ -312,16 +451,33 @@ def _find_border(image: RgbImage, box: Box, fill: Rgb, under: Rgb) -> tuple[Rgb 
 
 
 def _find_radius(image: RgbImage, box: Box, under: Rgb) -> int:
-    """Return the corner radius: how far along the upper edge the colour below is visible."""
+    """Return the corner radius: a corner of radius r leaves (1 - pi / 4) r^2 of its square open to the colour below.
+
+    Pixels between the colour below and that of the frame's edge count in part.
+    """
     reach = min(box.width // 2, box.height // 2, _MAX_RADIUS_PX)
-    counts = []
-    for row, step, start in ((box.top, 1, box.left), (box.top, -1, box.right - 1)):
-        count = 0
-        while count < reach and _is_near(_color(image[row, start + step * count]), under, 10):
-            count += 1
-        counts.append(count)
-    # the top row of a circle of radius r leaves about r - sqrt(r) pixels open
-    return round(((1 + (1 + 4 * min(counts)) ** 0.5) / 2) ** 2) if min(counts) >= 2 else 0
+    if reach < 2:
+        return 0
+    corners = (image[box.slices], image[box.slices][:, ::-1], image[box.slices][::-1], image[box.slices][::-1, ::-1])
+    areas = []
+    for corner in corners:
+        edge = corner[0, corner.shape[1] // 2].astype(np.float64)  # the frame where its side is straight
+        away = edge - np.array(under, np.float64)
+        length = float(away @ away)
+        if length < 3 * _SAME_COLOR**2:
+            return 0
+        square = corner[:reach, :reach].astype(np.float64)
+        open_share = np.clip(((edge - square) @ away) / length, 0, 1)
+        open_share *= np.abs(edge - square - open_share[..., None] * away).max(axis=2) <= _MAX_OFF_LINE
+        open_share[open_share < 0.1] = 0
+        open_share *= np.minimum.accumulate(open_share > 0, axis=1)
+        open_share *= np.minimum.accumulate(open_share[:, :1] > 0, axis=0)
+        areas.append(float(open_share.sum()))
+    radius = math.sqrt(min(areas) / (1 - math.pi / 4))
+    half = min(box.width, box.height) / 2
+    if radius >= reach + 2 and half > reach:
+        return 0  # the whole square is open: the frame does not reach its corner
+    return round(half if radius > 0.85 * half else radius) if radius >= 1.5 else 0
 
 
 def _find_thin_rules(

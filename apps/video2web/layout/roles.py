@@ -1,5 +1,6 @@
 """Semantic roles of the parts of a page: heading, navigation, button, field."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +13,11 @@ MAX_LINK_CHARS = 28
 _HEADING_RATIOS = (1.18, 1.05)
 _FIELD_HEIGHT_PX = (22, 64)
 _MAX_BUTTON_PX = (420, 72)
+MAX_BULLET_PX = 28  # of a mark before an item, and of its distance from the text
+_MAX_CODE_HEIGHT = 1.65  # of its font size; buttons are higher
+_MAX_WORD_GAP = 0.9  # of the font size, between the parts of one line
+_MIN_MONO = 0.6  # of the characters of a code block: short parts of its lines are fitted with other fonts
+_NOT_CODE = ("image", "toggle", "rule")
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -79,10 +85,68 @@ def only_text(node: Node) -> Node | None:
     return node.children[0] if len(node.children) == 1 and node.children[0].kind == "text" else None
 
 
+def is_mono(line: Primitive) -> bool:
+    """Return whether a line is in a font of fixed width."""
+    return line.font is not None and "Mono" in line.font.face.family
+
+
+def is_code(node: Node) -> bool:
+    """Return whether a frame is inline code: painted, hardly higher than its only line, without a border."""
+    text = only_text(node)
+    if text is None or len(text.lines) != 1 or node.look.fill is None or node.look.border is not None:
+        return False
+    font = text.lines[0].font
+    return font is not None and node.box_px.height <= _MAX_CODE_HEIGHT * font.size_px
+
+
+def is_inline(node: Node) -> bool:
+    """Return whether a row is one line of text with inline code in it."""
+    children = node.children
+    size = max((line.font.size_px for child in walk(node) for line in child.lines if line.font), default=0.0)
+    gaps = [right.box_px.left - left.box_px.right for left, right in itertools.pairwise(children)]
+    return (
+        any(map(is_code, children))
+        and all(is_code(child) or (child.kind == "text" and len(child.lines) == 1) for child in children)
+        and all(gap <= _MAX_WORD_GAP * size for gap in gaps)
+    )
+
+
+def is_code_block(node: Node) -> bool:
+    """Return whether a frame holds nothing but lines of code."""
+    parts = list(walk(node))
+    lines = [line for part in parts for line in part.lines]
+    if node.look.fill is None or len(lines) < 2 or any(part.kind in _NOT_CODE for part in parts):
+        return False
+    num_chars = sum(len(line.text) for line in lines)
+    return sum(len(line.text) for line in lines if is_mono(line)) >= _MIN_MONO * num_chars
+
+
+def is_bullet(node: Node) -> bool:
+    """Return whether a node is the mark before an item of a list."""
+    return node.kind == "image" and max(node.box_px.width, node.box_px.height) <= MAX_BULLET_PX
+
+
+def is_item(node: Node) -> bool:
+    """Return whether a row is an item of a list: a small mark, then text."""
+    if node.kind != "row" or node.look != PLAIN or not is_bullet(node.children[0]):
+        return False
+    rest = node.children[1:]
+    gap = rest[0].box_px.left - node.children[0].box_px.right if rest else 0
+    return bool(rest) and gap <= MAX_BULLET_PX and all(each.kind == "text" or is_code(each) for each in rest)
+
+
+def is_menu_column(node: Node) -> bool:
+    """Return whether a column is a menu: nothing but three short lines or more."""
+    return len(node.children) >= 3 and all(
+        child.kind == "text" and len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS
+        for child in node.children
+    )
+
+
 def is_button(node: Node) -> bool:
     """Return whether a frame is a button: small, painted, one line in its middle."""
     text = only_text(node)
-    if text is None or node.look == PLAIN or len(text.lines) != 1:
+    if text is None or node.look == PLAIN or len(text.lines) != 1 or (is_code(node) and is_mono(text.lines[0])):
         return False
     box = node.box_px
     is_small = box.width <= _MAX_BUTTON_PX[0] and box.height <= _MAX_BUTTON_PX[1]

@@ -11,6 +11,8 @@ _BASE = (
     "*, *::before, *::after { box-sizing: border-box; }",
     "h1, h2, h3, p, ul, figure { margin: 0; padding: 0; font-size: inherit; font-weight: inherit; }",
     "a { color: inherit; text-decoration: none; }",
+    "nav > a { display: block; }",
+    "pre, code { font: inherit; }",
     "img { display: block; }",
     "button, input { font: inherit; color: inherit; border: 0; margin: 0; }",
     "table { border-collapse: collapse; table-layout: fixed; }",
@@ -116,8 +118,13 @@ def declare(style: Style) -> str:
 
 
 def indent(text: str) -> str:
-    """Indent lines by one level."""
-    return "\n".join(f"  {line}" if line else line for line in text.split("\n"))
+    """Indent lines by one level, except within `pre`, where white space is shown."""
+    lines = []
+    is_shown = False
+    for line in text.split("\n"):
+        lines.append(f"  {line}" if line and not is_shown else line)
+        is_shown = (is_shown or "<pre" in line) and "</pre>" not in line
+    return "\n".join(lines)
 
 
 def letters(number: int) -> str:

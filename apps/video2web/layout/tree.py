@@ -8,6 +8,7 @@ from apps.video2web.layout.fonts import measure
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, NodeKind, core, split, union
 from apps.video2web.layout.primitives import PLAIN, BoxStyle, PagePieces, Primitive
+from apps.video2web.layout.roles import is_bullet, is_code, is_inline, is_item
 from visual_tools.box import Box
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
@@ -30,11 +31,11 @@ def find_table(nodes: Sequence[Node]) -> Node | None:
     """Return lines of text in at least three rows and two columns as a table, with or without rules."""
     texts = [node for node in nodes if node.kind != "rule"]
     rules = [node for node in nodes if node.kind == "rule"]
-    if any(node.kind != "text" or len(node.lines) != 1 for node in texts) or len(texts) < 2 * _MIN_ROWS:
+    if not all(_is_one_line(node) or is_bullet(node) for node in texts) or len(texts) < 2 * _MIN_ROWS:
         return None
     rows = split(texts, core, 0)
     columns = split(texts, lambda node: (node.box_px.left, node.box_px.right), MIN_COLUMN_GAP_PX)
-    if len(rows) < _MIN_ROWS or len(columns) < 2 or len(columns) > 20:
+    if len(rows) < _MIN_ROWS or len(columns) < 2 or len(columns) > 20 or all(map(is_bullet, columns[0])):
         return None
     places = {id(node): number for number, column in enumerate(columns) for node in column}
     cells: list[Node] = []
@@ -62,7 +63,7 @@ def find_table(nodes: Sequence[Node]) -> Node | None:
 
 
 def _height(texts: Sequence[Node]) -> float:
-    heights = sorted(node.box_px.height for node in texts)
+    heights = sorted(node.box_px.height for node in texts if node.lines)
     return heights[len(heights) // 2] / 1.2
 
 
@@ -81,7 +82,12 @@ def join_ruled_rows(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _is_text_row(node: Node) -> bool:
-    return node.kind == "row" and len(node.children) >= 2 and all(map(_is_one_line, node.children))
+    return (
+        node.kind == "row"
+        and len(node.children) >= 2
+        and _is_one_line(node.children[0])
+        and all(_is_one_line(child) or is_bullet(child) for child in node.children)
+    )
 
 
 def _is_one_line(node: Node) -> bool:
@@ -283,6 +289,8 @@ def arrange(nodes: Sequence[Node], depth: int = 0) -> Node:
         return table
     rows = split(nodes, lambda node: core(node), 0)
     columns = split(nodes, lambda node: (node.box_px.left, node.box_px.right), MIN_COLUMN_GAP_PX)
+    if len(rows) == 1 and _is_line_with_code(nodes):
+        return _make_row(sorted(nodes, key=lambda node: node.box_px.left))
     if depth > _MAX_DEPTH or (len(rows) == 1 and len(columns) == 1):
         return _stack(nodes, depth)
     if len(columns) > 1 and (len(rows) == 1 or _is_columns_first(rows, columns)):
@@ -290,7 +298,17 @@ def arrange(nodes: Sequence[Node], depth: int = 0) -> Node:
     return _make_column([arrange(row, depth + 1) for row in rows])
 
 
+def _is_line_with_code(nodes: Sequence[Node]) -> bool:
+    """Return whether nodes are parts of one line with inline code, which may touch."""
+    if not any(map(is_code, nodes)) or not all(_is_one_line(node) or is_code(node) for node in nodes):
+        return False
+    ordered = sorted((node.box_px for node in nodes), key=lambda box: box.left)
+    return all(left.overlap_x(right) <= MIN_COLUMN_GAP_PX for left, right in itertools.pairwise(ordered))
+
+
 def _is_columns_first(rows: Sequence[Sequence[Node]], columns: Sequence[Sequence[Node]]) -> bool:
+    if all(map(is_bullet, columns[0])) and len(columns[0]) <= len(rows):
+        return False
     above = [union(line) for line in rows]
     beside = [union(line) for line in columns]
     row_gap = max(low.top - high.bottom for high, low in itertools.pairwise(above))
@@ -304,7 +322,8 @@ def _stack(nodes: Sequence[Node], depth: int) -> Node:
     others = [node for node in nodes if node is not largest]
     if all(largest.box_px.contains(node.box_px, slack_px=4) for node in others) and depth <= _MAX_DEPTH:
         return Node(kind="stack", box_px=largest.box_px, children=(largest, arrange(others, depth + 1)))
-    return Node(kind="stack", box_px=union(nodes), children=tuple(sorted(nodes, key=lambda node: -node.box_px.area)))
+    ordered = sorted(nodes, key=lambda node: (node.kind == "text", -node.box_px.area))  # text is never covered
+    return Node(kind="stack", box_px=union(nodes), children=tuple(ordered))
 
 
 # ------------------------------------------------------------------ rows and columns
@@ -388,7 +407,7 @@ def _merge_grids(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _join_grid(above: Node, row: Node) -> Node | None:
-    if above.look != PLAIN or above.kind not in ("row", "grid"):
+    if above.look != PLAIN or above.kind not in ("row", "grid") or is_item(row) or is_inline(row):
         return None
     columns = above.columns or tuple((child.box_px.left, child.box_px.right) for child in above.children)
     if len(columns) < 2 or len(columns) < len(row.children):

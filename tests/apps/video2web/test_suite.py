@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from apps.video2web.rounds import BuildFolder
+from apps.video2web.score import PARTS
 from apps.video2web.suite import DRAWN_SEEDS, RECORDINGS, SitePlayer, known_pages, make_suite
 from cua.batch import Episode
 from cua.errors import ConfigError
@@ -75,7 +76,7 @@ async def test_what_has_no_skill_wins_nothing(tmp_path: Path) -> None:
         assert result.end.score is not None and result.run_dir is not None
         scores[model] = result.end.score
         assert (Path(result.run_dir) / "report.html").is_file()
-        assert set(result.end.other_scores) == {"block_match", "text", "position", "color", "visual", "layout"}
+        assert set(result.end.other_scores) == set(PARTS)
         assert result.num_steps == 0
     assert scores["baseline:image"] < 0.25
     assert scores["literal"] > 0.95
