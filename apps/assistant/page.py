@@ -30,7 +30,7 @@ HEAD = (
     '<link rel="stylesheet" href="/assistant/assistant.css">'
     '<script type="module" src="/assistant/assistant.js"></script>'
 )
-LOAD_JS = "() => window.setAssistantTheme()"
+LOAD_JS = "() => window.setAssistantTheme?.()"
 _DELETE_TASK_JS = (
     "(...values) => { if (!confirm('Delete this task?')) throw new Error('kept'); return values.slice(0, 2); }"
 )
@@ -46,7 +46,8 @@ SETTING_TITLES = {
     "runs_dir": "Folder of the runs",
 }  # fmt: skip
 """Names of the settings on the page."""
-_ABILITIES = (("images", "pictures"), ("tools", "tools"))
+_ABILITIES = {"pictures": ("image-tokens", "image-count", "image-order"), "tools": ("tool-call",)}
+"""Probes that show what an endpoint can do; one that succeeds is enough."""
 ERRORS = (CuaError, EnvError, VisualError, ValueError)
 QUIET: Json = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -117,8 +118,8 @@ def _connect(gr: Any, assistant: Assistant) -> None:
             label="Key", type="password", placeholder=given["api_key"] or "none", elem_id="connect-key", min_width=160
         )
     with gr.Row():
-        test = gr.Button("Test and save", variant="primary", elem_id="connect-test", min_width=120, scale=0)
-        forget = gr.Button("Disconnect", elem_id="connect-forget", min_width=120, scale=0)
+        test = gr.Button("Test and save", variant="primary", elem_id="connect-test", min_width=150, scale=0)
+        forget = gr.Button("Disconnect", elem_id="connect-forget", min_width=150, scale=0)
     verdict = _html(gr, "", elem_id="verdict")
     with gr.Accordion("Details of the test", open=False, visible=False) as folded:
         outcome = gr.Textbox(show_label=False, label="Details", lines=8, interactive=False, elem_id="outcome")
@@ -151,8 +152,8 @@ def describe_probes(probes: Sequence[Json]) -> tuple[str, bool]:
     """Return the result of an endpoint's test in one line, and whether the endpoint can be used."""
     status = {str(row["name"]): str(row["status"]) for row in probes}
     counts = Counter(status.values())
-    able = [text for name, text in _ABILITIES if status.get(name) in ("ok", "warning")]
-    is_good = status.get("chat", "ok") != "failed" and len(status) > counts["failed"]
+    able = [text for text, names in _ABILITIES.items() if any(status.get(name) in ("ok", "warning") for name in names)]
+    is_good = status.get("chat") in ("ok", "warning", "inconclusive")
     parts = [f"{'works' if is_good else 'does not work'}{', with ' + ' and '.join(able) if able and is_good else ''}"]
     notes = counts["warning"] + counts["inconclusive"] + counts["not supported"]
     parts += [
@@ -237,7 +238,7 @@ def _about_setting(rows: list[Json], name: str) -> str:
 
 def _table_of(rows: list[Json]) -> list[list[str]]:
     """Return the settings as rows of a table."""
-    return [[SETTING_TITLES.get(row["name"], row["name"]), row["value"], row["source"]] for row in rows]
+    return [[str(SETTING_TITLES.get(row["name"], row["name"])), row["value"], row["source"]] for row in rows]
 
 
 def _add_tasks(gr: Any, assistant: Assistant, opener: Any) -> None:
@@ -371,15 +372,8 @@ def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str,
     request = make_request(words, mode, start, where, [])
     given = {name: text for name, text in zip(names, values, strict=True) if text}
     try:
-        return SavedTask(
-            instruction=words,
-            mode=request.mode,
-            place=request.place,
-            url=request.url,
-            app=request.app,
-            values=given,
-            when=when,
-        )
+        kept = request.model_dump(include={"instruction", "mode", "place", "url", "app"})
+        return SavedTask.model_validate({**kept, "values": given, "when": when})
     except ValidationError as error:
         raise ValueError(error.errors()[0]["msg"]) from error
 

@@ -454,9 +454,6 @@ class AssistantSession:
                 self.screen.update(observation)
                 self._last_steps.set_url(observation.url)
                 self._waited_s = self._control.clock.waited_s if self._control is not None else 0.0
-                image = self.log.keep_thumbnail(observation.screenshot) if observation.screenshot else ""
-                if image:
-                    self.log.add("screen", step=index, image=image, run=self.run_id)
             case Decided(actions=actions):
                 self._is_acting = True
                 self.screen.next_click = self.screen.point_of(actions)
@@ -477,6 +474,8 @@ class AssistantSession:
         fields = event_object(event)
         if fields is not None:
             fields.pop("run_dir", None)
+            if isinstance(event, Observed):
+                fields["run"], fields["image"] = self.run_id, self.log.keep_thumbnail(event.observation.screenshot)
             if isinstance(event, StepDone) and self._control is not None:
                 fields["waited_s"] = round(self._control.clock.waited_s - self._waited_s, 3)
             if isinstance(event, CallReturned):

@@ -115,7 +115,9 @@ function switchTheme() {
 
 window.setAssistantTheme = setTheme; // Gradio sets its own when it has loaded
 setTheme();
-document.body.classList.toggle("is-folded", (kept("folded") || (innerWidth < 1200 ? "1" : "0")) === "1");
+const foldByWidth = () => document.body.classList.toggle("is-folded", (kept("folded") || (innerWidth < 1200 ? "1" : "0")) === "1");
+addEventListener("resize", foldByWidth);
+foldByWidth();
 customElements.define("assistant-sidebar", Sidebar);
 customElements.define("assistant-edge", Edge);
 customElements.define("assistant-goto", Goto);

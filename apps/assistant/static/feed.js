@@ -83,7 +83,7 @@ class Feed extends HTMLElement {
       case "step_done": return this.finish(event);
       case "calls_started": return this.calls(event);
       case "call_returned": return this.returned(event);
-      case "note": return make("p", { class: `note is-${event.kind}` }, noted(event.kind.replace("_", " "), event.text));
+      case "note": return event.kind === "approved" && !event.text.includes("allowed before") ? null : make("p", { class: `note is-${event.kind}` }, noted(event.kind.replace("_", " "), event.text));
       case "person": return make("p", { class: "note is-person" }, `You ${event.text}`);
       case "answered": return make("p", { class: "note" }, `You ${event.text} it`);
       case "ended": return this.ended(event);

@@ -6,7 +6,7 @@ const MAX_RUNS = 200;
 const OVER = ["succeeded", "failed", "unverified"];
 const EXPORTS = { report: "Report", record: "Record", atif: "ATIF" };
 const SCREEN_EXPORTS = { mp4: "Film (mp4)", gif: "Film (gif)", osworld: "OSWorld" };
-const DAYS = { "": "Any date", 1: "Last day", 7: "Last 7 days", 30: "Last 30 days" };
+const DAYS = [["", "Any date"], ["1", "Last day"], ["7", "Last 7 days"], ["30", "Last 30 days"]];
 const KINDS = { browser: "Browser", desktop: "Desktop", tools: "Files and tools" };
 
 const path = (run, more) => `/api/runs/${encodeURIComponent(run)}/${more}`;
@@ -24,7 +24,7 @@ class History extends HTMLElement {
       this.searching = setTimeout(() => this.load(), 250);
     } });
     this.picks = { status: pick("State"), env: pick("Kind"), model: pick("Model"), days: pick("Date") };
-    this.picks.days.append(...Object.entries(DAYS).map(([value, label]) => make("option", { value }, label)));
+    this.picks.days.append(...DAYS.map(([value, label]) => make("option", { value }, label)));
     this.grid = make("div", { class: "grid" });
     this.one = make("div", { class: "run", hidden: true });
     this.head = make("header", { class: "filters" }, make("h2", {}, "History"), this.search, ...Object.values(this.picks));

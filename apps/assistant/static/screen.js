@@ -104,7 +104,7 @@ class Screen extends HTMLElement {
   }
 
   add(event) {
-    if (event.event === "screen") this.addStep(event);
+    if (event.event === "observed" && event.image) this.addStep(event);
     if (event.event === "call_returned") this.addResult(event);
   }
 

@@ -80,6 +80,13 @@ class RunningAssistant:
         raise RuntimeError(f"the assistant did not start: {self.log.read_text(errors='replace')[-3000:]}")
 
 
+STATUS = """() => {
+  const part = (name) => document.querySelector(`assistant-screen ${name}`);
+  return `${part('.status').textContent} · ${part('.facts').textContent} [${part('.status').dataset.state}]`;
+}"""
+"""State in words, step and cost, and the state's own name."""
+
+
 class Person:
     """Someone at the page."""
 
@@ -105,10 +112,20 @@ class Person:
 
     async def fresh(self) -> None:
         await self.open()
-        await self.page.get_by_role("button", name="+ New").click()
+        await self.go("New")
+
+    async def go(self, entry: str) -> None:
+        """Press an entry of the sidebar: New, Tasks, History, Settings."""
+        await self.page.locator("assistant-sidebar").get_by_role("button", name=entry, exact=True).click()
+
+    async def open_session(self, words: str) -> None:
+        await self.page.locator(".session > .entry", has_text=words).click()
+
+    async def choose(self, label: str, value: str) -> None:
+        await self.page.get_by_label(label, exact=True).first.select_option(value)
 
     async def say(self, words: str) -> None:
-        box = self.page.locator("#words textarea")
+        box = self.page.get_by_label("Instruction", exact=True)
         await box.fill(words)
         await box.press("Enter")
 
@@ -116,7 +133,7 @@ class Person:
         until = time.monotonic() + timeout_s
         text = ""
         while time.monotonic() < until:
-            text = await self.page.locator("assistant-screen .status").text_content() or ""
+            text = await self.page.evaluate(STATUS)
             if re.search(pattern, text):
                 return text
             await asyncio.sleep(0.05)
@@ -130,7 +147,7 @@ class Person:
         button = self.page.get_by_role("button", name="Stop", exact=True)
         if await button.is_enabled():
             await button.click()
-            await self.status("stopped|succeeded|failed|error|not started", 10)
+            await self.status(r"\[(stopped|succeeded|failed|error|not started)", 10)
 
     async def api(self, method: str, path: str, **more: Any) -> Any:
         async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:

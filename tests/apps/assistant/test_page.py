@@ -1,7 +1,6 @@
 """The whole assistant in a real Chromium, as a person uses it: one app and one browser for all tests here."""
 
 import asyncio
-import re
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from apps.demo import DemoApp
 from cua.models.scripted import ScriptedModel
 from examples import assistant_client
-from tests.apps.assistant.running import Person, RunningAssistant
+from tests.apps.assistant.running import STATUS, Person, RunningAssistant
 from tests.fake_openai import FakeOpenAI, raw
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -24,7 +23,7 @@ async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person)
     card = page.get_by_role("alertdialog", name="The agent asks")
     asked = []
     until = time.monotonic() + 120
-    while "succeeded" not in (text := await page.locator("assistant-screen .status").text_content()):
+    while "succeeded" not in (text := await page.evaluate(STATUS)):
         assert time.monotonic() < until, text
         pictures.add(await page.locator("assistant-screen").get_attribute("data-frames"))
         if await card.count():
@@ -40,6 +39,7 @@ async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person)
     assert "373.40" in (await result.text_content())
     assert await page.locator("article.step").count() == 12
     step = page.get_by_role("article", name="Step 7", exact=True)
+    await step.locator("summary").first.click()
     await step.get_by_text("Code").click()
     assert "pyautogui.click" in await step.locator("pre").text_content()
 
@@ -96,13 +96,12 @@ async def test_a_reload_in_mid_run_and_two_sessions(person: Person) -> None:
     await page.reload()
     await person.status("Waiting for your answer")
     assert await page.locator("article.step").count() >= 1
-    await page.get_by_role("button", name="+ New").click()
+    await person.go("New")
     await person.status("Ready")
     await person.say('Click "Summary". Tell me the Total.')
     await person.status("unverified|failed|succeeded", 90)
-    chips = page.locator("assistant-sessions .chip:not(.new)")
-    assert await chips.count() == 2
-    await page.locator("assistant-sessions .chip", has_text="Delete").click()
+    assert await page.locator(".session").count() == 2
+    await person.open_session("Delete")
     await person.status("Waiting for your answer")
     second = await page.context.new_page()
     await second.goto(f"{person.app.base}/")  # another tab finds what goes on
@@ -116,11 +115,10 @@ async def test_history_opens_replays_exports_runs_again_and_deletes(person: Pers
     await person.say('Click "Summary". Tell me the Total.')
     await person.status("unverified|failed|succeeded", 90)
     (run,) = await person.api("GET", "/runs", params={"limit": 1})
-    await page.get_by_role("tab", name="History").click()
+    await person.go("History")
     await page.get_by_label("Search").fill("summary total")
-    await asyncio.sleep(2)  # the list is drawn anew
-    await page.get_by_role("button", name="Open").first.click()
-    picture = page.locator(".strip img").first
+    await page.get_by_role("button", name="Open ").first.click()
+    picture = page.locator(".run .step-view img").first
     assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1280
     async with httpx.AsyncClient(base_url=person.app.base, headers=person.app.bearer, timeout=60) as web:
         for kind, begins in (
@@ -161,10 +159,9 @@ async def test_upload_and_ask_about_a_picture(person: Person, tmp_path: Path) ->
     with FakeOpenAI(ScriptedModel(["It is red."]), model_id="seer") as server:
         for name, value in (("base_url", server.base_url), ("model", "seer")):
             await person.api("PUT", f"/settings/{name}", json={"value": value})
-        await page.get_by_label("Mode").first.click()
-        await page.get_by_role("option", name=re.compile("Agent")).click()
-        await page.locator("#words input[type=file]").set_input_files(picture)
-        await page.locator("#words .thumbnail-item, #words img").first.wait_for()
+        await person.choose("Mode", "agent")
+        await page.locator("assistant-composer input[type=file]").set_input_files(picture)
+        await page.locator("assistant-composer .file:not(.is-loading) img").first.wait_for()
         await person.say("What colour is it?")
         await person.status("unverified", 90)
         assert "It is red." in await page.get_by_role("article", name="Result").text_content()
@@ -188,7 +185,7 @@ async def test_phone_width_keyboard_and_names(person: Person) -> None:
     for _ in range(40):
         await page.keyboard.press("Tab")
         reached.add(await page.evaluate("(document.activeElement.textContent || '').trim().slice(0, 30)"))
-    assert {"+ New", "Light / dark", "Try the practice task"} <= reached
+    assert {"Try the practice task", "Open the form", "Read a total"} <= reached
 
 
 async def test_the_example_client_works_through_the_api(app: RunningAssistant) -> None:
