@@ -191,8 +191,8 @@ class Screen extends HTMLElement {
     }
     const hasScreen = !view || isOnScreen(view.mode);
     const [width, height] = view?.size_px || [1280, 720];
-    this.frame.style.setProperty("--width", width);
-    this.frame.style.setProperty("--height", height);
+    this.style.setProperty("--width", width);
+    this.style.setProperty("--height", height);
     this.empty.hidden = !this.image.hidden;
     this.empty.textContent = !view ? "" : phase === "starting" ? "Starting…" : view.error || "No image yet.";
     this.empty.classList.toggle("is-loading", phase === "starting");

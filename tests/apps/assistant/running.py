@@ -81,10 +81,22 @@ class RunningAssistant:
 
 
 STATUS = """() => {
-  const part = (name) => document.querySelector(`assistant-screen ${name}`);
-  return `${part('.status').textContent} · ${part('.facts').textContent} [${part('.status').dataset.state}]`;
+  const [status, facts] = ['.status', '.facts'].map((name) => document.querySelector(`assistant-screen ${name}`));
+  return status ? `${status.textContent} · ${facts.textContent} [${status.dataset.state}]` : 'not loaded';
 }"""
 """State in words, step and cost, and the state's own name."""
+
+
+HIDDEN = """(selector) => {
+  const one = [...document.querySelectorAll(selector)].find((found) => found.offsetParent);
+  if (!one) return `${selector}: not shown`;
+  const box = one.getBoundingClientRect(), parts = [box.left, box.top, box.right, box.bottom].map(Math.round);
+  const isIn = box.left >= -1 && box.top >= -1 && box.right <= innerWidth + 1 && box.bottom <= innerHeight + 1;
+  if (!isIn) return `${selector}: ${parts}`;
+  const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return one.contains(there) ? '' : `${selector}: under ${there?.outerHTML.slice(0, 80)}`;
+}"""
+"""What a person cannot see of an element: not shown, not whole inside the window, or covered."""
 
 
 class Person:
@@ -124,6 +136,10 @@ class Person:
     async def choose(self, label: str, value: str) -> None:
         await self.page.get_by_label(label, exact=True).first.select_option(value)
 
+    async def look_for(self, *selectors: str) -> list[str]:
+        """Return what is wrong with those that cannot be seen without scrolling."""
+        return [fault for selector in selectors if (fault := await self.page.evaluate(HIDDEN, selector))]
+
     async def say(self, words: str) -> None:
         box = self.page.get_by_label("Instruction", exact=True)
         await box.fill(words)
@@ -146,8 +162,8 @@ class Person:
     async def stop(self) -> None:
         button = self.page.get_by_role("button", name="Stop", exact=True)
         if await button.is_enabled():
-            await button.click()
-            await self.status(r"\[(stopped|succeeded|failed|error|not started)", 10)
+            await button.evaluate("one => one.click()")  # the run may end at this moment
+            await self.status(r"\[(stopped|succeeded|failed|unverified|error|not started)", 10)
 
     async def api(self, method: str, path: str, **more: Any) -> Any:
         async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:

@@ -55,7 +55,7 @@ async def test_pause_take_over_hand_back_deny_and_stop(person: Person) -> None:
     await person.press("Take over")
     await person.status("You have the screen")
     stage = page.locator("assistant-screen .stage")
-    box = await page.locator("assistant-screen .stage img").bounding_box()
+    box = await page.locator("assistant-screen .stage img.live").bounding_box()
     scale = box["width"] / 1280
     top = box["y"] + (box["height"] - 720 * scale) / 2
     await page.mouse.click(box["x"] + 230 * scale, top + 55 * scale * 0.4)  # the link to the summary
@@ -168,6 +168,106 @@ async def test_upload_and_ask_about_a_picture(person: Person, tmp_path: Path) ->
         assert "red.png" in str(server.requests[0].body)
         for name in ("base_url", "model"):
             await person.api("PUT", f"/settings/{name}", json={"value": ""})
+
+
+def act(code: str, action: str) -> str:
+    return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
+
+
+STEPS = (
+    ("pyautogui.click(0.921, 0.267)", "Delete the old taxi"),
+    ('pyautogui.press("enter")', "Confirm"),
+    ("pyautogui.click(0.27, 0.0375)", "Open the summary"),
+    ('computer.terminate(status="success", answer="It is **373.40 EUR**.\\n\\n- one\\n- two")', "Answer"),
+    ('computer.terminate(status="success", answer="The same page.")', "Look again"),
+)
+
+
+async def test_the_way_of_a_new_person(person: Person) -> None:
+    """Start, practice, connect, run, approve, continue, look back: all that is pressed is in sight, nothing scrolls."""
+    page = person.page
+
+    async def press(selector: str) -> None:
+        assert await person.look_for(selector) == []
+        await page.locator(selector).locator("visible=true").first.click()
+
+    await press(".start .primary")
+    await page.locator(".ask").wait_for(timeout=90_000)
+    assert (
+        await page.locator(".ask h3").text_content() == 'Press "Delete" in "Old taxi Travel 2026-02-10 No 23.00 EUR"?'
+    )
+    await press(".answers .primary")
+    await person.status("Done, checked", 120)
+    with FakeOpenAI(ScriptedModel([act(*step) for step in STEPS]), model_id="seer") as server, DemoApp() as demo:
+        await press(".entry[data-page=settings]")
+        for selector, text in (("#connect-url input", server.base_url), ("#connect-model input", "seer")):
+            assert await person.look_for(selector) == []
+            await page.locator(selector).fill(text)
+        await person.api("PUT", "/settings/base_url", json={"value": server.base_url})  # the test takes replies
+        await person.api("PUT", "/settings/model", json={"value": "seer"})
+        await press(".entry.new")
+        await person.choose("Start at", "web")
+        await page.get_by_label("Address", exact=True).fill(demo.url)
+        await person.say("Delete the old taxi, then read the total.")
+        await page.locator(".ask").wait_for(timeout=60_000)
+        await page.locator(".ask").press("x")
+        await asyncio.sleep(0.8)
+        await page.locator(".ask").press("a")
+        await person.status("Done, not checked", 60)
+        assert await person.look_for(".answer strong", ".answer li:last-child", ".composer textarea") == []
+        assert await page.get_by_label("Start at", exact=True).input_value() == "here"
+        await page.reload()
+        await person.status("Done, not checked")
+        assert await page.get_by_label("Start at", exact=True).input_value() == "here"
+        await person.say("And now?")
+        await page.get_by_text("The same page.").wait_for()
+        assert await person.look_for(".card.result:last-of-type .answer") == []
+        session = (await person.api("GET", "/sessions"))[0]
+        view = await person.api("GET", f"/sessions/{session['id']}")
+        assert view["url"] == f"{demo.url}/summary" and view["can_continue"]
+        for name in ("base_url", "model"):
+            await person.api("PUT", f"/settings/{name}", json={"value": ""})
+    await press(".film .cell:first-child")
+    await page.locator(".stage img.past").evaluate("image => image.decode()")
+    assert await person.look_for(".stage img.past", ".live-again") == []
+    await press(".live-again")
+    await press(".entry[data-page=history]")
+    await press(".grid .run-card")
+    assert await person.look_for(".run h2", ".run .answers .primary") == []
+    scrolled = "[...document.querySelectorAll('html, body, gradio-app, assistant-history')].map((one) => one.scrollTop)"
+    assert set(await page.evaluate(scrolled)) == {0}
+
+
+async def test_the_feed_follows_until_a_person_scrolls_up(person: Person) -> None:
+    page = person.page
+    replies = (act("time.sleep(0.05)", f"Wait {number}") for number in range(10_000))
+    with FakeOpenAI(ScriptedModel(replies), model_id="patient") as server:
+        settings = {
+            "model": "patient",
+            "base_url": server.base_url,
+            "approve": "yolo",
+            "max_steps": 1000,
+            "max_time": 300,
+        }
+        order = {
+            "instruction": "Wait",
+            "place": "web",
+            "url": "data:text/html,<script>setInterval(() => document.body.append(Date.now()), 20)</script>",
+        }
+        session = await person.api("POST", "/sessions", json={**order, "settings": settings})
+        await page.goto(f"{person.app.base}/?session={session['id']}")
+        await person.status("step [3-9]\\d", 120)
+        left = "(one) => one.scrollHeight - one.scrollTop - one.clientHeight"
+        log = page.locator("assistant-feed .log")
+        assert await log.evaluate(left) < 5
+        await log.hover()
+        await page.mouse.wheel(0, -2000)
+        await page.locator(".below").wait_for()
+        assert await log.evaluate(left) > 100
+        await person.say("Go on")
+        await page.wait_for_function("document.querySelector('.below').hidden")
+        assert await log.evaluate(left) < 5
+        await person.stop()
 
 
 async def test_phone_width_keyboard_and_names(person: Person) -> None:

@@ -104,7 +104,7 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await page.keyboard.press("Enter")
     await page.get_by_role("alertdialog", name="The agent asks").wait_for(timeout=60_000)
     assert await page.evaluate("document.activeElement.getAttribute('role')") == "alertdialog"
-    await tab_to("Deny")
+    await tab_to("DenyD")
     await page.keyboard.press("Enter")
     await page.get_by_text("You denied it").wait_for()
     await person.status("stopped|failed|unverified")  # the agent gives up; Stop has nothing to do from here on
@@ -112,20 +112,6 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await tab_to("Stop")
     await page.keyboard.press("Space")
     await person.status("stopped")
-
-
-async def look_at(page: Any, *selectors: str) -> list[str]:
-    """Return what a person cannot see of the elements: those that are not whole inside the window, or covered."""
-    hidden = """(selector) => {
-      const one = [...document.querySelectorAll(selector)].find((found) => found.offsetParent);
-      if (!one) return `${selector}: not shown`;
-      const box = one.getBoundingClientRect(), parts = [box.left, box.top, box.right, box.bottom].map(Math.round);
-      const isIn = box.left >= -1 && box.top >= -1 && box.right <= innerWidth + 1 && box.bottom <= innerHeight + 1;
-      if (!isIn) return `${selector}: ${parts}`;
-      const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-      return one.contains(there) ? '' : `${selector}: under ${there?.outerHTML.slice(0, 80)}`;
-    }"""
-    return [fault for selector in selectors if (fault := await page.evaluate(hidden, selector))]
 
 
 STOP, COMPOSER, STATUS_LINE = ".tools .tool:nth-child(3)", ".composer textarea", ".bar .status"
@@ -138,7 +124,7 @@ async def test_all_that_is_needed_is_in_the_window(person: Person, width: int) -
     await page.set_viewport_size({"width": width, "height": 844})
     await person.open()
     controls = (STATUS_LINE, STOP, ".tools .tool:nth-child(1)", ".tools .tool:nth-child(2)")
-    assert await look_at(page, *controls, COMPOSER, ".start .primary", ".composer [type=submit]") == []
+    assert await person.look_for(*controls, COMPOSER, ".start .primary", ".composer [type=submit]") == []
     await person.press("Try the practice task")
     await page.get_by_role("alertdialog", name="The agent asks").wait_for(timeout=120_000)
     asked = (
@@ -148,13 +134,13 @@ async def test_all_that_is_needed_is_in_the_window(person: Person, width: int) -
         ".answers .tool:nth-child(2)",
         ".answers .tool:nth-child(3)",
     )
-    assert await look_at(page, *controls, ".stage img.live", *asked) == []
-    assert await look_at(page, COMPOSER) == [] or width == 390  # the question is a sheet over it
+    assert await person.look_for(*controls, ".stage img.live", *asked) == []
+    assert await person.look_for(COMPOSER) == [] or width == 390  # the question is a sheet over it
     ratio = await page.locator(".stage").evaluate("one => one.clientWidth / one.clientHeight")
     assert ratio == pytest.approx(1280 / 720, abs=0.02)
     await page.get_by_role("button", name="Allow once").click()
     await person.status("succeeded", 120)
-    assert await look_at(page, *controls, COMPOSER, ".card.result .answer", ".film .cell:last-child") == []
+    assert await person.look_for(*controls, COMPOSER, ".card.result .answer", ".film .cell:last-child") == []
     assert await page.evaluate("document.documentElement.scrollWidth") <= width + 1
     if width == 390:
         small = (
