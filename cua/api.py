@@ -46,6 +46,8 @@ async def run_task(
     watch: Watch | None = None,
     scope: RunScope | None = None,
     own_secrets: Secrets | None = None,
+    keeps_env: bool = False,
+    is_on_screen: bool = False,
     **settings: Any,
 ) -> RunResult:
     """Run one task to its end and record it.
@@ -61,6 +63,8 @@ async def run_task(
         watch: Callbacks that follow the run.
         scope: Scope of the parent run, such as a batch: its stop, budget and time limit apply in addition.
         own_secrets: Values that are typed for `{{name}}`, in addition to the secrets file of the settings.
+        keeps_env: True to leave the environment open; the caller, who gets it by `watch.on_env`, closes it.
+        is_on_screen: True to continue on the current screen of `env`, without a reset and the task's setup.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
 
@@ -89,10 +93,11 @@ async def run_task(
         model=None if isinstance(model, str) else model,
         env=None if isinstance(env, str) else env,
         own_secrets=own_secrets,
+        keeps_env=keeps_env,
     )
     header = make_header(resolved, task, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
-        return await parts.run(task, Start(), writer, scope)
+        return await parts.run(task, Start(is_on_screen=is_on_screen), writer, scope)
 
 
 async def resume_task(
@@ -160,8 +165,9 @@ class _Parts:
         model: Model | None = None,
         env: Env | None = None,
         own_secrets: Secrets | None = None,
+        keeps_env: bool = False,
     ) -> None:
-        self.settings, self.url, self.app = settings, url, app
+        self.settings, self.url, self.app, self.keeps_env = settings, url, app, keeps_env
         self.secrets = make_secrets(settings, login, own_secrets)
         self.watch = watch = redacting(watch, self.secrets)
         self.runs_dir = settings.runs_dir or default_runs_dir()
@@ -188,7 +194,8 @@ class _Parts:
             env = self.env
             if env is None:
                 env = self._make_env(writer.run_dir)
-                stack.push_async_callback(env.close)
+                if not self.keeps_env:
+                    stack.push_async_callback(env.close)
             agent = Agent(
                 model=self.model,
                 env=env,

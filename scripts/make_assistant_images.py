@@ -15,24 +15,26 @@ SIZES = {"1440": (1440, 900), "1024": (1024, 768), "phone": (390, 844)}
 
 
 async def shoot(page: Any, path: Path) -> None:
-    """One screenshot from the top of the page."""
-    await page.evaluate("window.scrollTo(0, 0)")
+    """One screenshot."""
     await asyncio.sleep(1)
     await page.screenshot(path=path)
     print(f"wrote {path}")
 
 
-async def in_themes(page: Any, folder: Path | None, name: str) -> None:
-    """A state in light and dark."""
+async def in_all(page: Any, folder: Path | None, name: str) -> None:
+    """A state in all sizes, light and dark."""
     if folder is None:
         return
-    for theme in ("dark", "light"):
-        await page.evaluate(f"document.body.classList.toggle('dark', {str(theme == 'dark').lower()})")
-        await shoot(page, folder / f"{name}-{theme}.png")
+    for size, (width, height) in SIZES.items():
+        await page.set_viewport_size({"width": width, "height": height})
+        for theme in ("dark", "light"):
+            await page.evaluate(f"document.body.classList.toggle('dark', {str(theme == 'dark').lower()})")
+            await shoot(page, folder / f"{name}-{size}-{theme}.png")
+    await page.set_viewport_size(dict(zip(("width", "height"), SIZES["1440"], strict=True)))
 
 
 async def walk(app: RunningAssistant, folder: Path | None) -> None:
-    """The practice task from the start over a question and a take-over to its end; then all tabs in all sizes."""
+    """The practice task from the start over a question and a take-over to its end; then the other pages."""
     from playwright.async_api import async_playwright
 
     from envs.browser import find_browser
@@ -44,26 +46,23 @@ async def walk(app: RunningAssistant, folder: Path | None) -> None:
         await page.goto(app.address)
         practice = page.get_by_role("button", name="Try the practice task")
         await practice.wait_for()
-        await in_themes(page, folder, "start")
+        await in_all(page, folder, "start")
         await practice.click()
         allow = page.get_by_role("button", name="Allow once")
         await allow.wait_for(timeout=120_000)
         await shoot(page, TARGET)
         shrink(TARGET)
         if folder is not None:
-            await in_themes(page, folder, "asking")
+            await in_all(page, folder, "asking")
             await walk_on(page, allow, folder)
         await browser.close()
 
 
 async def walk_on(page: Any, allow: Any, folder: Path) -> None:
     """From the question to the end, and around."""
-    await allow.click()
-    await allow.wait_for(state="detached")
-    await allow.wait_for(timeout=60_000)
-    await page.get_by_role("button", name="Take over").click()
+    await page.get_by_role("button", name="Take over").click()  # which answers the question with no
     await page.get_by_role("button", name="Hand back").wait_for()
-    await in_themes(page, folder, "person")
+    await in_all(page, folder, "person")
     await page.get_by_role("button", name="Hand back").click()
     ended = page.locator("assistant-screen[data-phase=ended]")
     while not await ended.count():
@@ -71,16 +70,13 @@ async def walk_on(page: Any, allow: Any, folder: Path) -> None:
             await allow.click()
             await allow.wait_for(state="detached")
         await asyncio.sleep(0.2)
-    await in_themes(page, folder, "ended")
-    await page.get_by_role("tab", name="History").click()
-    await page.get_by_role("button", name="Open").first.click()
-    await page.locator(".strip h2").first.wait_for()
-    for name, (width, height) in SIZES.items():
-        await page.set_viewport_size({"width": width, "height": height})
-        for tab in await page.get_by_role("tab").all():
-            if await tab.is_visible():
-                await tab.click()
-                await in_themes(page, folder, f"{(await tab.text_content()).strip().lower()}-{name}")
+    await in_all(page, folder, "ended")
+    for name in ("tasks", "settings", "history"):
+        await page.locator(f".entry[data-page={name}]").click()
+        await in_all(page, folder, name)
+    await page.locator(".grid .run-card").first.click()
+    await page.locator(".run h2").wait_for()
+    await in_all(page, folder, "run")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from apps.assistant.assistant import Assistant
 from apps.assistant.errors import NotFoundError
 from apps.assistant.history import EXPORTS
-from apps.assistant.run_request import MODES, PRACTICE_INSTRUCTION, RunRequest
+from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, RunRequest
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, UserInput
@@ -162,9 +162,10 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
         await assistant.discard(session_id)
         return {}
 
-    @router.get("/about", summary="Modes, and the instruction that the practice page can verify")
+    @router.get("/about", summary="Modes, examples, and the instruction that the practice page can verify")
     async def about() -> Json:
-        return {"modes": MODES, "practice": PRACTICE_INSTRUCTION}
+        examples = [example._asdict() for example in EXAMPLES]
+        return {"modes": MODES, "practice": PRACTICE_INSTRUCTION, "examples": examples}
 
 
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:
@@ -446,4 +447,4 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
 
 def _short(session: AssistantSession) -> Json:
     view = session.view()
-    return {name: view[name] for name in ("id", "mode", "title", "phase", "step", "result", "run_id")}
+    return {name: view[name] for name in ("id", "mode", "title", "phase", "step", "result", "run_id", "error")}

@@ -20,6 +20,7 @@ from apps.assistant.run_request import (
     policy_of,
     request_of_header,
     resume_work,
+    screen_key,
     screen_work,
     settings_of,
     swarm_work,
@@ -37,6 +38,8 @@ MAX_SESSIONS = 24
 """Sessions kept in memory; the oldest idle one is dropped first."""
 MAX_RUNNING = 6
 """Active runs: each has a browser or kernel of several hundred MB."""
+MAX_OPEN_SCREENS = 2
+"""Browsers and desktops that stay open after their runs; the oldest is closed first."""
 MAX_FILE_BYTES = 100 * 2**20  # with the limit below: bounds the disk that a page can fill
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_BYTES = 200  # of an uploaded file's name in UTF-8; file systems allow 255
@@ -126,15 +129,57 @@ class Assistant:
                 )
             session.redirect(request.instruction)
             return session
-        chosen = settings_of(request, self.preferences.values, denied=self._own_places)
+        placed = self._placed(request, session)
+        chosen = settings_of(placed, self.preferences.values, denied=self._own_places)
         files = [self._find_upload(name) for name in request.files]
-        if session is None or session.mode != request.mode:
+        if session is None or not _is_next(session, request):
             session = self._make_session(request.mode)
+        await self._close_screens(session)
         work = self._work(session, request, chosen, files)
+        session.mode = request.mode
+        if request.is_on_screen:
+            session.place, session.where = placed.place, placed.url or placed.app or ""
         session.questions.policy = policy_of(chosen)
         is_live = request.is_on_screen and has_live_screen(chosen, self.preferences.secrets)
-        session.start(work, request.instruction, has_live_screen=is_live, undo_note=undo_note_for(request, chosen))
+        shown = [
+            {"name": path.name, "image": await asyncio.to_thread(session.log.keep_file_thumbnail, path)}
+            for path in files
+        ]
+        session.start(
+            work,
+            request.instruction,
+            has_live_screen=is_live,
+            undo_note=undo_note_for(placed, chosen),
+            files=shown,
+        )
         return session
+
+    def _placed(self, request: RunRequest, session: AssistantSession | None) -> RunRequest:
+        """Return the request with the place where its screen started, after a check that it can continue there.
+
+        Raises:
+            CuaError: If the screen is closed, or does not fit the request and the settings.
+        """
+        if request.place != "here" or not request.is_on_screen:
+            return request
+        if session is None or not session.can_continue or session.open_screen is None:
+            raise CuaError("the screen of this session is closed; choose where to start")
+        if request.files:
+            raise CuaError("files can be added only with a new start; choose where to start")
+        start = {"url": session.where} if session.place == "web" else {"app": session.where or None}
+        placed = request.model_copy(update={"place": session.place, **start})
+        chosen = settings_of(placed, self.preferences.values, denied=self._own_places)
+        if session.open_screen.key != screen_key(chosen, self.preferences.secrets):
+            raise CuaError("settings of the screen have changed; choose where to start")
+        if not has_live_screen(chosen, self.preferences.secrets):  # a secret that was typed may still be visible
+            raise CuaError("secrets may be visible on this screen; choose where to start")
+        return placed
+
+    async def _close_screens(self, kept: AssistantSession) -> None:
+        """Close the oldest screens that stayed open after their runs, other than the given one."""
+        idle = [session for session in self.sessions.values() if session.can_continue and session is not kept]
+        for session in idle[: -(MAX_OPEN_SCREENS - 1)]:
+            await session.close_screen()
 
     def resume(self, run_id: str) -> AssistantSession:
         """Resume a recorded run in a new session.
@@ -264,7 +309,7 @@ class Assistant:
         self, session: AssistantSession, request: RunRequest, chosen: Mapping[str, Any], files: Sequence[Path]
     ) -> Work:
         if request.is_on_screen:
-            return screen_work(request, chosen, self._gather(files), self.preferences.secrets)
+            return screen_work(session, request, chosen, self._gather(files), self.preferences.secrets)
         if request.mode == "swarm":
             return swarm_work(session, request, chosen, list(files))
         conversation = self._conversations.setdefault(session.id, ToolConversation(chosen))
@@ -276,7 +321,7 @@ class Assistant:
         idle = [session for session in self.sessions.values() if not session.is_running]
         while len(self.sessions) >= MAX_SESSIONS and idle:
             oldest = idle.pop(0)
-            if oldest.id not in self._conversations:  # sessions with an active kernel are closed only by the user
+            if oldest.id not in self._conversations and not oldest.can_continue:  # others are closed by the user
                 del self.sessions[oldest.id]
         session = AssistantSession(mode)
         self.sessions[session.id] = session
@@ -315,3 +360,9 @@ class Assistant:
             if f"{path.parent.name}/{path.name}" == name:
                 return path
         raise NotFoundError(f"there is no uploaded file {name[:200]!r}; upload it first")
+
+
+def _is_next(session: AssistantSession, request: RunRequest) -> bool:
+    """Return True if a session may go on with a request: in its mode, or in another one with a screen."""
+    screen_modes = ("instant", "thinking")
+    return session.mode == request.mode or (session.mode in screen_modes and request.mode in screen_modes)

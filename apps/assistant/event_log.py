@@ -1,10 +1,12 @@
-"""Events of a session: numbered, limited in number and length, with images of tool results and notification."""
+"""Events of a session: numbered, limited in number and length, with their images and notification."""
 
 import asyncio
+import io
 import secrets
 import time
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from cua.messages import ImagePart
@@ -12,8 +14,10 @@ from cua.step import CallOutcome
 
 MAX_EVENTS = 3000  # kept for pages that connect again; bounds memory of a long run
 MAX_TEXT_CHARS = 20_000  # of one event; the report has the whole text
-MAX_IMAGES = 48
-"""Limit of the images of tool results kept in memory for the page; the run's folder has all of them."""
+MAX_IMAGES_BYTES = 32 * 2**20
+"""Limit of the images kept in memory for the page: of tool results, steps and files; the run's folder has all."""
+_THUMB_PX = (240, 240)
+_MAX_THUMBED_BYTES = 20 * 2**20  # larger files are shown by their names
 MAX_EVIDENCE, MAX_EVIDENCE_CHARS = 3000, 4000
 """Limits of the stored results of sub-agents: number, and characters of each."""
 
@@ -23,7 +27,7 @@ class EventLog:
 
     Attributes:
         events: Oldest first, each with its number `seq`; the beginning is dropped when there are too many.
-        images: Images of tool results by name, as bytes and media type.
+        images: Images of tool results, steps and files by name, as bytes and media type.
         version: Number that changes with each update.
     """
 
@@ -32,7 +36,7 @@ class EventLog:
         self.images: dict[str, tuple[bytes, str]] = {}
         self.evidence: dict[str, dict[str, str]] = {}
         self.version = 0
-        self._seq = 0
+        self._seq = self._images_bytes = 0
         self._change = asyncio.Event()
 
     def add(self, event: str, **data: Any) -> None:
@@ -50,12 +54,25 @@ class EventLog:
         names = []
         for part in outcome.result.parts:
             if isinstance(part, ImagePart):
-                name = f"{outcome.number}-{secrets.token_hex(6)}"
-                self.images[name] = (part.data, part.media_type)
-                names.append(name)
-        while len(self.images) > MAX_IMAGES:
-            self.images.pop(next(iter(self.images)))
+                names.append(self._keep_image(part.data, part.media_type))
         return names
+
+    def keep_thumbnail(self, data: bytes) -> str:
+        """Store a small version of an image; return its name, or "" if the data are not an image."""
+        small = _thumbnail(data)
+        return self._keep_image(small, "image/jpeg") if small else ""
+
+    def keep_file_thumbnail(self, path: Path) -> str:
+        """Store a small version of an image file; return its name, or "" if it is not an image, or too large."""
+        return self.keep_thumbnail(path.read_bytes()) if path.stat().st_size <= _MAX_THUMBED_BYTES else ""
+
+    def _keep_image(self, data: bytes, media_type: str) -> str:
+        name = secrets.token_hex(8)
+        self.images[name] = (data, media_type)
+        self._images_bytes += len(data)
+        while self._images_bytes > MAX_IMAGES_BYTES and len(self.images) > 1:
+            self._images_bytes -= len(self.images.pop(next(iter(self.images)))[0])
+        return name
 
     def keep_evidence(self, agent_id: str, outcome: CallOutcome) -> None:
         """Store the result of a sub-agent's call, as target of citations."""
@@ -81,6 +98,20 @@ class EventLog:
         self.version += 1
         change, self._change = self._change, asyncio.Event()
         change.set()
+
+
+def _thumbnail(data: bytes) -> bytes:
+    """Return a small JPEG of an image; b"" if the data are not an image."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    try:
+        image = Image.open(io.BytesIO(data))
+        image.thumbnail(_THUMB_PX)
+        image.convert("RGB").save(buffer, "JPEG", quality=75)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow raises for damaged files
+        return b""
+    return buffer.getvalue()
 
 
 def shortened(value: Any) -> Any:

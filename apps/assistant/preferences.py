@@ -243,7 +243,7 @@ class Preferences:
 
         settings = load_settings(self.values).settings
         if not settings.base_url:
-            raise ConfigError("no endpoint is set; fill in base_url, such as http://127.0.0.1:8000/v1")
+            raise ConfigError("no endpoint is set; enter its address, such as http://127.0.0.1:8000/v1")
         model = None if settings.has_embedded_model else settings.model
         options = SelfTestOptions(url=settings.base_url, model=model, api_key=settings.api_key, timeout_s=_TEST_S)
         try:

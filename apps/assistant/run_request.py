@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from apps.assistant.screen import OpenScreen
 from apps.assistant.session import AssistantSession, Work
 from apps.cli.swarm import DEMO_SETTINGS
 from apps.demo.task import INSTRUCTION, ExpenseTask
-from cua.assemble import INSTANT, make_secrets, masks_secrets
+from cua.assemble import INSTANT, env_spec, make_secrets, masks_secrets
 from cua.config import load_settings
 from cua.errors import ConfigError
 from cua.run.end import RunResult
@@ -42,13 +43,29 @@ PRACTICE_SWARM = (
 """Question that the embedded model can answer as a swarm, on a small generated web."""
 
 
+class Example(NamedTuple):
+    """Request that a new person may start with."""
+
+    title: str
+    request: dict[str, str]
+
+
+EXAMPLES = (
+    Example("Read a total", {"instruction": "Click Summary. Tell me the Total.", "place": "practice"}),
+    Example("Collect facts with a swarm", {"instruction": PRACTICE_SWARM, "mode": "swarm"}),
+    Example("Look at a website", {"instruction": "Tell me the heading of the page.", "place": "web"}),
+)
+"""Examples of the page; the first two need no endpoint."""
+
+
 class RunRequest(BaseModel):
     """Request of the user.
 
     Attributes:
         instruction: Text of the instruction.
         mode: Mode of the agent.
-        place: Start place of a mode with a screen: the practice page, a web address, a private desktop.
+        place: Start place of a mode with a screen: the practice page, a web address, a private desktop, or the screen
+            that the last run of the session has left open.
         url: Start URL (web).
         app: Program to start (desktop).
         files: Names of uploaded files.
@@ -59,7 +76,7 @@ class RunRequest(BaseModel):
 
     instruction: str = Field(min_length=1, max_length=200_000)
     mode: Mode = "thinking"
-    place: Place = "practice"
+    place: Place | Literal["here"] = "practice"
     url: str | None = Field(default=None, max_length=8000)
     app: str | None = Field(default=None, max_length=2000)
     files: tuple[str, ...] = Field(default=(), max_length=MAX_FILES)
@@ -69,13 +86,6 @@ class RunRequest(BaseModel):
     def is_on_screen(self) -> bool:
         """True if the mode uses a screen."""
         return self.mode in ("instant", "thinking")
-
-
-def practice_request(mode: str) -> RunRequest:
-    """Return an example request for a mode that needs no API key and no endpoint."""
-    if mode == "swarm":
-        return RunRequest(instruction=PRACTICE_SWARM, mode="swarm", settings=DEMO_SETTINGS)
-    return RunRequest(instruction=PRACTICE_INSTRUCTION, mode="instant" if mode == "instant" else "thinking")
 
 
 def make_request(text: str, mode: str, place: str, where: str, files: list[str]) -> RunRequest:
@@ -92,7 +102,10 @@ def make_request(text: str, mode: str, place: str, where: str, files: list[str])
 
 
 class PracticeTask(ExpenseTask):
-    """Any instruction in the practice app; only the default instruction is verified."""
+    """Any instruction in the practice app; only the default instruction is verified.
+
+    The app runs until `stop`: a later run of the session may continue on its page.
+    """
 
     def __init__(self, instruction: str) -> None:
         super().__init__()
@@ -101,6 +114,13 @@ class PracticeTask(ExpenseTask):
     async def evaluate(self, env: Any) -> TaskVerdict:
         """Evaluate the default instruction; other instructions cannot be verified."""
         return await super().evaluate(env) if self.instruction.strip() == INSTRUCTION else TaskVerdict(None)
+
+    async def teardown(self, env: Any) -> None:
+        """Leave the app running."""
+
+    async def stop(self) -> None:
+        """Stop the app."""
+        await super().teardown(None)
 
 
 def settings_of(request: RunRequest, base: Mapping[str, Any], denied: Sequence[str] = ()) -> dict[str, Any]:
@@ -162,9 +182,9 @@ def undo_note_for(request: RunRequest, chosen: Mapping[str, Any]) -> str:
     """Return the reason why nothing has to be undone after a run; "" if something may have to be."""
     settings = load_settings(chosen).settings
     if request.is_on_screen and request.place == "practice":
-        return "Nothing to undo: each run has a new practice page."
+        return "Nothing to undo: each start has a new practice page."
     if request.is_on_screen and request.place == "desktop" and settings.display is None:
-        return "The private desktop and its files end with the run: nothing to undo there. What was sent stays sent."
+        return "The private desktop ends with the session: nothing to undo there. What was sent stays sent."
     if not request.is_on_screen and settings.sandbox != "none":
         return "Your files are as they were: its code works on copies. Changes made by MCP servers are not undone."
     return ""
@@ -185,17 +205,33 @@ def policy_of(chosen: Mapping[str, Any]) -> str:
     return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
 
 
-def screen_work(request: RunRequest, chosen: Mapping[str, Any], uploads: Path | None, own: Secrets) -> Work:
-    """Return the work of a GUI agent, with the app's own secrets."""
+def screen_key(chosen: Mapping[str, Any], own: Secrets) -> object:
+    """Return what an open screen was opened with: a run with another key needs a new screen."""
+    return env_spec(load_settings(chosen).settings), own
+
+
+def screen_work(
+    session: AssistantSession, request: RunRequest, chosen: Mapping[str, Any], uploads: Path | None, own: Secrets
+) -> Work:
+    """Return the work of a GUI agent, with the app's own secrets; its screen stays open for the session's next run."""
+    seen_url = session.screen.url if session.place == "web" else None
 
     async def work(watch: Watch) -> RunResult:
         from cua import run_task
 
-        more: dict[str, Any] = {"own_secrets": own} | ({"uploads": uploads} if uploads else {})
+        more: dict[str, Any] = {**chosen, "own_secrets": own, "watch": watch, "keeps_env": True}
+        kept = session.open_screen
+        if request.place == "here" and kept is not None:
+            url = seen_url if (seen_url or "").startswith("http") else None
+            return await run_task(request.instruction, url=url, env=kept.env, is_on_screen=True, **more)
+        await session.close_screen()
+        more |= {"uploads": uploads} if uploads else {}
+        screen = session.open_screen = OpenScreen(key=screen_key(chosen, own))
         if request.place == "practice":
-            return await run_task(PracticeTask(request.instruction), watch=watch, **{**chosen, **more})
-        where: dict[str, Any] = {"url": request.url} if request.place == "web" else {"app": request.app}
-        return await run_task(request.instruction, watch=watch, **where, **{**chosen, **more})
+            task = PracticeTask(request.instruction)
+            screen.end_task = task.stop
+            return await run_task(task, **more)
+        return await run_task(request.instruction, url=request.url, app=request.app, **more)
 
     return work
 

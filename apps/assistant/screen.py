@@ -2,14 +2,38 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from envs import Action, Env, EnvError, LiveFrame, LiveScreen, Observation, ScreenGeometry
+from envs import Action, Env, EnvError, LiveFrame, LiveScreen, Observation, ScreenGeometry, Target
 from envs.errors import ActionError
 
 MAX_FPS = 10.0  # smooth enough to follow an agent; more costs processor time
 Point = tuple[float, float]
 """Fractions of the image."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class OpenScreen:
+    """Browser or desktop that stays open after a run, for the next run of its session.
+
+    Attributes:
+        key: Settings and secrets that it was opened with; a run with others needs a new one.
+        end_task: Ends what the task of the first run has started.
+        env: Environment; None before the first run has opened it.
+    """
+
+    key: object
+    end_task: Callable[[], Awaitable[None]] | None = None
+    env: Env | None = None
+
+    async def close(self) -> None:
+        """Close the browser or desktop."""
+        env, self.env = self.env, None
+        if env is not None:
+            await env.close()
+        if self.end_task is not None:
+            await self.end_task()
 
 
 class SessionScreen:
@@ -92,6 +116,15 @@ class SessionScreen:
             with contextlib.suppress(EnvError):
                 return await self.env.describe_point(*point_px) or ""
         return ""
+
+    async def find_target(self, actions: Sequence[Action]) -> Target | None:
+        """Return what the first action with a target would activate; None if unknown."""
+        with contextlib.suppress(EnvError):
+            for action in actions if self.env is not None else ():
+                targets = await self.env.find_targets(action) if self.env is not None else ()
+                if targets:
+                    return targets[0]
+        return None
 
     def stop_streaming(self) -> None:
         """Stop capturing frames."""

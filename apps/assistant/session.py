@@ -5,19 +5,17 @@ newest image. Everything runs on one event loop.
 """
 
 import asyncio
-import io
 import secrets
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from apps.assistant.event_log import EventLog, shortened
-from apps.assistant.screen import SessionScreen
+from apps.assistant.questions import Answer, Questions
+from apps.assistant.screen import OpenScreen, SessionScreen
 from apps.assistant.undo import LastSteps
 from apps.assistant.user_input import UserInput, redact_texts, to_actions
 from apps.cli.progress import event_object, result_object
@@ -46,142 +44,16 @@ if TYPE_CHECKING:
     from cua.swarm.swarm import Swarm
 
 Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "person", "stopping", "ended"]
-Answer = Literal["once", "site", "deny"]
 Work = Callable[[Watch], Awaitable[RunResult]]
 """Work of a session: a coroutine function that runs an agent with the given watch."""
 
 _THOUGHT_CHARS = 4000  # of a thought on the page; the report has the whole text
-_CROP_PX = (420, 240)
 _ACT_TIMEOUT_S = 30.0
 """Longest wait for the end of the agent's current step before the user gets the screen."""
 _STOP_TIMEOUT_S = 10.0
 """Wait for the orderly end of a run, and then for its cancellation."""
 _INPUT_GRACE_S = 1.5
 """Time after a command of the user in which inputs on the screen are ignored: both may use one mouse."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Approval:
-    """Question to the user.
-
-    Attributes:
-        id: Id of the question.
-        reason: Reason for the question.
-        risk: Kind of risk, "" for none.
-        action: Agent's description of its action.
-        code: Code to be run.
-        target: Target of the click, as described by the environment.
-        site: Host of the page, "" if there is none.
-        crop: The image around the click, PNG.
-        answer: Future of the answer; True allows the action.
-    """
-
-    id: str
-    reason: str
-    risk: str
-    action: str
-    code: str
-    target: str
-    site: str
-    crop: bytes = field(repr=False)
-    answer: "asyncio.Future[bool]"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields for a page."""
-        names = ("id", "reason", "risk", "action", "code", "target", "site")
-        return {name: shortened(getattr(self, name)) for name in names} | {"has_crop": bool(self.crop)}
-
-
-class Questions:
-    """Questions of one session.
-
-    Args:
-        screen: Screen on which the agent acts.
-        log: Log for questions and answers.
-
-    Attributes:
-        open: Open questions, by id.
-        policy: Approval policy as text for users.
-    """
-
-    def __init__(self, screen: SessionScreen, log: EventLog) -> None:
-        self.open: dict[str, Approval] = {}
-        self.policy = ""
-        self._screen, self._log = screen, log
-        self._allowed: set[tuple[str, str]] = set()
-
-    async def ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:
-        """Wait for the user's answer; True allows the actions."""
-        screen = self._screen
-        site, risk = urlsplit(screen.url).netloc, verdict.risk or ""
-        if (site, risk) in self._allowed:
-            return True
-        approval = Approval(
-            id=secrets.token_hex(6),
-            reason=verdict.reason,
-            risk=risk,
-            action=turn.action_text,
-            code=turn.code,
-            target=await screen.describe_target(actions),
-            site=site,
-            crop=await asyncio.to_thread(_crop_around, screen.screenshot, screen.point_of(actions)),
-            answer=asyncio.get_running_loop().create_future(),
-        )
-        self.open[approval.id] = approval
-        self._log.add("asked", text=verdict.reason, approval=approval.id)
-        try:
-            is_allowed = await approval.answer
-        finally:
-            del self.open[approval.id]
-            self._log.notify()
-        self._log.add("answered", text="allowed" if is_allowed else "denied", approval=approval.id)
-        return is_allowed
-
-    def answer(self, name: str, answer: Answer) -> None:
-        """Answer a question; `site` allows the same kind of risk on this site for the session.
-
-        Texts of a page that are addressed to the agent are still asked about, each of them.
-
-        Raises:
-            CuaError: If it is not open any more.
-        """
-        approval = self.open.get(name)
-        if approval is None or approval.answer.done():
-            raise CuaError("this question is not open any more")
-        if answer == "site" and approval.risk != "page_text":
-            self._allowed.add((approval.site, approval.risk))
-        approval.answer.set_result(answer != "deny")
-
-    def deny_all(self) -> None:
-        """Deny all open questions."""
-        for approval in self.open.values():
-            if not approval.answer.done():
-                approval.answer.set_result(False)
-
-
-def _crop_around(png: bytes, point: tuple[float, float] | None) -> bytes:
-    """Return the part of a screenshot around a point, with a ring at the point; b"" without either.
-
-    Args:
-        png: Screenshot as PNG.
-        point: Position as fractions of the image.
-    """
-    if not png or point is None:
-        return b""
-    from PIL import Image, ImageDraw
-
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    width, height = min(_CROP_PX[0], image.width), min(_CROP_PX[1], image.height)
-    x, y = point[0] * image.width, point[1] * image.height
-    left = min(max(round(x - width / 2), 0), image.width - width)
-    top = min(max(round(y - height / 2), 0), image.height - height)
-    crop = image.crop((left, top, left + width, top + height))
-    draw = ImageDraw.Draw(crop)
-    for radius, colour in ((17, "white"), (16, "#d9480f"), (15, "#d9480f"), (14, "white")):
-        draw.ellipse((x - left - radius, y - top - radius, x - left + radius, y - top + radius), outline=colour)
-    buffer = io.BytesIO()
-    crop.save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
 
 
 def _child_object(child: "Child") -> dict[str, Any]:
@@ -207,7 +79,10 @@ class AssistantSession:
 
     Attributes:
         id: Id of the session.
-        mode: Mode, as given.
+        mode: Mode of the last run.
+        place: Place where the session's screen started; "" without a screen.
+        where: Address or program of that place.
+        open_screen: Screen that stays open for the next run; None without one.
         title: First instruction, for lists.
         instruction: Current instruction.
         run_id: Name of the run's folder; "" if it does not exist yet.
@@ -222,6 +97,8 @@ class AssistantSession:
     def __init__(self, mode: str, id: str = "") -> None:
         self.id = id or secrets.token_hex(6)
         self.mode = mode
+        self.place = self.where = ""
+        self.open_screen: OpenScreen | None = None
         self.title = self.instruction = self.run_id = self.error = ""
         self.result: RunResult | None = None
         self.log = EventLog()
@@ -231,6 +108,7 @@ class AssistantSession:
         self._thought = ""
         self._last_steps = LastSteps()
         self._step = 0
+        self._started_at = self._waited_s = 0.0
         self._tokens, self._cost_usd = 0, 0.0
         self._task: asyncio.Task[None] | None = None
         self._control: Control | None = None
@@ -273,12 +151,21 @@ class AssistantSession:
         is_held = self._control is not None and self._control.clock.is_waiting
         return not is_held and (self._is_acting or (self.screen.env is not None and self.screen.geometry is None))
 
+    @property
+    def can_continue(self) -> bool:
+        """True if the next run may continue on the session's screen."""
+        return not self.is_running and self.open_screen is not None and self.open_screen.env is not None
+
     def view(self) -> dict[str, Any]:
         """Return the current state as JSON values."""
         result = result_object(self.result) if self.result is not None else None
         return {
             "id": self.id,
             "mode": self.mode,
+            "place": self.place,
+            "where": self.where,
+            "can_continue": self.can_continue,
+            "started_at": self._started_at,
             "title": self.title,
             "instruction": shortened(self.instruction),
             "phase": self.phase,
@@ -305,7 +192,15 @@ class AssistantSession:
 
     # ------------------------------------------------------------------ commands of the user
 
-    def start(self, work: Work, instruction: str, *, has_live_screen: bool = True, undo_note: str = "") -> None:
+    def start(
+        self,
+        work: Work,
+        instruction: str,
+        *,
+        has_live_screen: bool = True,
+        undo_note: str = "",
+        files: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         """Start a run; only one may be active.
 
         Args:
@@ -313,6 +208,7 @@ class AssistantSession:
             instruction: Instruction of the user.
             has_live_screen: False to show only observations, in which secrets are masked.
             undo_note: Reason why nothing has to be undone, if that is so.
+            files: Names of the files of the instruction, and of their images in the log.
 
         Raises:
             CuaError: If a run is active.
@@ -328,8 +224,9 @@ class AssistantSession:
         self._user_touch = None
         self._last_steps = LastSteps(undo_note)
         self._thought, self._step = "", 0
+        self._started_at = round(time.time(), 3)
         self._user_actions.clear()
-        self.log.add("said", text=instruction)
+        self.log.add("said", text=instruction, files=files)
         self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
 
     def pause(self) -> None:
@@ -454,7 +351,15 @@ class AssistantSession:
                 task.cancel()
                 await asyncio.wait({task}, timeout=_STOP_TIMEOUT_S)
         self.screen.stop_streaming()
+        await self.close_screen()
         self.log.notify()
+
+    async def close_screen(self) -> None:
+        """Close the screen that stayed open after a run."""
+        screen, self.open_screen = self.open_screen, None
+        if screen is not None:
+            await screen.close()
+            self.log.notify()
 
     # ------------------------------------------------------------------ internals
 
@@ -526,6 +431,8 @@ class AssistantSession:
 
     def _attach_env(self, env: Env) -> None:
         self.screen.attach(env)
+        if self.open_screen is not None:
+            self.open_screen.env = env
         if isinstance(env, SharedScreen):
             self._input_watcher = asyncio.create_task(self._watch_user_input(env), name=f"assistant-touches-{self.id}")
 
@@ -546,6 +453,7 @@ class AssistantSession:
                 self._step, self._is_acting, self.screen.next_click, self._thought = index, False, None, ""
                 self.screen.update(observation)
                 self._last_steps.set_url(observation.url)
+                self._waited_s = self._control.clock.waited_s if self._control is not None else 0.0
             case Decided(actions=actions):
                 self._is_acting = True
                 self.screen.next_click = self.screen.point_of(actions)
@@ -566,6 +474,10 @@ class AssistantSession:
         fields = event_object(event)
         if fields is not None:
             fields.pop("run_dir", None)
+            if isinstance(event, Observed):
+                fields["run"], fields["image"] = self.run_id, self.log.keep_thumbnail(event.observation.screenshot)
+            if isinstance(event, StepDone) and self._control is not None:
+                fields["waited_s"] = round(self._control.clock.waited_s - self._waited_s, 3)
             if isinstance(event, CallReturned):
                 fields["images"] = self.log.keep_images(event.outcome)
                 fields["shown"] = event.outcome.result.display or event.outcome.result.text

@@ -206,12 +206,16 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Initial state of a run: empty, or the state after an earlier part of the same run."""
+    """Initial state of a run: empty, or the state after an earlier part of the same run.
+
+    With `is_on_screen`, the run continues on the environment's current screen: no reset, no setup of the task.
+    """
 
     steps: Sequence[Step] = ()
     usage: Usage = field(default_factory=Usage)
     time_s: float = 0.0
     note: str | None = None
+    is_on_screen: bool = False
 
 
 class Agent:
@@ -297,7 +301,7 @@ class Agent:
         try:
             self._note_short_secrets()
             self._executor.typed(start.steps)
-            seen = await self.control.unless_stopped(reset_env(self.env, task))
+            seen = await self.control.unless_stopped(self._see_first(task, start))
             self._take_instruction(task, episode)
             num_noted = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
@@ -312,6 +316,12 @@ class Agent:
                 await self.scope.record.keep(checked_files(task))
             finally:
                 await run_task_code(lambda: task.teardown(self.env))
+
+    async def _see_first(self, task: Task, start: Start) -> Observation:
+        if not start.is_on_screen:
+            return await reset_env(self.env, task)
+        self.env.terminate = None
+        return (await step_env(self.env, ())).observation
 
     async def _hold_requests(self, task: Task, observation: Observation) -> None:
         if not self._guard.is_idle and isinstance(self.env, RequestHolder):

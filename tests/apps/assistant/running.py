@@ -80,6 +80,25 @@ class RunningAssistant:
         raise RuntimeError(f"the assistant did not start: {self.log.read_text(errors='replace')[-3000:]}")
 
 
+STATUS = """() => {
+  const [status, facts] = ['.status', '.facts'].map((name) => document.querySelector(`assistant-screen ${name}`));
+  return status ? `${status.textContent} · ${facts.textContent} [${status.dataset.state}]` : 'not loaded';
+}"""
+"""State in words, step and cost, and the state's own name."""
+
+
+HIDDEN = """(selector) => {
+  const one = [...document.querySelectorAll(selector)].find((found) => found.offsetParent);
+  if (!one) return `${selector}: not shown`;
+  const box = one.getBoundingClientRect(), parts = [box.left, box.top, box.right, box.bottom].map(Math.round);
+  const isIn = box.left >= -1 && box.top >= -1 && box.right <= innerWidth + 1 && box.bottom <= innerHeight + 1;
+  if (!isIn) return `${selector}: ${parts}`;
+  const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return one.contains(there) ? '' : `${selector}: under ${there?.outerHTML.slice(0, 80)}`;
+}"""
+"""What a person cannot see of an element: not shown, not whole inside the window, or covered."""
+
+
 class Person:
     """Someone at the page."""
 
@@ -105,10 +124,24 @@ class Person:
 
     async def fresh(self) -> None:
         await self.open()
-        await self.page.get_by_role("button", name="+ New").click()
+        await self.go("New")
+
+    async def go(self, entry: str) -> None:
+        """Press an entry of the sidebar: New, Tasks, History, Settings."""
+        await self.page.locator("assistant-sidebar").get_by_role("button", name=entry, exact=True).click()
+
+    async def open_session(self, words: str) -> None:
+        await self.page.locator(".session > .entry", has_text=words).click()
+
+    async def choose(self, label: str, value: str) -> None:
+        await self.page.get_by_label(label, exact=True).first.select_option(value)
+
+    async def look_for(self, *selectors: str) -> list[str]:
+        """Return what is wrong with those that cannot be seen without scrolling."""
+        return [fault for selector in selectors if (fault := await self.page.evaluate(HIDDEN, selector))]
 
     async def say(self, words: str) -> None:
-        box = self.page.locator("#words textarea")
+        box = self.page.get_by_label("Instruction", exact=True)
         await box.fill(words)
         await box.press("Enter")
 
@@ -116,7 +149,7 @@ class Person:
         until = time.monotonic() + timeout_s
         text = ""
         while time.monotonic() < until:
-            text = await self.page.locator("assistant-screen .status").text_content() or ""
+            text = await self.page.evaluate(STATUS)
             if re.search(pattern, text):
                 return text
             await asyncio.sleep(0.05)
@@ -129,8 +162,8 @@ class Person:
     async def stop(self) -> None:
         button = self.page.get_by_role("button", name="Stop", exact=True)
         if await button.is_enabled():
-            await button.click()
-            await self.status("stopped|succeeded|failed|error|not started", 10)
+            await button.evaluate("one => one.click()")  # the run may end at this moment
+            await self.status(r"\[(stopped|succeeded|failed|unverified|error|not started)", 10)
 
     async def api(self, method: str, path: str, **more: Any) -> Any:
         async with httpx.AsyncClient(base_url=self.app.base, headers=self.app.bearer, timeout=30) as web:

@@ -1,7 +1,6 @@
 """The whole assistant in a real Chromium, as a person uses it: one app and one browser for all tests here."""
 
 import asyncio
-import re
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from apps.demo import DemoApp
 from cua.models.scripted import ScriptedModel
 from examples import assistant_client
-from tests.apps.assistant.running import Person, RunningAssistant
+from tests.apps.assistant.running import STATUS, Person, RunningAssistant
 from tests.fake_openai import FakeOpenAI, raw
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -24,7 +23,7 @@ async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person)
     card = page.get_by_role("alertdialog", name="The agent asks")
     asked = []
     until = time.monotonic() + 120
-    while "succeeded" not in (text := await page.locator("assistant-screen .status").text_content()):
+    while "succeeded" not in (text := await page.evaluate(STATUS)):
         assert time.monotonic() < until, text
         pictures.add(await page.locator("assistant-screen").get_attribute("data-frames"))
         if await card.count():
@@ -40,6 +39,7 @@ async def test_two_clicks_from_the_first_start_to_a_verified_end(person: Person)
     assert "373.40" in (await result.text_content())
     assert await page.locator("article.step").count() == 12
     step = page.get_by_role("article", name="Step 7", exact=True)
+    await step.locator("summary").first.click()
     await step.get_by_text("Code").click()
     assert "pyautogui.click" in await step.locator("pre").text_content()
 
@@ -55,7 +55,7 @@ async def test_pause_take_over_hand_back_deny_and_stop(person: Person) -> None:
     await person.press("Take over")
     await person.status("You have the screen")
     stage = page.locator("assistant-screen .stage")
-    box = await page.locator("assistant-screen .stage img").bounding_box()
+    box = await page.locator("assistant-screen .stage img.live").bounding_box()
     scale = box["width"] / 1280
     top = box["y"] + (box["height"] - 720 * scale) / 2
     await page.mouse.click(box["x"] + 230 * scale, top + 55 * scale * 0.4)  # the link to the summary
@@ -96,13 +96,12 @@ async def test_a_reload_in_mid_run_and_two_sessions(person: Person) -> None:
     await page.reload()
     await person.status("Waiting for your answer")
     assert await page.locator("article.step").count() >= 1
-    await page.get_by_role("button", name="+ New").click()
+    await person.go("New")
     await person.status("Ready")
     await person.say('Click "Summary". Tell me the Total.')
     await person.status("unverified|failed|succeeded", 90)
-    chips = page.locator("assistant-sessions .chip:not(.new)")
-    assert await chips.count() == 2
-    await page.locator("assistant-sessions .chip", has_text="Delete").click()
+    assert await page.locator(".session").count() == 2
+    await person.open_session("Delete")
     await person.status("Waiting for your answer")
     second = await page.context.new_page()
     await second.goto(f"{person.app.base}/")  # another tab finds what goes on
@@ -116,11 +115,10 @@ async def test_history_opens_replays_exports_runs_again_and_deletes(person: Pers
     await person.say('Click "Summary". Tell me the Total.')
     await person.status("unverified|failed|succeeded", 90)
     (run,) = await person.api("GET", "/runs", params={"limit": 1})
-    await page.get_by_role("tab", name="History").click()
+    await person.go("History")
     await page.get_by_label("Search").fill("summary total")
-    await asyncio.sleep(2)  # the list is drawn anew
-    await page.get_by_role("button", name="Open").first.click()
-    picture = page.locator(".strip img").first
+    await page.get_by_role("button", name="Open ").first.click()
+    picture = page.locator(".run .step-view img").first
     assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1280
     async with httpx.AsyncClient(base_url=person.app.base, headers=person.app.bearer, timeout=60) as web:
         for kind, begins in (
@@ -161,16 +159,115 @@ async def test_upload_and_ask_about_a_picture(person: Person, tmp_path: Path) ->
     with FakeOpenAI(ScriptedModel(["It is red."]), model_id="seer") as server:
         for name, value in (("base_url", server.base_url), ("model", "seer")):
             await person.api("PUT", f"/settings/{name}", json={"value": value})
-        await page.get_by_label("Mode").first.click()
-        await page.get_by_role("option", name=re.compile("Agent")).click()
-        await page.locator("#words input[type=file]").set_input_files(picture)
-        await page.locator("#words .thumbnail-item, #words img").first.wait_for()
+        await person.choose("Mode", "agent")
+        await page.locator("assistant-composer input[type=file]").set_input_files(picture)
+        await page.locator("assistant-composer .file:not(.is-loading) img").first.wait_for()
         await person.say("What colour is it?")
         await person.status("unverified", 90)
         assert "It is red." in await page.get_by_role("article", name="Result").text_content()
         assert "red.png" in str(server.requests[0].body)
         for name in ("base_url", "model"):
             await person.api("PUT", f"/settings/{name}", json={"value": ""})
+
+
+def act(code: str, action: str) -> str:
+    return f"## Action:\n{action}\n## Code:\n```python\n{code}\n```"
+
+
+STEPS = (
+    ("pyautogui.click(0.921, 0.267)", "Delete the old taxi"),
+    ('pyautogui.press("enter")', "Confirm"),
+    ("pyautogui.click(0.27, 0.0375)", "Open the summary"),
+    ('computer.terminate(status="success", answer="It is **373.40 EUR**.\\n\\n- one\\n- two")', "Answer"),
+    ('computer.terminate(status="success", answer="The same page.")', "Look again"),
+)
+
+
+async def test_the_way_of_a_new_person(person: Person) -> None:
+    """Start, practice, connect, run, approve, continue, look back: all that is pressed is in sight, nothing scrolls."""
+    page = person.page
+
+    async def press(selector: str) -> None:
+        assert await person.look_for(selector) == []
+        await page.locator(selector).locator("visible=true").first.click()
+
+    await press(".start .primary")
+    await page.locator(".ask").wait_for(timeout=90_000)
+    assert (
+        await page.locator(".ask h3").text_content() == 'Press "Delete" in "Old taxi Travel 2026-02-10 No 23.00 EUR"?'
+    )
+    await press(".answers .primary")
+    await person.status("Done, checked", 120)
+    with FakeOpenAI(ScriptedModel([act(*step) for step in STEPS]), model_id="seer") as server, DemoApp() as demo:
+        await press(".entry[data-page=settings]")
+        for selector, text in (("#connect-url input", server.base_url), ("#connect-model input", "seer")):
+            assert await person.look_for(selector) == []
+            await page.locator(selector).fill(text)
+        await person.api("PUT", "/settings/base_url", json={"value": server.base_url})  # the test takes replies
+        await person.api("PUT", "/settings/model", json={"value": "seer"})
+        await press(".entry.new")
+        await person.choose("Start at", "web")
+        await page.get_by_label("Address", exact=True).fill(demo.url)
+        await person.say("Delete the old taxi, then read the total.")
+        await page.locator(".ask").wait_for(timeout=60_000)
+        await page.locator(".ask").press("x")
+        await asyncio.sleep(0.8)
+        await page.locator(".ask").press("a")
+        await person.status("Done, not checked", 60)
+        assert await person.look_for(".answer strong", ".answer li:last-child", ".composer textarea") == []
+        assert await page.get_by_label("Start at", exact=True).input_value() == "here"
+        await page.reload()
+        await person.status("Done, not checked")
+        assert await page.get_by_label("Start at", exact=True).input_value() == "here"
+        await person.say("And now?")
+        await page.get_by_text("The same page.").wait_for()
+        assert await person.look_for(".card.result:last-of-type .answer") == []
+        session = (await person.api("GET", "/sessions"))[0]
+        view = await person.api("GET", f"/sessions/{session['id']}")
+        assert view["url"] == f"{demo.url}/summary" and view["can_continue"]
+        for name in ("base_url", "model"):
+            await person.api("PUT", f"/settings/{name}", json={"value": ""})
+    await press(".film .cell:first-child")
+    await page.locator(".stage img.past").evaluate("image => image.decode()")
+    assert await person.look_for(".stage img.past", ".live-again") == []
+    await press(".live-again")
+    await press(".entry[data-page=history]")
+    await press(".grid .run-card")
+    assert await person.look_for(".run h2", ".run .answers .primary") == []
+    scrolled = "[...document.querySelectorAll('html, body, gradio-app, assistant-history')].map((one) => one.scrollTop)"
+    assert set(await page.evaluate(scrolled)) == {0}
+
+
+async def test_the_feed_follows_until_a_person_scrolls_up(person: Person) -> None:
+    page = person.page
+    replies = (act("time.sleep(0.05)", f"Wait {number}") for number in range(10_000))
+    with FakeOpenAI(ScriptedModel(replies), model_id="patient") as server:
+        settings = {
+            "model": "patient",
+            "base_url": server.base_url,
+            "approve": "yolo",
+            "max_steps": 1000,
+            "max_time": 300,
+        }
+        order = {
+            "instruction": "Wait",
+            "place": "web",
+            "url": "data:text/html,<script>setInterval(() => document.body.append(Date.now()), 20)</script>",
+        }
+        session = await person.api("POST", "/sessions", json={**order, "settings": settings})
+        await page.goto(f"{person.app.base}/?session={session['id']}")
+        await person.status("step [3-9]\\d", 120)
+        left = "(one) => one.scrollHeight - one.scrollTop - one.clientHeight"
+        log = page.locator("assistant-feed .log")
+        assert await log.evaluate(left) < 5
+        await log.hover()
+        await page.mouse.wheel(0, -2000)
+        await page.locator(".below").wait_for()
+        assert await log.evaluate(left) > 100
+        await person.say("Go on")
+        await page.wait_for_function("document.querySelector('.below').hidden")
+        assert await log.evaluate(left) < 5
+        await person.stop()
 
 
 async def test_phone_width_keyboard_and_names(person: Person) -> None:
@@ -188,7 +285,7 @@ async def test_phone_width_keyboard_and_names(person: Person) -> None:
     for _ in range(40):
         await page.keyboard.press("Tab")
         reached.add(await page.evaluate("(document.activeElement.textContent || '').trim().slice(0, 30)"))
-    assert {"+ New", "Light / dark", "Try the practice task"} <= reached
+    assert {"Try the practice task", "Open the form", "Read a total"} <= reached
 
 
 async def test_the_example_client_works_through_the_api(app: RunningAssistant) -> None:

@@ -75,7 +75,7 @@ async def test_what_a_person_does_on_the_image_arrives_where_they_point(person: 
         await person.status("Working · step")
         await person.press("Take over")
         await person.status("You have the screen")
-        await page.wait_for_function("document.querySelector('assistant-screen img').naturalWidth === 1280")
+        await page.wait_for_function("document.querySelector('assistant-screen img.live').naturalWidth === 1280")
         box = await page.locator("assistant-screen .stage").bounding_box()
         scale = min(box["width"] / 1280, box["height"] / 720)
         left = box["x"] + (box["width"] - 1280 * scale) / 2
@@ -134,7 +134,7 @@ async def test_a_closed_tab_ends_nothing(person: Person) -> None:
         person.page = other
         await other.goto(f"{person.app.base}/")
         await person.status("Working · step")
-        await other.wait_for_function("document.querySelector('assistant-screen img').naturalWidth === 1280")
+        await other.wait_for_function("document.querySelector('assistant-screen img.live').naturalWidth === 1280")
         await person.stop()
 
 
@@ -144,14 +144,13 @@ async def test_a_private_desktop_from_the_page(person: Person) -> None:
     with FakeOpenAI(ScriptedModel(waiting()), model_id="patient") as server:
         for name, value in (("base_url", server.base_url), ("model", "patient"), ("screen", "1280x720")):
             await person.api("PUT", f"/settings/{name}", json={"value": value})
-        await page.get_by_label("Start at").first.click()
-        await page.get_by_role("option", name="Private desktop").click()
+        await person.choose("Start at", "desktop")
         await page.get_by_label("Program").fill("xterm")
         await person.say("Wait")
         await person.status("Working · step")
         await person.press("Take over")
         await person.status("You have the screen")
-        await page.wait_for_function("document.querySelector('assistant-screen img').naturalWidth === 1280")
+        await page.wait_for_function("document.querySelector('assistant-screen img.live').naturalWidth === 1280")
         below = {one.name() for one in psutil.Process(person.app.process.pid).children(recursive=True)}
         assert {"Xvfb", "xterm", "openbox"} <= below
         before = int(await page.locator("assistant-screen").get_attribute("data-frames"))
@@ -167,6 +166,8 @@ async def test_a_private_desktop_from_the_page(person: Person) -> None:
         await asyncio.sleep(1)
         assert int(await page.locator("assistant-screen").get_attribute("data-frames")) > before
         await person.stop()
+        await page.get_by_role("button", name="Close Wait").click()  # the desktop stays until its session is closed
+        await page.locator(".session").wait_for(state="detached")
         for name in ("base_url", "model", "screen"):
             await person.api("PUT", f"/settings/{name}", json={"value": ""})
     below = {one.name() for one in psutil.Process(person.app.process.pid).children(recursive=True)}

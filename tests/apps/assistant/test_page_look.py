@@ -43,13 +43,15 @@ async def test_nothing_serious_for_people_with_a_screen_reader_or_weak_eyes(pers
     faults = []
     for theme in ("light", "dark"):
         await page.evaluate(f"document.body.classList.toggle('dark', {str(theme == 'dark').lower()})")
-        for tab in await page.get_by_role("tab").all():
-            await tab.click()
+        await person.open_session("Delete")
+        faults += await look_for_faults(page, f"{theme}, a question")
+        for entry in ("New", "Tasks", "History", "Settings"):
+            await person.go(entry)
             await asyncio.sleep(0.7)
-            faults += await look_for_faults(page, f"{theme}, {await tab.text_content()}")
-            if await tab.text_content() == "History":
-                await page.get_by_role("button", name="Open").first.click()
-                await page.locator(".strip h2").first.wait_for()
+            faults += await look_for_faults(page, f"{theme}, {entry}")
+            if entry == "History":
+                await page.get_by_role("button", name="Open ").first.click()
+                await page.locator(".run h2").first.wait_for()
                 faults += await look_for_faults(page, f"{theme}, a run")
     assert faults == []
 
@@ -62,8 +64,8 @@ async def test_nothing_jumps_while_it_streams(person: Person) -> None:
     await person.status("succeeded", 90)
     shifts = await page.evaluate("window.shifts")
     assert sum(value for value, _ in shifts) < 0.05, shifts  # 0.1 and less counts as good on the web
-    await page.get_by_role("tab", name="History").click()
-    await page.get_by_role("tab", name="Work").click()
+    await person.go("History")
+    await person.open_session("Team lunch")
     again = page.locator("assistant-feed")
     cards = await again.locator("article").count()
     await again.evaluate("one => { const there = one.parentNode; one.remove(); there.append(one); }")
@@ -71,8 +73,8 @@ async def test_nothing_jumps_while_it_streams(person: Person) -> None:
     await page.locator("assistant-screen").evaluate(
         "one => one.replaceWith(document.createElement('assistant-screen'))"
     )
-    await page.wait_for_function("document.querySelector('assistant-screen img').naturalWidth === 1280")
-    assert "succeeded" in await page.locator("assistant-screen .status").text_content()
+    await page.wait_for_function("document.querySelector('assistant-screen img.live').naturalWidth === 1280")
+    assert "Done, checked" in await page.locator("assistant-screen .status").text_content()
 
 
 async def test_the_keyboard_is_enough(person: Person) -> None:
@@ -102,7 +104,7 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await page.keyboard.press("Enter")
     await page.get_by_role("alertdialog", name="The agent asks").wait_for(timeout=60_000)
     assert await page.evaluate("document.activeElement.getAttribute('role')") == "alertdialog"
-    await tab_to("Deny")
+    await tab_to("DenyD")
     await page.keyboard.press("Enter")
     await page.get_by_text("You denied it").wait_for()
     await person.status("stopped|failed|unverified")  # the agent gives up; Stop has nothing to do from here on
@@ -112,17 +114,52 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await person.status("stopped")
 
 
+STOP, COMPOSER, STATUS_LINE = ".tools .tool:nth-child(3)", ".composer textarea", ".bar .status"
+
+
 @pytest.mark.parametrize("width", [1440, 1024, 390])
-async def test_no_width_scrolls_sideways_or_hides_the_controls(person: Person, width: int) -> None:
+async def test_all_that_is_needed_is_in_the_window(person: Person, width: int) -> None:
+    """From the first screen to the answer, nothing has to be scrolled."""
     page = person.page
     await page.set_viewport_size({"width": width, "height": 844})
     await person.open()
-    for tab in await page.get_by_role("tab").all():
-        if await tab.is_visible():
-            await tab.click()
-            await asyncio.sleep(0.3)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= width + 1
-    await page.get_by_role("tab", name="Work").click()
-    for name in ("Pause", "Take over", "Stop", "Try the practice task"):
-        box = await page.get_by_role("button", name=name, exact=True).bounding_box()
-        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+    controls = (STATUS_LINE, STOP, ".tools .tool:nth-child(1)", ".tools .tool:nth-child(2)")
+    assert await person.look_for(*controls, COMPOSER, ".start .primary", ".composer [type=submit]") == []
+    await person.press("Try the practice task")
+    await page.get_by_role("alertdialog", name="The agent asks").wait_for(timeout=120_000)
+    asked = (
+        ".ask h3",
+        ".ask > img",
+        ".answers .tool:nth-child(1)",
+        ".answers .tool:nth-child(2)",
+        ".answers .tool:nth-child(3)",
+    )
+    assert await person.look_for(*controls, ".stage img.live", *asked) == []
+    assert await person.look_for(COMPOSER) == [] or width == 390  # the question is a sheet over it
+    ratio = await page.locator(".stage").evaluate("one => one.clientWidth / one.clientHeight")
+    assert ratio == pytest.approx(1280 / 720, abs=0.02)
+    await page.get_by_role("button", name="Allow once").click()
+    await person.status("succeeded", 120)
+    assert await person.look_for(*controls, COMPOSER, ".card.result .answer", ".film .cell:last-child") == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width + 1
+    if width == 390:
+        small = (
+            "[...document.querySelectorAll('#shell button')].filter((one) => one.offsetParent && !one.matches('.cell'))"
+        )
+        heights = await page.evaluate(f"{small}.map((one) => [one.textContent || one.title, one.offsetHeight])")
+        assert [row for row in heights if row[1] < 44] == []
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+async def test_no_page_scrolls_sideways(person: Person, width: int) -> None:
+    page = person.page
+    await page.set_viewport_size({"width": width, "height": 844})
+    await person.open()
+    for entry in ("Tasks", "History", "Settings"):
+        if width == 390:
+            await page.get_by_role("button", name="Open the menu").click()
+            assert await page.evaluate("document.activeElement.title") == "New"
+        await person.go(entry)
+        await asyncio.sleep(0.3)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width + 1
+        assert await page.evaluate("document.querySelector('gradio-app').scrollWidth") <= width + 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,13 @@ async def _endpoint(person: Person, **values: str) -> None:
 
 async def test_a_secret_is_typed_and_never_seen(person: Person) -> None:
     page = person.page
-    await page.get_by_role("tab", name="Settings").click()
+    await person.go("Settings")
     await page.locator("#secret-name input, #secret-name textarea").first.fill("trip_words")
     await page.locator("#secret-value input").fill("velvet-otter-77")
     await page.locator("#secret-save").click()
     await page.get_by_text("trip_words: everywhere").wait_for()
     assert "velvet-otter-77" not in await page.content()
-    await page.get_by_role("tab", name="Work").click()
+    await person.go("New")
     await person.say("Type {{trip_words}} into Description.")
     await page.get_by_role("button", name="Allow once").click(timeout=60_000)  # a secret is never typed unasked
     await person.status("unverified|failed|succeeded", 90)
@@ -44,20 +43,28 @@ async def test_a_secret_is_typed_and_never_seen(person: Person) -> None:
 
 async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> None:
     page = person.page
-    await page.get_by_role("tab", name="Settings").click()
-    await page.get_by_role("button", name="Test the endpoint").click()
-    outcome = page.locator("#outcome textarea")
-    await _until(outcome, "no endpoint is set; fill in base_url")
+    await person.go("Settings")
+    verdict = page.locator("#verdict .verdict")
+    await person.press("Test and save")
+    await verdict.get_by_text("no endpoint is set").wait_for()
     with FakeOpenAI(ScriptedModel(["OK"] * 40), model_id="seer") as server:
-        await _endpoint(person, base_url=server.base_url, model="seer")
-        await page.get_by_role("button", name="Test the endpoint").click()
-        await _until(outcome, "models: ", 90)
-    await _endpoint(person, base_url="", model="")
+        await page.get_by_label("Endpoint", exact=True).first.fill(server.base_url)
+        await page.get_by_label("Model", exact=True).first.fill("seer")
+        await person.press("Test and save")
+        await verdict.get_by_text("works").wait_for(timeout=90_000)
+        assert "\n" not in (await verdict.text_content()).strip()
+        await page.get_by_role("button", name="Details of the test").click()
+        assert "models: " in await page.locator("#outcome textarea").input_value()
+    values = {row["name"]: row["value"] for row in await person.api("GET", "/settings")}
+    assert (values["base_url"], values["model"]) == (server.base_url, "seer")
+    await person.press("Disconnect")
+    await verdict.get_by_text("Disconnected").wait_for()
+    assert await page.get_by_label("Model", exact=True).first.input_value() == "literal"
 
 
 async def test_a_task_is_saved_filled_in_and_run(person: Person) -> None:
     page = person.page
-    await page.get_by_role("tab", name="Tasks").click()
+    await person.go("Tasks")
     await page.locator("#task-name textarea, #task-name input").first.fill("Show a tab")
     words = page.locator("#task-words textarea")
     await words.fill('Click "{tab}". Tell me the Total.')
@@ -87,8 +94,8 @@ async def test_a_stopped_run_is_resumed_from_the_history(person: Person) -> None
         await person.stop()
         (before,) = await person.api("GET", "/runs", params={"limit": 1})
         assert before["status"] == "stopped"
-        await page.get_by_role("tab", name="History").click()
-        await page.get_by_role("button", name="Open").first.click()
+        await person.go("History")
+        await page.get_by_role("button", name="Open ").first.click()
         await page.get_by_role("button", name="Resume").click()
         await person.status("Waiting for your answer", 60)
         await person.stop()
@@ -98,9 +105,8 @@ async def test_a_stopped_run_is_resumed_from_the_history(person: Person) -> None
 
 async def test_a_swarm_without_a_key_and_a_citation_that_opens(person: Person) -> None:
     page = person.page
-    await page.get_by_label("Mode").first.click()
-    await page.get_by_role("option", name=re.compile("Swarm")).click()
-    await page.locator("#practice").click()
+    await person.press("Collect facts with a swarm")
+    await person.press("Send")
     await person.status("unverified|succeeded", 180)
     result = page.get_by_role("article", name="Result")
     await result.locator("a.cite").first.click()

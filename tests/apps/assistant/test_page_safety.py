@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -103,9 +102,10 @@ async def test_hostile_words_of_model_and_page_never_become_html(person: Person)
         card = page.get_by_role("alertdialog", name="The agent asks")
         await card.wait_for(timeout=60_000)
         assert "Delete <img src=x" in await card.locator(".target").text_content()
+        assert "Delete <img src=x" in await card.locator("h3").text_content()
         assert await page.evaluate(ODD) == []
         await person.api("POST", f"/sessions/{session['id']}/redirect", json={"instruction": EVIL[1]})
-        await page.get_by_role("button", name="Allow such").click()
+        await page.get_by_role("button", name="Allow deletes").click()
         await person.status("unverified|failed|error|capped", 120)
         feed = page.locator("assistant-feed")
         assert await page.locator("article.step").count() >= len(EVIL)
@@ -114,12 +114,12 @@ async def test_hostile_words_of_model_and_page_never_become_html(person: Person)
         text = await feed.text_content()
         assert all(text.count(evil) >= 3 for evil in EVIL if "\u202e" not in evil)
         assert await page.evaluate(ODD) == []
-    await page.get_by_role("tab", name="History").click()
-    await page.get_by_role("button", name="Open").first.click()
-    await page.locator(".strip h2").first.wait_for()
+    await person.go("History")
+    await page.get_by_role("button", name="Open ").first.click()
+    await page.locator(".run h2").first.wait_for()
     for step in ("1", "7", "30"):
-        await page.get_by_role("spinbutton").first.fill(step)
-        await page.locator(f".strip img[alt='Screen at step {step}']").wait_for()
+        await page.get_by_label("Step", exact=True).fill(step)
+        await page.locator(f".run .step-view img[alt='Screen at step {step}']").wait_for()
         assert await page.evaluate(ODD) == []
 
 
@@ -134,10 +134,9 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
     with FakeOpenAI(ScriptedModel(replies), model_id="evil") as server:
         for name, value in (("base_url", server.base_url), ("model", "evil"), ("api_key", KEY)):
             await person.api("PUT", f"/settings/{name}", json={"value": value})
-        await page.get_by_label("Mode").first.click()
-        await page.get_by_role("option", name=re.compile("^Agent")).click()
-        await page.locator("#words input[type=file]").set_input_files(files)
-        await page.locator("#words .thumbnail-item").nth(len(files) - 1).wait_for()
+        await person.choose("Mode", "agent")
+        await page.locator("assistant-composer input[type=file]").set_input_files(files)
+        await page.locator("assistant-composer .file:not(.is-loading)").nth(len(files) - 1).wait_for()
         assert await page.evaluate(ODD) == []
         await person.say("\n".join(EVIL))
         await person.status("unverified", 120)
@@ -146,12 +145,13 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
         assert await page.evaluate(ODD) == []
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert (await person.api("GET", "/runs"))[0]["id"] and where_key_is_kept(person.app) == []
-    await page.get_by_role("tab", name="Settings").click()
+    await person.go("Settings")
     for evil in EVIL:
         await person.api("PUT", "/settings/model", json={"value": evil})
+    await page.get_by_role("button", name="All settings").click()
     await page.get_by_label("Setting", exact=True).click()
-    await page.get_by_role("option", name="max_steps").click()
-    await page.get_by_text("max_steps: limit on steps").wait_for()  # the field is emptied by then
+    await page.get_by_role("option", name="Most steps").click()
+    await page.get_by_text("Most steps: limit on steps").wait_for()  # the field is emptied by then
     for evil in EVIL[:3]:
         await page.locator("#value input").fill(evil)
         await person.press("Save")
@@ -163,9 +163,10 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
 
 async def test_keys_go_in_and_never_come_out(person: Person) -> None:
     page = person.page
-    await page.get_by_role("tab", name="Settings").click()
+    await person.go("Settings")
+    await page.get_by_role("button", name="All settings").click()
     await page.get_by_label("Setting", exact=True).click()
-    await page.get_by_role("option", name="api_key").click()
+    await page.get_by_role("option", name="Key").click()
     await page.locator("#secret input").fill(KEY)
     await person.press("Save")
     await page.locator("#settings-table").get_by_text("(set)").wait_for()
@@ -337,10 +338,11 @@ async def walk(app):
         await page.get_by_role("button", name="Try the practice task").click()
         await page.get_by_role("button", name="Allow once").wait_for(timeout=90_000)
         await asyncio.sleep(12)  # onnxruntime reports 9 s after its import
-        for tab in ("History", "Settings", "Work"):
-            await page.get_by_role("tab", name=tab).click()
+        for entry in ("History", "Settings", "Tasks"):
+            await page.locator("assistant-sidebar").get_by_role("button", name=entry).click()
+        await page.locator(".session > .entry").click()
         await page.get_by_role("button", name="Stop", exact=True).click()
-        await page.get_by_text("stopped").first.wait_for()
+        await page.locator(".status[data-state=stopped]").wait_for()
         await browser.close()
         return [url for url in asked if not url.startswith((app.base, "data:", "blob:"))]
 with RunningAssistant() as app:

@@ -1,18 +1,22 @@
 """Sessions without pages: a scripted model, a fake screen, and what a person may do."""
 
 import asyncio
+import io
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from apps.assistant.event_log import MAX_EVIDENCE
+from apps.assistant.event_log import MAX_EVIDENCE, MAX_IMAGES_BYTES, EventLog
+from apps.assistant.questions import question_of
 from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, redact_texts, to_actions
 from cua.api import run_task
 from cua.errors import CuaError
-from cua.messages import Reply, TextPart, ToolCall, ToolResult
+from cua.guard import GuardVerdict
+from cua.messages import ImagePart, Reply, TextPart, ToolCall, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.run.events import AgentIds, CallReturned, Watch
 from cua.step import CallOutcome
@@ -32,6 +36,7 @@ from envs import (
     ScreenTexts,
     Scroll,
     SensitiveArea,
+    Target,
     TypeText,
 )
 from envs.fake import FakeEnv, FakeOptions
@@ -92,6 +97,51 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
     assert session.screen.frame is not None and session.screen.frame.image.startswith(b"\x89PNG")
     assert [event["seq"] for event in session.log.events] == list(range(1, 10))
     assert session.log.after(8)[0]["event"] == "ended"
+
+
+async def test_a_further_run_goes_on_where_the_last_one_ended(tmp_path: Any) -> None:
+    session, env = AssistantSession("thinking"), FakeEnv()
+    begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), env, tmp_path)
+    await until(session, "ended")
+    shown = session.screen.screenshot
+    begin(session, ScriptedModel([say("pyautogui.click(0.1, 0.1)"), DONE]), env, tmp_path, is_on_screen=True)
+    await until(session, "ended")
+    assert env.num_resets == 1 and len([one for one in env.actions if isinstance(one, Click)]) == 2
+    first = [event for event in session.log.events if event["event"] == "observed" and event["step"] == 1]
+    assert len(first) == 2 and shown != b"" and session.view()["result"]["status"] == "unverified"
+
+
+@pytest.mark.parametrize(
+    ("risk", "target", "question"),
+    [
+        (
+            "delete",
+            Target(role="button", names=("Delete",), context=("Old taxi 23.00", "List")),
+            'Press "Delete" in "Old taxi 23.00"?',
+        ),
+        ("delete", Target(role="dialog button", names=("OK",), context=("Delete Old taxi?",)), "Delete Old taxi?"),
+        ("send", Target(role="link", names=("Send all",)), 'Open "Send all"?'),
+        ("pay", None, "May it do this: Pay now?"),
+        ("take_over", None, "May it go on? a login form"),
+    ],
+)
+def test_a_question_is_one_sentence(risk: str, target: Target | None, question: str) -> None:
+    reason = "a login form" if risk == "take_over" else "risky"
+    assert question_of(GuardVerdict(decision="ask", reason=reason, risk=risk), "Pay now", target) == question
+
+
+def test_only_images_get_a_thumbnail_and_their_size_is_bounded() -> None:
+    log, png = EventLog(), io.BytesIO()
+    Image.effect_noise((1200, 800), 90).save(png, "PNG")
+    name = log.keep_thumbnail(png.getvalue())
+    assert Image.open(io.BytesIO(log.images[name][0])).size == (240, 160)
+    assert log.keep_thumbnail(b"") == log.keep_thumbnail(b"\x89PNG\r\n no image") == ""
+    part = ImagePart(data=bytes(2**20), media_type="image/png")
+    outcome = CallOutcome(
+        number=1, call=ToolCall(id="x", name="look", arguments="{}"), result=ToolResult(parts=(part,) * 40)
+    )
+    assert len(log.keep_images(outcome)) == 40
+    assert sum(len(data) for data, _ in log.images.values()) <= MAX_IMAGES_BYTES
 
 
 async def test_observations_show_where_no_live_frame_comes(tmp_path: Any) -> None:

@@ -48,8 +48,8 @@ def test_steps_that_change_nothing_are_left_out_and_the_newest_comes_first() -> 
 @pytest.mark.parametrize(
     ("order", "settings", "told"),
     [
-        ({"place": "practice"}, {}, "each run has a new practice page"),
-        ({"place": "desktop"}, {}, "private desktop and its files end"),
+        ({"place": "practice"}, {}, "each start has a new practice page"),
+        ({"place": "desktop"}, {}, "private desktop ends with the session"),
         ({"place": "desktop"}, {"display": ":0"}, ""),
         ({"place": "web", "url": "https://a.example"}, {}, ""),
         ({"mode": "agent"}, {}, "works on copies"),
