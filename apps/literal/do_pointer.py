@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 
+from apps.literal.figures import find_signs
 from apps.literal.find_field import choose, find_field
 from apps.literal.find_kind import find_kind, find_links_by_text, find_toggle, find_unnamed_button
 from apps.literal.find_opener import find_next_page, find_submenus
@@ -127,7 +128,10 @@ def locate(
         beside = find_link_beside(screen, target.text, is_exact=choice is not None) if is_plain else None
         if beside is not None:
             return beside.center, f'The label "{target.text}" is not a link; the text to its right is one.'
-    return (choice.hit.point, f"{choice.why}.") if choice is not None else (None, "")
+    if choice is None:
+        signs = find_signs(screen, target.text) if len(target.text) == 1 and not target.ordinal else []
+        return (signs[0].center, f'I see the sign "{target.text}".') if len(signs) == 1 else (None, "")
+    return choice.hit.point, f"{choice.why}."
 
 
 def find_link_beside(screen: OcrScreen, label: str, *, is_exact: bool = False) -> Box | None:

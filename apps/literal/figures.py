@@ -28,6 +28,7 @@ _BAR_PX = 18  # width of a scroll bar at the edge of the screen, which is no fig
 _MAX_SPECK = 8  # pixels of another colour inside a figure that are no mark on it
 _MIN_COVERED_PX = 20  # shorter side of a figure that others cover in part; smaller ones cannot be named safely
 _MIN_UPON_PX = 12  # shorter side of a figure on another one; smaller ones are its decoration
+_SIGN_PX = (6, 40)  # heights of a single letter or digit that is drawn as a figure
 _MAX_BUTTON_PX = 48  # height of a button; a higher box with a mark is a figure
 _MIN_MARK_PX = 9  # longer side of a hollow figure; smaller ones are letters such as "o"
 _SOLID_SHARE = 0.93  # of its outline that a filled figure covers; the rest is its anti-aliased edge
@@ -265,13 +266,35 @@ def _read_glyph(screen: OcrScreen, box: Box, colour: tuple[int, int, int]) -> Fi
         return None
     if min(box.width, box.height) < 2 or max(box.width, box.height) < _MIN_SIDE_PX:
         return None
-    crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
-    text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
-    text = text.strip(" .,'`\"-_|")
+    text, confidence = _read_sign(screen, box)
+    text = text.strip('"')
     if len(text) != 1 or not text.isalnum() or confidence < _SURE:
         return Figure(box_px=box, colour=colour, kind="glyph", size_px=box.height * 1.35)
     ratio = 1.9 if text in _X_HEIGHT else 1.35
     return Figure(box_px=box, colour=colour, kind="glyph", text=text, size_px=box.height * ratio)
+
+
+def _read_sign(screen: OcrScreen, box: Box) -> tuple[str, float]:
+    crop = screen.crop(box.padded(max(3, box.height // 2), max(2, box.height // 4)))
+    text, confidence = screen.engine.read_crop(crop, scale=max(1.0, 30 / box.height), is_latin=True)
+    return text.strip(" .,'`-_|"), confidence
+
+
+def find_signs(screen: OcrScreen, char: str) -> list[Box]:
+    """Find a single letter, digit or sign on any background, which the text detector may miss."""
+    signs: list[Box] = []
+    everything = np.ones(screen.image.shape[:2], bool)
+    for colour in _list_colours(screen.image, everything):
+        near = largest_channel(np.abs(screen.image.astype(np.int16) - np.array(colour, np.int16))) <= 2 * _SAME
+        for box, mask in _components(near):
+            if not _SIGN_PX[0] <= box.height <= _SIGN_PX[1] or box.width > 1.5 * box.height or mask.mean() > 0.8:
+                continue
+            if any(box.intersection(known) > 0.3 * box.area for known in signs) or _is_in_text(screen, box):
+                continue
+            text, confidence = _read_sign(screen, box)
+            if text == char and confidence > _SURE:
+                signs.append(box)
+    return signs
 
 
 def pick_figures(figures: Sequence[Figure], looks: FigureStyle, paper: Collection[str] = ()) -> list[Figure]:

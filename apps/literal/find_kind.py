@@ -98,6 +98,8 @@ def _find_handle(differs: NDArray[np.uint8], track: Box) -> Box | None:
 _MIN_PX = (14, 14)
 _MAX_PX = (420, 72)
 _OVERHANG_PX = 8
+_MAX_LARGE_PX = 160
+_OFF_CENTRE_PX = 6
 _SHADE_STEP = 8
 
 
@@ -141,8 +143,22 @@ def list_buttons(screen: OcrScreen) -> list[Box]:
         if _MIN_PX[0] <= box.width <= _MAX_PX[0] and _MIN_PX[1] <= box.height <= _MAX_PX[1]
     ]
     inner = innermost(boxes)
-    single = [box for box in inner if not is_cell(box, inner)] or inner
+    single = [box for box in inner if not is_cell(box, inner)] or inner or _list_large(screen)
     return sorted(single, key=reading_order)
+
+
+def _list_large(screen: OcrScreen) -> list[Box]:
+    """Return boxes taller than usual buttons with a single text exactly in their middle."""
+    large = []
+    for box in screen.boxes:
+        inside = screen.lines_in(box)
+        if len(inside) != 1 or max(box.width, box.height) > _MAX_LARGE_PX or box.left <= 0 or box.top <= 0:
+            continue
+        x, y = inside[0].box_px.center
+        is_centred = abs(x - box.center[0]) <= _OFF_CENTRE_PX and abs(y - box.center[1]) <= _OFF_CENTRE_PX
+        if is_centred and box.contains(inside[0].box_px, slack_px=_OVERHANG_PX):
+            large.append(box)
+    return innermost(large)
 
 
 def _is_icon_button(screen: OcrScreen, box: Box) -> bool:
@@ -178,6 +194,7 @@ _INDENT_PX = 6
 _MAX_UNEVEN = 1.7
 _PAGER = re.compile(r"[\W\d]*(?:next|prev(?:ious)?|older|newer|more(?: results)?|first|last)?(?: page)?[\W\d]*", re.I)
 _MIN_MARK_CONTRAST = 40
+_MIN_GLUED = 4
 _RING_GAP_PX = 2
 _MAX_MARK_RATIO = 1.35
 
@@ -276,7 +293,23 @@ def find_links(screen: OcrScreen) -> list[Box]:
 
 def find_links_by_text(screen: OcrScreen, text: str) -> list[TextHit]:
     """Return the links with a text, best match first; links have a distinct colour."""
-    return [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
+    links = [hit for hit in find_text(screen, text) if hit.fit >= CONTAINED and _is_link(screen, hit.box_px)]
+    return links or _find_glued(screen, text)
+
+
+def _find_glued(screen: OcrScreen, text: str) -> list[TextHit]:
+    """Return links that OCR joined with adjacent words: parts of a word in a distinct colour."""
+    links = []
+    for line in screen.lines if len(text) >= _MIN_GLUED else []:
+        for match in re.finditer(rf"(?<!\w){re.escape(text)}(?=\w)|(?<=\w){re.escape(text)}(?!\w)", line.text, re.I):
+            box = line.span(match.start(), match.end())
+            before = re.search(r"\w*$", line.text[: match.start()])
+            after = re.match(r"\w*", line.text[match.end() :])
+            rests = [(match.start() - len(before[0]), match.start())] if before and before[0] else []
+            rests += [(match.end(), match.end() + len(after[0]))] if after and after[0] else []
+            if _is_link(screen, box) and not any(_is_link(screen, line.span(*rest)) for rest in rests):
+                links.append(TextHit(box_px=box, line=line, fit=CONTAINED))
+    return links
 
 
 def _is_link(screen: OcrScreen, box: Box) -> bool:

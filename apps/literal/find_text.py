@@ -1,6 +1,6 @@
 """Find a text on the screen: the line, the part of it, and how much it looks like a button."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from apps.literal.screen import OcrScreen, find_bounds
 from apps.literal.targets import ElementTarget
-from apps.literal.text_match import CONTAINED, WHOLE, fit_texts, similarity
+from apps.literal.text_match import CONTAINED, WHOLE, alphanumeric, fit_texts, similarity
 from visual_tools.box import Box
 from visual_tools.ink import find_background, find_ink, largest_channel
 from visual_tools.ocr import TextLine
@@ -21,6 +21,7 @@ _LOOSE_PX = 4
 _MIN_BUTTON_RATIO = 0.8
 _MIN_CUT = 6
 _NEARLY, _MAX_CLOSER = 0.8, 6
+_MARK_PX, _MARK_GAP_PX = 12, 3
 _EDGE_PX = 2
 
 
@@ -83,8 +84,11 @@ def find_text(screen: OcrScreen, text: str) -> list[TextHit]:
     if " " in text.strip() and not any(hit.fit >= CONTAINED for hit in hits):
         hits += _find_in(screen, text, joined_lines(screen.lines))
     if not hits and len(text) >= _MIN_CUT:
+        covered = [line for line in screen.lines if _is_covered(screen, line, text)]
+        whole = [replace(line, text=text, char_x_px=(*line.char_x_px, line.char_x_px[-1])) for line in covered]
         near = [line for line in screen.lines if similarity(text, line.text) >= _NEARLY and not line.angle_deg]
-        hits = _find_in(screen, text, [screen.read_closer(line) for line in near[:_MAX_CLOSER]])
+        hits = _find_in(screen, text, whole)
+        hits = hits or _find_in(screen, text, [screen.read_closer(line) for line in near[:_MAX_CLOSER]])
     return sorted(hits, key=lambda hit: (-round(hit.score, 2), hit.box_px.top, hit.box_px.left))
 
 
@@ -102,6 +106,15 @@ def name_nearest(screen: OcrScreen, text: str, count: int = 4) -> list[str]:
     texts = dict.fromkeys(line.text for line in screen.lines)
     ranked = sorted(texts, key=lambda seen: -similarity(text, seen))
     return [seen for seen in ranked if similarity(text, seen) > 0.3][:count] or ranked[:count]
+
+
+def _is_covered(screen: OcrScreen, line: TextLine, text: str) -> bool:
+    """Return True if a line is a text without its last letter, with a mark such as a menu's arrow at that position."""
+    if alphanumeric(line.text) != alphanumeric(text)[:-1]:
+        return False
+    box = line.box_px
+    ink = find_ink(screen.crop(Box(box.right + 1, box.top, box.right + _MARK_PX, box.bottom)))
+    return bool(ink[:, :_MARK_GAP_PX].any())
 
 
 def _find_in(screen: OcrScreen, text: str, lines: list[TextLine]) -> list[TextHit]:
