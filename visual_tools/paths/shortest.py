@@ -152,7 +152,7 @@ def find_openings(around: Surroundings) -> tuple[Point, ...]:
 MIN_PART_SHARE = 0.02
 MAX_FRAME_GAPS = 3
 SLACK_PX = 3
-MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.2, 0.8
+TOUCHED_SHARE, MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.04, 0.2, 0.8
 LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
 RIM_PX = 2
 LOOSE_WIDTHS = 1.5
@@ -264,7 +264,7 @@ def read_image(
         except ImageError:
             raise problem from None
     is_connected = maze.is_connected
-    if is_connected and maze.on_road > MIN_ROAD_SHARE:
+    if is_connected and maze.on_road > TOUCHED_SHARE:  # a corridor may be narrower than the dot at its end
         return maze
     try:
         other = _read_road(image, tones, OTHER[guess], start, goal)
