@@ -15,9 +15,12 @@ from visual_tools.paths.search import (
     Connectivity,
     PathResult,
     Point,
+    close_gaps,
+    find_path,
     measure_length,
     measure_lengths,
     measure_width,
+    nearest_free,
 )
 
 TOLERANCE_PX = 1e-6  # rounding of sums of diagonal moves
@@ -188,6 +191,71 @@ def _as_points(points: object) -> NDArray[np.int64]:
             f"found points of shape {path.shape} and type {path.dtype}, expected whole numbers (N, 2), x and y"
         )
     return path.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowGaps:
+    """Places of a path that are much narrower than its corridors, and the path without such places.
+
+    Attributes:
+        points_px: Places on the path, x and y, in walking order.
+        width_px: Width of the narrowest.
+        corridor_px: Typical width of the corridors.
+        length_px: Length of the best path that needs no such place; None if there is none.
+    """
+
+    points_px: tuple[Point, ...]
+    width_px: int
+    corridor_px: float
+    length_px: float | None
+
+
+def find_narrow_gaps(result: PathResult) -> NarrowGaps | None:
+    """Find gaps in the walls that a path depends on and that may be flaws of the drawing; None if there are none.
+
+    Args:
+        result: Result of `shortest_path` with a path.
+    """
+    corridor_px = measure_width(result.mask)
+    wide = close_gaps(result.mask, corridor_px)
+    crossed = [run for run in _runs(result, wide) if _is_gap(wide, result, run, round(corridor_px))]
+    ends = [nearest_free(wide, end, corridor_px) for end in (result.start_px, result.goal_px)]
+    if not crossed or ends[0] is None or ends[1] is None:
+        return None
+    points = find_path(wide, ends[0], ends[1], result.connectivity, result.method)
+    clearance = cv2.distanceTransform(result.mask.view(np.uint8), cv2.DIST_L1, cv2.DIST_MASK_3)
+    clearance[wide] = 0
+    ridge = cv2.dilate(clearance, np.ones((5, 5), np.uint8))
+    widths = []
+    for first, last in crossed:
+        x, y = result.points_px[first : last + 1].T
+        widths.append(max(2 * int(ridge[y, x].min()) - 1, 1))
+    middles = [result.points_px[(first + last) // 2].tolist() for first, last in crossed]
+    return NarrowGaps(
+        points_px=tuple((x, y) for x, y in middles),
+        width_px=min(widths),
+        corridor_px=corridor_px,
+        length_px=None if points is None else measure_length(points),
+    )
+
+
+def _runs(result: PathResult, wide: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return first and last index of each part of a path through narrow places, its ends left out."""
+    x, y = result.points_px.T
+    edges = np.diff(np.concatenate(([False], ~wide[y, x], [False])).astype(np.int8))
+    pairs = zip(np.flatnonzero(edges == 1).tolist(), (np.flatnonzero(edges == -1) - 1).tolist(), strict=True)
+    return [(first, last) for first, last in pairs if first > 0 and last < len(x) - 1]
+
+
+def _is_gap(wide: NDArray[np.bool_], result: PathResult, run: tuple[int, int], reach_px: int) -> bool:
+    """Return True if there is no way around a narrow place nearby, as there is around a rough corner."""
+    first, last = run[0] - 1, run[1] + 1
+    x, y = result.points_px[first : last + 1].T
+    left, top = max(int(x.min()) - reach_px, 0), max(int(y.min()) - reach_px, 0)
+    part = np.ascontiguousarray(wide[top : int(y.max()) + reach_px + 1, left : int(x.max()) + reach_px + 1])
+    ends = [(int(x[at]) - left, int(y[at]) - top) for at in (0, -1)]
+    around = find_path(part, ends[0], ends[1], 4, "bfs")
+    return around is None or len(around) > 2 * (last - first) + reach_px
 
 
 LINE_COLOR, START_COLOR, GOAL_COLOR, RIM_COLOR = (225, 29, 42), (20, 150, 70), (200, 20, 40), (255, 255, 255)

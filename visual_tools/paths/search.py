@@ -171,6 +171,8 @@ Connectivity = Literal[4, 8]
 Method = Literal["bfs", "astar", "centered"]
 Point = tuple[int, int]
 CENTER_WEIGHT = 15.0
+GAP_SHARE, MIN_GAP_PX, MAX_GAP_SHARE = 0.12, 3, 0.34
+"""Gap that may be a flaw of the drawing, of a corridor's width; in no case more than a third of it."""
 NO_LENGTHS = np.empty(0)
 
 
@@ -275,6 +277,22 @@ def corridor_width(clearance: NDArray[np.float32]) -> float:
     """Return the typical width of the corridors in pixels: the median along the ridge of the wall distances."""
     ridge = clearance[(clearance > 0) & (clearance >= cv2.dilate(clearance, np.ones((3, 3), np.uint8)))]
     return float(2 * np.median(ridge) - 1) if ridge.size and np.isfinite(ridge).all() else float(min(clearance.shape))
+
+
+def gap_px(corridor_px: float) -> int:
+    """Return the largest width of a gap that may be a flaw of the drawing, by the width of the corridors."""
+    return round(min(max(GAP_SHARE * corridor_px, MIN_GAP_PX), MAX_GAP_SHARE * corridor_px))
+
+
+def close_gaps(free: NDArray[np.bool_], corridor_px: float) -> NDArray[np.bool_]:
+    """Return a mask without the places that are much narrower than its corridors: gaps between strokes of a pen."""
+    most_px = gap_px(corridor_px)
+    if most_px < 1:
+        return free
+    margin, size = most_px + 1, (most_px + 1, most_px + 1)
+    walls = np.pad((~free).view(np.uint8), margin, mode="edge")
+    closed = cv2.morphologyEx(walls, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, size))
+    return np.ascontiguousarray(closed[margin:-margin, margin:-margin] == 0)
 
 
 def nearest_free(free: NDArray[np.bool_], point: Point, reach_px: float) -> Point | None:

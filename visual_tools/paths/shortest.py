@@ -36,6 +36,7 @@ from visual_tools.paths.search import (
     Point,
     count_reached,
     find_path,
+    gap_px,
     measure_clearance,
     measure_length,
     measure_width,
@@ -104,6 +105,8 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
     side_px = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1)
     is_clutter = side_px < SMALL_SHARE * max(side_px[1:], default=0)
     is_clutter[0] = True
+    for number in np.flatnonzero(is_clutter & (side_px >= width_px))[1 if is_clutter[0] else 0 :].tolist():
+        is_clutter[number] = not _is_between_walls(labels, stats[number], number, gap_px(width_px))
     edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
     surface = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
     is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
@@ -112,6 +115,16 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
         is_clutter[surface] = depth > max(2 * width_px, SURFACE_SHARE * min(free.shape))
     without: NDArray[np.bool_] = is_clutter[labels]
     return without
+
+
+def _is_between_walls(labels: NDArray[np.int32], stats: NDArray[np.int32], number: int, reach_px: int) -> bool:
+    """Return True if a stroke almost meets the walls at two places: a part of a wall with gaps, and no arrow."""
+    left, top, wide, high, _ = (int(value) for value in stats)
+    margin = reach_px + 1
+    part = labels[max(top - margin, 0) : top + high + margin, max(left - margin, 0) : left + wide + margin]
+    near = cv2.dilate((part == number).view(np.uint8), np.ones((2 * margin + 1,) * 2, np.uint8)) > 0
+    others = near & (part != number) & (part > 0)
+    return int(cv2.connectedComponents(others.view(np.uint8), connectivity=8)[0]) > 2
 
 
 def _rolled_over(free: NDArray[np.bool_], radius_px: float) -> NDArray[np.bool_]:
@@ -152,7 +165,7 @@ def find_openings(around: Surroundings) -> tuple[Point, ...]:
 MIN_PART_SHARE = 0.02
 MAX_FRAME_GAPS = 3
 SLACK_PX = 3
-MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.2, 0.8
+TOUCHED_SHARE, MIN_ROAD_SHARE, CLEAR_ROAD_SHARE = 0.04, 0.2, 0.8
 LETTER_SHARE, LETTER_WIDTHS, OUTSIDE_SHARE = 0.15, 1.05, 0.4
 RIM_PX = 2
 LOOSE_WIDTHS = 1.5
@@ -224,6 +237,12 @@ class Maze:
         on = self.allowed[self.start[::-1]] and self.allowed[self.goal[::-1]]
         return bool(on) and find_path(self.allowed, self.start, self.goal, 4, "bfs") is not None
 
+    @property
+    def is_enclosed(self) -> bool:
+        """True if walls surround the road up to an entry and an exit, as they do in a maze."""
+        around = find_surroundings(self.free, self.width_px)
+        return around.has_inside and len(find_openings(around)) <= 2
+
 
 def read_mask(free: NDArray[np.bool_], start: EndLike, goal: EndLike) -> Maze:
     """Read a mask; by default the ends are its two openings, and the outside is then excluded.
@@ -264,7 +283,7 @@ def read_image(
         except ImageError:
             raise problem from None
     is_connected = maze.is_connected
-    if is_connected and maze.on_road > MIN_ROAD_SHARE:
+    if is_connected and maze.on_road > TOUCHED_SHARE:  # a corridor may be narrower than the dot at its end
         return maze
     try:
         other = _read_road(image, tones, OTHER[guess], start, goal)
@@ -272,7 +291,8 @@ def read_image(
         return maze
     if maze.on_road <= MIN_ROAD_SHARE:
         return other if other.on_road > maze.on_road else maze
-    return other if not is_connected and other.on_road >= CLEAR_ROAD_SHARE and other.is_connected else maze
+    is_other = other.on_road >= CLEAR_ROAD_SHARE or (other.on_road > TOUCHED_SHARE and not maze.is_enclosed)
+    return other if not is_connected and is_other and other.is_connected else maze
 
 
 def _read_road(
@@ -460,13 +480,13 @@ def shortest_path(
 def _read(image: NDArray[np.uint8], road: Literal["auto", "light", "dark"], start: EndLike, goal: EndLike) -> Maze:
     """Read the maze; without openings, the path runs between its two coloured marks."""
     tones = separate_tones(image)
-    try:
+    dots = find_two_dots(image, tones.drawn) if start is None and goal is None else None
+    if dots is None:
         return read_image(image, tones, road, start, goal)
+    try:
+        return _read_road(image, tones, guess_road(tones.light) if road == "auto" else road, None, None)
     except ImageError:
-        dots = find_two_dots(image, tones.drawn) if start is None and goal is None else None
-        if dots is None:
-            raise
-    return read_image(image, tones, road, *dots)
+        return read_image(image, tones, road, *dots)
 
 
 def _solve(maze: Maze, connectivity: Connectivity, clearance_px: float, method: Method) -> PathResult:

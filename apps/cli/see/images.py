@@ -1,5 +1,7 @@
 """`cua see` on images: objects on a background, text, charts, mazes, transformations, differences."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
 
     from visual_tools.charts.axes import Axes
     from visual_tools.paths.check import PathCheck
+    from visual_tools.paths.search import PathResult
     from visual_tools.regions.measuring import Measurements, ScaleBar
 
 _BOX = "LEFT,TOP,RIGHT,BOTTOM"
 _PLACE = "X,Y or LEFT,TOP,RIGHT,BOTTOM in pixels, or a colour."
+_MAX_GAPS = 5
 _METHODS = ("auto", "otsu", "adaptive", "fixed", "color")
 
 Split = Annotated[bool, typer.Option("--split/--no-split", help="Separate touching objects.")]
@@ -383,7 +387,8 @@ def maze(
 ) -> None:
     """Find, verify and draw the shortest path through a maze.
 
-    Start and goal are detected unless they are given.
+    Start and goal are detected unless they are given. Gaps in the walls that are much narrower than the corridors are
+    reported, with the length of the path without them.
 
         cua see maze maze.png --start red --goal green
     """
@@ -396,17 +401,19 @@ def maze(
 
     def work(file: Path) -> OperationResult:
         image = vt.load_image(file)
-        result = vt.shortest_path(
+        search = functools.partial(
+            vt.shortest_path,
             image,
             start=begin,
             goal=end,
             connectivity=8 if diagonal else 4,
             clearance_px=clearance,
             method=chosen,
-            road=tones,
         )
+        result: PathResult = search(road=tones)
+        used = f"road: {result.road}, {_other_road(search, result)}" if tones == "auto" else f"road: {result.road}"
         if not result.found:
-            return OperationResult(result=result, lines=[f"no path: {result.reason}"], is_found=False)
+            return OperationResult(result=result, lines=[f"no path: {result.reason}", used], is_found=False)
         check = vt.check_path(
             result.mask, result.points_px, start=result.start_px, goal=result.goal_px, connectivity=result.connectivity
         )
@@ -414,10 +421,38 @@ def maze(
             f"a path of {result.num_points} pixels from {_point(result.start_px)} to {_point(result.goal_px)}, "
             f"{result.length_px:.1f} px long",
             "checked step by step: " + _describe_check(check),
+            used,
+            *_describe_gaps(result),
         ]
         return OperationResult(result=result, lines=lines, image=vt.draw_path(image, result), is_found=check.is_valid)
 
     Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
+
+
+def _other_road(search: "Callable[..., PathResult]", result: "PathResult") -> str:
+    """Return what a detected tone of the road is worth: whether the other tone would connect the ends, too."""
+    other = "dark" if result.road == "light" else "light"
+    try:
+        found = search(road=other)
+    except ImageError:
+        return f"detected; {other} does not have the ends on it"
+    if not found.found:
+        return f"detected; {other} does not connect the ends"
+    return f"detected; unsure: {other} would also connect the ends, by {found.length_px:.1f} px: --road {other}"
+
+
+def _describe_gaps(result: "PathResult") -> list[str]:
+    import visual_tools as vt
+
+    gaps = vt.find_narrow_gaps(result)
+    if gaps is None:
+        return []
+    places = ", ".join(_point(point) for point in gaps.points_px[:_MAX_GAPS])
+    without = "there is no path" if gaps.length_px is None else f"the path is {gaps.length_px:.1f} px long"
+    return [
+        f"unsure: it needs {format_count(len(gaps.points_px), 'narrow gap')} in the walls, {gaps.width_px} px where "
+        f"corridors are {gaps.corridor_px:.0f} px wide, at {places}; without them {without}"
+    ]
 
 
 def _describe_check(check: "PathCheck") -> str:

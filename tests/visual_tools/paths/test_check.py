@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import visual_tools as vt
 from visual_tools.errors import ImageError
-from visual_tools.paths.check import PathCheck, _verify_bound
+from visual_tools.paths.check import PathCheck, _verify_bound, find_narrow_gaps
 from visual_tools.paths.search import measure_lengths
 
 FREE = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [1, 1, 1, 1]], bool)
@@ -80,3 +81,35 @@ def test_wrong_numbers_never_prove_anything(connectivity: int) -> None:
 def test_wrong_input_is_told(mask: np.ndarray, points: list[tuple[float, ...]]) -> None:
     with pytest.raises(ImageError):
         vt.check_path(mask, points)  # type: ignore[arg-type]
+
+
+def with_gap(gap_px: int, *, has_detour: bool) -> NDArray[np.bool_]:
+    """Three corridors of 40 px, joined at one end each; a gap in the first wall shortens the path."""
+    free = np.zeros((140, 300), bool)
+    free[5:45, 5:295] = free[50:90, 5:295] = free[95:135, 5:295] = True
+    free[45:50, 255:295] = has_detour
+    free[90:95, 5:45] = True
+    free[45:50, 100 : 100 + gap_px] = True
+    return free
+
+
+@pytest.mark.parametrize("gap_px", [1, 2, 3])
+def test_a_gap_far_narrower_than_the_corridors_is_told(gap_px: int) -> None:
+    result = vt.shortest_path(with_gap(gap_px, has_detour=True), start=(20, 20), goal=(280, 120))
+    gaps = find_narrow_gaps(result)
+    assert gaps is not None
+    assert (len(gaps.points_px), gaps.width_px) == (1, pytest.approx(gap_px, abs=1))
+    assert gaps.points_px[0] == (pytest.approx(100, abs=gap_px), pytest.approx(47, abs=4))
+    whole = vt.shortest_path(with_gap(0, has_detour=True), start=(20, 20), goal=(280, 120))
+    assert gaps.length_px == whole.length_px > result.length_px
+    assert find_narrow_gaps(whole) is None
+    alone = find_narrow_gaps(vt.shortest_path(with_gap(gap_px, has_detour=False), start=(20, 20), goal=(280, 120)))
+    assert alone is not None and alone.length_px is None
+
+
+def test_doors_of_corridors_and_rough_corners_are_no_gaps() -> None:
+    assert find_narrow_gaps(vt.shortest_path(with_gap(14, has_detour=True), start=(20, 20), goal=(280, 120))) is None
+    rough = with_gap(0, has_detour=True)
+    rough[46:49, 250:255] = rough[44:46, 120:200:3] = True
+    rough[45:47, 120:200:3] = True
+    assert find_narrow_gaps(vt.shortest_path(rough, start=(20, 20), goal=(280, 120))) is None

@@ -4,6 +4,7 @@ import math
 import random
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -198,3 +199,33 @@ def test_the_picture_may_be_a_file_or_gray() -> None:
 def test_what_cannot_be_found_is_told(picture: NDArray[np.uint8], options: dict[str, object], message: str) -> None:
     with pytest.raises(ImageError, match=message):
         vt.shortest_path(picture, **options)  # type: ignore[arg-type]
+
+
+def draw_corridors(width_px: int, dot_px: int, ink: tuple[int, ...], paper: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Corridors as strokes on a page, without walls; a dot at each end, which may be wider than its corridor."""
+    image = np.full((400, 500, 3), paper, np.uint8)
+    for at in ([(50, 50), (150, 50), (150, 200), (50, 200), (50, 350), (250, 350), (250, 50), (450, 50), (450, 350)],
+               [(150, 120), (200, 120), (200, 300)], [(250, 200), (350, 200), (350, 350)]):  # fmt: skip
+        cv2.polylines(image, [np.array(at, np.int32)], False, ink, width_px)
+    cv2.circle(image, (50, 50), dot_px, (0, 255, 0), -1)
+    cv2.circle(image, (450, 350), dot_px, (255, 0, 0), -1)
+    return image
+
+
+@pytest.mark.parametrize("dot_px", [9, 15, 24])
+@pytest.mark.parametrize("tones", [((28, 60, 140), (255, 255, 255)), ((250, 250, 250), (20, 30, 40))])
+def test_corridors_are_the_road_even_where_dots_are_wider(dot_px: int, tones: tuple[tuple[int, ...], ...]) -> None:
+    result = vt.shortest_path(draw_corridors(20, dot_px, *tones))
+    assert (result.found, result.road) == (True, "dark" if sum(tones[0]) < sum(tones[1]) else "light")
+    assert result.length_px == pytest.approx(1500, rel=0.1)
+
+
+def test_an_outer_wall_of_strokes_that_do_not_quite_meet_is_a_wall() -> None:
+    picture = PLAIN.copy()
+    edge = np.flatnonzero((picture[:, picture.shape[1] // 2] < 128).any(axis=1))[0]
+    for x in range(SIZES["margin_px"] + 3, picture.shape[1] - SIZES["margin_px"], 24):
+        picture[edge : edge + SIZES["wall_px"], x : x + 2] = 255
+    result = vt.shortest_path(picture, start=FIRST, goal=LAST)
+    assert result.num_steps == NUM_STEPS
+    around = result.mask[edge + SIZES["wall_px"] + 3, SIZES["margin_px"] + 10 : -SIZES["margin_px"] - 10]
+    assert around.mean() > 0.5
