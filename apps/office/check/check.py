@@ -180,12 +180,13 @@ def _is_accepted(part: str, path: str, description: str) -> bool:
 def _names_of_properties(holder: str) -> set[str]:
     """Return the names that the schema allows below a property element of a text document, in any place."""
     constraint = require("openxml_audit.schema.validator", "office").get_constraint_for_tag(w(holder))
-    names, particles = set(), [constraint.content_model] if constraint is not None else []
+    names: set[str] = set()
+    particles = [constraint.content_model] if constraint is not None else []
     while particles:
         particle = particles.pop()
-        names.add(getattr(particle, "local_name", None))
+        names.add(getattr(particle, "local_name", None) or "")
         particles += getattr(particle, "children", ())
-    return names - {None}
+    return names
 
 
 def _check_pages(pages: Sequence[RenderedPage], report: CheckReport, kind: str) -> None:
