@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps.office.corrections import tidy
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.safe_xml import OfficeError
-from apps.office.tidy import tidy
+from apps.office.safe_xml import FilePath, OfficeError
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
 from envs.errors import require
 
@@ -73,13 +73,17 @@ class Manuscript:
     bibliography: str = ""
     folder: Path = Path()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
 
-def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
+
+def write_docx(manuscript: Manuscript, path: FilePath, style: Style | None = None, *, contents: bool = True) -> Path:
     """Write a docx file with numbered captions and a table of contents with page numbers.
 
     Raises:
         OfficeError: If pandoc rejects the text, or an image or a cited work is missing.
     """
+    path = Path(path)
     style = style or Style()
     with tempfile.TemporaryDirectory(prefix="k25-pandoc-") as scratch:
         reference = Path(scratch) / "reference.docx"
@@ -100,12 +104,13 @@ def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *
     return tidy(path)
 
 
-def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
+def write_pdf(manuscript: Manuscript, path: FilePath, style: Style | None = None, *, contents: bool = True) -> Path:
     """Write a PDF file with typeset equations, links and bookmarks; fonts are embedded.
 
     Raises:
         OfficeError: If `write_docx` would raise, or typst rejects pandoc's output.
     """
+    path = Path(path)
     typst = require("typst", "office")
     style = style or Style()
     with tempfile.TemporaryDirectory(prefix="k25-typst-") as scratch:
