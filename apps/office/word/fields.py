@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from apps.office.libraries import XmlElement
 from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import FilePath, OfficeError
+from apps.office.word.numbering import heading_numbers
 from apps.office.word.ranges import find_text, isolate_runs, make_element, run_text, text_of, w
 from envs.errors import require
 
@@ -187,9 +188,10 @@ def _contents(
     document: "DocxDocument", all_headings: Sequence[tuple[int, str, XmlElement]], levels: int, pages: Mapping[int, int]
 ) -> list[XmlElement]:
     """Build the paragraphs of a table of contents; the first and the last one hold the ends of its field."""
-    root = document.element.body
+    root, numbers = document.element.body, heading_numbers(document)
     paragraphs: list[XmlElement] = []
     for level, text, heading in all_headings:
+        text = f"{numbers[heading]} {text}" if heading in numbers else text
         name = _bookmark_of(heading)
         paragraph = make_element(root, "p", _with_style(root, f"TOC{level}"))
         if not paragraphs:
