@@ -31,7 +31,7 @@ _HOMES = {
     "apps.office.markdown": ("Manuscript", "Style", "write_docx", "write_pdf", "merge_manuscripts"),
     "apps.office.merge": ("merge_documents", "merge_pdfs", "read_form", "fill_form"),
     "apps.office.slides": ("new_slide", "fill_body", "place_image", "fit_text", "save_presentation"),
-    "apps.office.tidy": ("tidy",),
+    "apps.office.corrections": ("tidy",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

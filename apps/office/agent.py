@@ -57,6 +57,10 @@ class OfficeRequest:
     expect: tuple[str, ...] = ()
     rounds: int = MAX_ROUNDS
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", Path(self.output))
+        object.__setattr__(self, "files", tuple(map(Path, self.files)))
+
     def expectations(self, name: str) -> list[str]:
         """Return the expectations for a file: `words>=100` is for every file, `report.docx:words>=100` for one."""
         expectations = []

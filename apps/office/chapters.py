@@ -113,8 +113,8 @@ def find_chapter_errors(text: str, works: str, folder: Path) -> list[str]:
     missing = sorted(cited_keys(text) - works_by_key(works).keys())
     if missing:
         errors.append(f"works.bib has no entry for {', '.join(missing)}")
-    labels = set(re.findall(r"\{#((?:fig|tbl):[\w.-]+)", text))
-    for label in sorted(set(re.findall(r"@((?:fig|tbl):[\w-]+)", text)) - labels):
+    labels = set(re.findall(r"\{#((?:fig|tbl|eq|sec):[\w.-]+)", text))
+    for label in sorted(set(re.findall(r"@((?:fig|tbl|eq|sec):[\w-]+)", text)) - labels):
         errors.append(f"the text refers to {label!r}, which nothing is labelled with")
     return errors
 

@@ -13,7 +13,7 @@ from apps.office.libraries import PptxSlide
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import find_kind, open_package
 from apps.office.pages import RenderedPage, read_pages
-from apps.office.safe_xml import OfficeError, open_with
+from apps.office.safe_xml import FilePath, OfficeError, open_with
 from apps.office.word.comments import read_comments
 from apps.office.word.ranges import text_of, w
 from apps.office.word.revisions import read_revisions
@@ -96,7 +96,7 @@ class DocumentComparison:
         return "\n".join(lines or ["no difference in what is written"])
 
 
-def compare_files(before: Path, after: Path, images: Path | None = None) -> DocumentComparison:
+def compare_files(before: FilePath, after: FilePath, images: FilePath | None = None) -> DocumentComparison:
     """Compare two files of a kind. Nothing in them is run, and nothing is fetched for them.
 
     Args:
@@ -107,6 +107,9 @@ def compare_files(before: Path, after: Path, images: Path | None = None) -> Docu
     Raises:
         OfficeError: If a file cannot be read safely, or the kinds differ.
     """
+    images = None if images is None else Path(images)
+    after = Path(after)
+    before = Path(before)
     kinds = find_kind(before), find_kind(after)
     if kinds[0] != kinds[1]:
         raise OfficeError(

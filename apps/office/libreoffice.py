@@ -10,7 +10,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
-from apps.office.safe_xml import OfficeError
+from apps.office.safe_xml import FilePath, OfficeError
 
 TIMEOUT_S = 180.0  # per attempt; bounds files that make LibreOffice hang
 _NEEDS_RESTART = 81
@@ -74,7 +74,7 @@ def find_undrawn(text: str) -> str:
     return "".join(letter for letter in wanted if not any(first <= ord(letter) <= last for first, last in ranges))
 
 
-def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:
+def convert(source: FilePath, target: FilePath, *, export_filter: str = "", timeout_s: float = TIMEOUT_S) -> Path:
     """Convert a file to the format of the target's suffix.
 
     Args:
@@ -90,6 +90,8 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
     Raises:
         OfficeError: If LibreOffice is missing, has no result, or exceeds the time limit.
     """
+    target = Path(target)
+    source = Path(source)
     program = find_soffice()
     if program is None:
         raise OfficeError(f"LibreOffice is not installed; this needs it. Install it with: {_INSTALL}")
@@ -111,8 +113,9 @@ def convert(source: Path, target: Path, *, export_filter: str = "", timeout_s: f
     return target
 
 
-def render_pdf(source: Path, target: Path, *, timeout_s: float = TIMEOUT_S) -> Path:
+def render_pdf(source: FilePath, target: FilePath, *, timeout_s: float = TIMEOUT_S) -> Path:
     """Render a file as PDF with the headings as bookmarks; raises like `convert`."""
+    target = Path(target)
     return convert(source, target.with_suffix(".pdf"), timeout_s=timeout_s)
 
 

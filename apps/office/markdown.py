@@ -4,15 +4,17 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps.office.corrections import tidy
 from apps.office.libreoffice import find_soffice, render_pdf
-from apps.office.safe_xml import OfficeError
-from apps.office.tidy import tidy
+from apps.office.safe_xml import FilePath, OfficeError
 from apps.office.word.fields import add_caption, add_contents, headings, number_contents
+from apps.office.word.numbering import number_equations, number_headings
 from envs.errors import require
 
 if TYPE_CHECKING:
@@ -20,9 +22,8 @@ if TYPE_CHECKING:
 
 _PANDOC_S = 300.0  # bounds a text that is crafted to block; hundreds of pages take less
 _READER = "markdown+tex_math_dollars+footnotes+pipe_tables+table_captions+implicit_figures+link_attributes-raw_html"
-_LABEL = re.compile(r"\{#((fig|tbl):[\w.-]+)")
-_REFERENCE = re.compile(r"\[?@((?:fig|tbl):[\w-]+(?:\.[\w-]+)*)\]?")
-_NAMES = {"fig": "Figure", "tbl": "Table"}
+_REFERENCE = re.compile(r"\[?@((?:fig|tbl|eq|sec):[\w-]+(?:\.[\w-]+)*)\]?")
+_EQUATION_LABEL = re.compile(r"(\$\$(?:(?!\$\$).)+\$\$)[ \t]*(\{#eq:[\w.-]+\})", re.DOTALL)
 _CAPTION_STYLES = {"Image Caption": "Figure", "Table Caption": "Table", "Captioned Figure": ""}
 REFERENCES = "References"
 IMAGE = re.compile(r"!\[(?:(?!!\[)[^\]])*\]\(([^)\s]+)")
@@ -58,7 +59,8 @@ class Manuscript:
 
     Attributes:
         text: Markdown with LaTeX equations (`$...$`, `$$...$$`), footnotes, citations (`[@key]`), figures
-            (`![Caption](image.png){#fig:name}`) and references to them (`@fig:name`).
+            (`![Caption](image.png){#fig:name}`), labels of tables, equations (`$$...$$ {#eq:name}`) and sections
+            (`# Title {#sec:name}`), and references to them (`@fig:name`). Headings with `{-}` have no number.
         title: Title of the document.
         author: Author below the title; "" for none.
         date: Date below the author; "" for none.
@@ -73,23 +75,28 @@ class Manuscript:
     bibliography: str = ""
     folder: Path = Path()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
 
-def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
-    """Write a docx file with numbered captions and a table of contents with page numbers.
+
+def write_docx(manuscript: Manuscript, path: FilePath, style: Style | None = None, *, contents: bool = True) -> Path:
+    """Write a docx file with numbered captions, equations and headings, and a table of contents with page numbers.
 
     Raises:
         OfficeError: If pandoc rejects the text, or an image or a cited work is missing.
     """
-    style = style or Style()
+    path = Path(path)
+    style, numbers = style or Style(), _read_numbers(manuscript)
     with tempfile.TemporaryDirectory(prefix="k25-pandoc-") as scratch:
         reference = Path(scratch) / "reference.docx"
         _write_reference(reference, style)
-        _run_pandoc(
-            manuscript, Path(scratch), ["-t", "docx", "--reference-doc", str(reference), "-o", str(path.absolute())]
-        )
+        options = ["-t", "docx", "--reference-doc", str(reference), "-o", str(path.absolute())]
+        _run_pandoc(manuscript, numbers, Path(scratch), options)
     docx = require("docx", "office")
     document = docx.Document(str(path))
     _number_captions(document)
+    number_equations(document)
+    number_headings(document, numbers.headings)
     _fit_tables(document)
     if contents and headings(document):
         add_contents(document)
@@ -100,19 +107,20 @@ def write_docx(manuscript: Manuscript, path: Path, style: Style | None = None, *
     return tidy(path)
 
 
-def write_pdf(manuscript: Manuscript, path: Path, style: Style | None = None, *, contents: bool = True) -> Path:
+def write_pdf(manuscript: Manuscript, path: FilePath, style: Style | None = None, *, contents: bool = True) -> Path:
     """Write a PDF file with typeset equations, links and bookmarks; fonts are embedded.
 
     Raises:
         OfficeError: If `write_docx` would raise, or typst rejects pandoc's output.
     """
+    path = Path(path)
     typst = require("typst", "office")
-    style = style or Style()
+    style, numbers = style or Style(), _read_numbers(manuscript)
     with tempfile.TemporaryDirectory(prefix="k25-typst-") as scratch:
         body = Path(scratch) / "body.typ"
-        _run_pandoc(manuscript, Path(scratch), ["-t", "typst", "-o", str(body)])
+        _run_pandoc(manuscript, numbers, Path(scratch), ["-t", "typst", "-o", str(body)])
         source = manuscript.folder.absolute() / ".typeset.typ"
-        text = re.sub(r"\[(Figure|Table) (\d+)\]", r"[\1 \2]", body.read_text("utf-8"))
+        text = re.sub(r"\[(Figure|Table|Equation|Section) ([\d.]+)\]", r"[\1 \2]", body.read_text("utf-8"))
         source.write_text(_preamble(manuscript, style, contents=contents) + text, "utf-8")
         try:
             typst.compile(str(source), output=str(path.absolute()), root=str(manuscript.folder.absolute()))
@@ -200,48 +208,100 @@ def _with_own_labels(text: str, number: int) -> str:
     return re.sub(r"@((?:fig|tbl|sec|eq):)([\w-]+)", rf"@\1c{number}-\2", text)
 
 
-def _resolve_references(text: str) -> str:
-    """Replace references to figures and tables by their numbers."""
-    numbers: dict[str, str] = {}
-    counts = dict.fromkeys(_NAMES, 0)
-    for label, kind in _LABEL.findall(text):
-        counts[kind] += 1
-        numbers[label] = f"{_NAMES[kind]} {counts[kind]}"
-    missing = sorted({key for key in _REFERENCE.findall(text) if key not in numbers})
+@dataclass(slots=True, kw_only=True)
+class _Numbers:
+    """Numbers of a text as typst gives them, so that docx and PDF have the same ones.
+
+    Attributes:
+        labels: Name and number of each label, such as `Figure 2`.
+        headings: True for each heading that has a number, in order.
+        counts: Figures, tables, equations and sections so far.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+    headings: list[bool] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    levels: list[int] = field(default_factory=list)
+
+    def add(self, node: Any) -> None:
+        """Count an element of pandoc's syntax tree and all elements in it."""
+        if isinstance(node, list):
+            for child in node:
+                self.add(child)
+        elif isinstance(node, dict):
+            kind, content = node.get("t"), node.get("c", [])
+            if kind == "Header":
+                self._add_heading(content[0], *content[1][:2])
+            elif kind in ("Figure", "Table") and content[1][1]:
+                self._count(kind, content[0][0])
+            elif kind == "Span" and content[0][0].startswith("eq:"):
+                self.labels[content[0][0]] = f"Equation {self.counts['Equation'] + 1}"
+            elif kind == "Math" and content[0]["t"] == "DisplayMath":
+                self._count("Equation", "")
+            self.add(content)
+
+    def _count(self, name: str, label: str) -> None:
+        self.counts[name] += 1
+        if label:
+            self.labels[label] = f"{name} {self.counts[name]}"
+
+    def _add_heading(self, level: int, label: str, classes: Sequence[str]) -> None:
+        self.headings.append("unnumbered" not in classes)
+        if self.headings[-1]:
+            self.levels = [*self.levels, *[0] * level][:level]
+            self.levels[-1] += 1
+            self.labels[label] = f"Section {'.'.join(map(str, self.levels))}"
+
+
+def _read_numbers(manuscript: Manuscript) -> _Numbers:
+    """Number the figures and tables with captions, the displayed equations and the headings of a text."""
+    numbers = _Numbers()
+    text = _EQUATION_LABEL.sub(r"[\1]\2", manuscript.text)
+    numbers.add(json.loads(_call_pandoc(text, ["-f", _READER, "-t", "json"], manuscript.folder).stdout)["blocks"])
+    return numbers
+
+
+def _resolve_references(text: str, labels: Mapping[str, str]) -> str:
+    """Replace references to figures, tables, equations and sections by their numbers."""
+    missing = sorted({key for key in _REFERENCE.findall(text) if key not in labels})
     if missing:
-        raise OfficeError(
-            f"the text refers to the label {missing[0]!r}, which does not exist; labels: {sorted(numbers)[:12]}"
-        )
-    return _REFERENCE.sub(lambda match: f"[{numbers[match[1]]}](#{match[1]})", text)
+        known = sorted(label for label in labels if ":" in label)
+        raise OfficeError(f"the text refers to the label {missing[0]!r}, which does not exist; labels: {known[:12]}")
+    text = _EQUATION_LABEL.sub(r"[\1]\2", text)
+    return _REFERENCE.sub(lambda match: f"[{labels[match[1]]}](#{match[1]})", text)
 
 
-def _run_pandoc(manuscript: Manuscript, scratch: Path, options: Sequence[str]) -> None:
-    pypandoc = require("pypandoc", "office")
-    text = _resolve_references(manuscript.text)
+def _run_pandoc(manuscript: Manuscript, numbers: _Numbers, scratch: Path, options: Sequence[str]) -> None:
+    text = _resolve_references(manuscript.text, numbers.labels)
     for image in IMAGE.findall(text):
         if "://" in image or not (manuscript.folder / image).is_file():
             raise OfficeError(f"the image {image!r} is not in {manuscript.folder or Path()}; images are not downloaded")
-    argv = [pypandoc.get_pandoc_path(), "-f", _READER, "--resource-path", str(manuscript.folder.absolute()), *options]
+    arguments = ["-f", _READER, "--resource-path", str(manuscript.folder.absolute()), *options]
     metadata = {"lang": "en", "title": manuscript.title, "author": manuscript.author, "date": manuscript.date}
     if manuscript.bibliography:
         (scratch / "works.bib").write_text(manuscript.bibliography, "utf-8")
-        argv += ["--citeproc", "--bibliography", str(scratch / "works.bib"), "--metadata", "link-citations=true"]
+        arguments += ["--citeproc", "--bibliography", str(scratch / "works.bib"), "--metadata", "link-citations=true"]
         metadata["reference-section-title"] = REFERENCES
     (scratch / "metadata.json").write_text(
         json.dumps({key: value for key, value in metadata.items() if value}), "utf-8"
     )
-    argv += ["--metadata-file", str(scratch / "metadata.json")]
+    done = _call_pandoc(text, [*arguments, "--metadata-file", str(scratch / "metadata.json")], manuscript.folder)
+    lost = [line for line in done.stderr.splitlines() if "not found" in line or "Could not convert TeX" in line]
+    if lost:
+        raise OfficeError(f"pandoc warns: {lost[0].strip()[:300]}")
+
+
+def _call_pandoc(text: str, arguments: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    argv = [require("pypandoc", "office").get_pandoc_path(), *arguments]
     try:
         done = subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=_PANDOC_S, check=False, cwd=manuscript.folder
+            argv, input=text, capture_output=True, text=True, timeout=_PANDOC_S, check=False, cwd=folder
         )
     except subprocess.TimeoutExpired as error:
         raise OfficeError(f"pandoc did not finish within {_PANDOC_S:g} s") from error
     if done.returncode:
         raise OfficeError(f"pandoc cannot read the text: {done.stderr.strip()[:500]}")
-    lost = [line for line in done.stderr.splitlines() if "not found" in line or "Could not convert TeX" in line]
-    if lost:
-        raise OfficeError(f"pandoc warns: {lost[0].strip()[:300]}")
+    return done
 
 
 def _write_reference(path: Path, style: Style) -> None:
@@ -348,6 +408,7 @@ def _preamble(manuscript: Manuscript, style: Style, *, contents: bool) -> str:
         "#show link: underline",
         "#set table(stroke: (x: none, y: 0.4pt + gray), inset: 5pt)",
         "#show figure.where(kind: table): set figure.caption(position: top)",
+        "#show figure.where(caption: none): set figure(numbering: none)",
     ]
     if style.chapters_on_new_pages:
         lines.append("#show heading.where(level: 1): it => { pagebreak(weak: true); it }")

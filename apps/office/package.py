@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from apps.office.libraries import XmlElement
-from apps.office.safe_xml import OfficeError, parse_xml, refuse_entities
+from apps.office.safe_xml import FilePath, OfficeError, parse_xml, refuse_entities
 from envs.errors import require
 
 _HARMLESS_EXTERNAL = ("hyperlink",)
@@ -203,8 +203,9 @@ class OfficePackage:
             return []
         return list(read_relationships(self.xml(part), PurePosixPath(name).parent))
 
-    def save(self, path: Path) -> Path:
+    def save(self, path: FilePath) -> Path:
         """Write all parts; content types come first, as readers expect."""
+        path = Path(path)
         names = [CONTENT_TYPES, *(name for name in self.parts if name != CONTENT_TYPES)]
         temporary = path.with_name(f".{path.name}.part")
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
@@ -222,12 +223,13 @@ def relationships_name(name: str) -> str:
     return str(path.parent / "_rels" / f"{path.name}.rels") if name else "_rels/.rels"
 
 
-def find_kind(path: Path) -> Kind:
+def find_kind(path: FilePath) -> Kind:
     """Determine the kind of a file from its first bytes and its main part.
 
     Raises:
         OfficeError: If it is not one of the four kinds, or cannot be read; the message says what it seems to be.
     """
+    path = Path(path)
     head = _head(path)
     if head.startswith(_PDF_MAGIC) or _PDF_MAGIC in head[:1024]:
         return "pdf"
@@ -237,12 +239,13 @@ def find_kind(path: Path) -> Kind:
     raise _format_error(path, head)
 
 
-def open_package(path: Path, limits: PackageLimits | None = None) -> OfficePackage:
+def open_package(path: FilePath, limits: PackageLimits | None = None) -> OfficePackage:
     """Read a docx, xlsx or pptx file within limits, and find hidden contents.
 
     Raises:
         OfficeError: If it is encrypted, damaged, too large, a zip bomb, or declares entities.
     """
+    path = Path(path)
     limits = limits or PackageLimits()
     head = _head(path)
     if not head.startswith(_ZIP_MAGIC):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PIL.Image import Image
 
-from apps.office.safe_xml import OfficeError
+from apps.office.safe_xml import FilePath, OfficeError
 from envs.errors import require
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RenderedPage:
     image: Image
 
 
-def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[RenderedPage]:
+def read_pages(pdf: FilePath, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[RenderedPage]:
     """Render the pages of a PDF file.
 
     Args:
@@ -53,7 +53,7 @@ def read_pages(pdf: Path, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list
         document.close()
 
 
-def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
+def read_bookmarks(pdf: FilePath) -> list[tuple[int, str, int]]:
     """Return level (0 for the outermost), title and page (from 1) of each bookmark of a PDF file that leads to a page.
 
     Raises:
@@ -71,12 +71,13 @@ def read_bookmarks(pdf: Path) -> list[tuple[int, str, int]]:
     return bookmarks
 
 
-def open_pdf(pdf: Path) -> "PdfDocument":
+def open_pdf(pdf: FilePath) -> "PdfDocument":
     """Open a PDF file with pypdfium2.
 
     Raises:
         OfficeError: If it is encrypted or damaged.
     """
+    pdf = Path(pdf)
     pdfium = require("pypdfium2", "office")
     try:
         return pdfium.PdfDocument(str(pdf))

@@ -1,5 +1,6 @@
 """Safe parsing of untrusted XML in office files, and conversion of library errors."""
 
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from cua.errors import CuaError
 from envs.errors import require
 
 T = TypeVar("T")
+FilePath = str | os.PathLike[str]
+"""Path of a file, as a text or a `Path`."""
 
 
 class OfficeError(CuaError):

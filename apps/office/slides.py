@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from apps.office.corrections import tidy
 from apps.office.libraries import PptxShape, PptxSlide, Presentation
-from apps.office.safe_xml import OfficeError
-from apps.office.tidy import tidy
+from apps.office.safe_xml import FilePath, OfficeError
 from cua.errors import name_choices
 from envs.errors import require
 
@@ -32,7 +32,7 @@ def new_slide(presentation: Presentation, layout: str, title: str, notes: str = 
     return slide
 
 
-def place_image(slide: PptxSlide, image: Path, frame: object = None, *, description: str = "") -> Any:
+def place_image(slide: PptxSlide, image: FilePath, frame: object = None, *, description: str = "") -> Any:
     """Place an image in a frame, centred and as large as fits without distortion.
 
     Args:
@@ -96,7 +96,7 @@ def fill_body(slide: PptxSlide, lines: list[str], *, max_pt: int = 28) -> Any:
     return body
 
 
-def save_presentation(presentation: Presentation, path: Path) -> Path:
+def save_presentation(presentation: Presentation, path: FilePath) -> Path:
     """Save a presentation of python-pptx so that it matches the schema."""
     presentation.save(str(path))
     return tidy(path)

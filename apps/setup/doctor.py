@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
+from apps.office.libreoffice import find_soffice
 from apps.setup.checks import (
     check_backends,
     check_clock,
@@ -16,6 +17,7 @@ from apps.setup.checks import (
 from apps.setup.click_test import measure_clicks
 from apps.setup.command import Say
 from apps.setup.install import browser_rows, try_browser, try_desktop
+from apps.setup.office import check_fonts
 from apps.setup.report import DoctorRow, Level, SetupReport
 from cua.assemble import make_secrets, make_settings_model
 from cua.config import Settings, load_settings
@@ -28,7 +30,7 @@ _MODEL_TIMEOUT_S = 60.0  # a model that loads answers late; a person waits
 
 
 async def run_doctor(say: Say = print, *, model: str | None = None, click_test: bool = False) -> SetupReport:
-    """Check Python, names, browser, display, OCR, sandbox, model endpoint, record folder, terminal and clock.
+    """Check Python, names, browser, display, OCR, sandbox, fonts, model endpoint, record folder, terminal and clock.
 
     Args:
         say: Called with each line of progress.
@@ -49,6 +51,8 @@ async def run_doctor(say: Say = print, *, model: str | None = None, click_test: 
     rows += [*browser_rows(trial), display_row]
     rows.append(await asyncio.to_thread(check_ocr, is_needed=settings.has_embedded_model))
     rows.append(await asyncio.to_thread(check_backends))
+    if find_soffice() is not None:
+        rows.append(await asyncio.to_thread(check_fonts))
     rows.append(await check_model(settings, say))
     rows += [check_runs_folder(settings.runs_dir or default_runs_dir()), check_terminal(), check_clock()]
     if click_test:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from apps.office.libreoffice import can_draw_equations, convert, find_soffice
+from apps.office.libreoffice import can_draw_equations, convert, find_soffice, find_undrawn
 from apps.office.safe_xml import OfficeError
 from apps.setup.command import Say, run_command
 from apps.setup.packages import PackageManager, find_package_manager, install_need, is_root, manual_command
@@ -17,12 +17,27 @@ from apps.setup.report import DoctorRow
 EXTRA = "office"
 _DISTRIBUTION = "cua-k25"
 _PIP_TIMEOUT_S = 900.0  # some 100 MB over a slow network
+_ASIAN_LETTERS = "季报體かなカナ한글"
 _TRIAL_S = 120.0  # the first start of LibreOffice makes its profile
 
 
 async def install_office(say: Say) -> tuple[DoctorRow, ...]:
-    """Install the packages and LibreOffice if they are missing, and test them with a small document."""
-    return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say)
+    """Install the packages, LibreOffice and fonts if they are missing, and test them with a small document."""
+    return await _make_sure_of_packages(say), await _make_sure_of_libreoffice(say), check_fonts()
+
+
+def check_fonts() -> DoctorRow:
+    """Check whether a font has Chinese, Japanese and Korean letters; LibreOffice draws boxes for missing ones."""
+    undrawn = find_undrawn(_ASIAN_LETTERS)
+    if not undrawn:
+        return DoctorRow(name="office fonts", level="ok", actual="Chinese, Japanese and Korean letters are drawn")
+    return DoctorRow(
+        name="office fonts",
+        level="warn",
+        actual=f"no font has {undrawn}, which documents show as boxes",
+        expected="a font with Chinese, Japanese and Korean letters",
+        fix=manual_command("office") or "install a font with Chinese, Japanese and Korean letters",
+    )
 
 
 def missing_requirements(extra: str = EXTRA) -> list[str]:
@@ -82,7 +97,8 @@ async def _make_sure_of_packages(say: Say) -> DoctorRow:
 
 async def _make_sure_of_libreoffice(say: Say) -> DoctorRow:
     manager = find_package_manager()
-    reason = "" if can_draw_equations() else await _get_libreoffice(manager, say)
+    is_complete = can_draw_equations() and not find_undrawn(_ASIAN_LETTERS)
+    reason = "" if is_complete else await _get_libreoffice(manager, say)
     fix = manual_command("office") or "install LibreOffice"
     program = find_soffice()
     if program is None:
@@ -103,7 +119,9 @@ async def _get_libreoffice(manager: PackageManager | None, say: Say) -> str:
         return "no known package manager is on PATH"
     if not is_root():
         return f"only root may install it by {manager.name}"
-    say(f"getting LibreOffice by {manager.name} (some 110 MB, 320 MB on disk)")
+    what = "fonts" if can_draw_equations() else "LibreOffice"
+    size = "2 MB, 5 MB on disk" if what == "fonts" else "some 110 MB, 320 MB on disk"
+    say(f"getting {what} by {manager.name} ({size})")
     result = await install_need(manager, "office", say)
     return "" if result.code == 0 else f"{manager.name}: {result.why}"
 

@@ -57,6 +57,11 @@ and 130 MiB. fonts-wqy-microhei has Chinese, Japanese and Korean; fonts-dejavu-c
 Armenian, Lao.
 """
 
+_OFFICE_FONTS = ("fonts-liberation", "fonts-wqy-microhei")
+"""Fonts of Times, Arial and Courier's widths, and one with Chinese, Japanese and Korean: 1.6 MB to download; the other
+candidates of Debian 12 take 1.8 MB (fonts-droid-fallback, which has no bold Latin letters of the same style), 7.5 MB
+(fonts-wqy-zenhei) and 56.5 MB (fonts-noto-cjk).
+"""
 _LIBREOFFICE = ("libreoffice-calc", "libreoffice-writer", "libreoffice-impress", "libreoffice-math")
 
 _MANAGERS = (
@@ -75,7 +80,8 @@ _MANAGERS = (
             ),
             "sandbox": (("bubblewrap",),),
             "office": (
-                (*(f"{name}-nogui" for name in _LIBREOFFICE), "fonts-liberation"),
+                (*(f"{name}-nogui" for name in _LIBREOFFICE), *_OFFICE_FONTS),
+                (*_LIBREOFFICE, *_OFFICE_FONTS),
                 (*_LIBREOFFICE, "fonts-liberation"),
             ),
         },
@@ -89,7 +95,10 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xorg-x11-xauth"),),
             "fonts": (("dejavu-sans-fonts", "default-fonts"), ("dejavu-sans-fonts", "liberation-fonts")),
             "sandbox": (("bubblewrap",),),
-            "office": ((*_LIBREOFFICE, "liberation-fonts"),),
+            "office": (
+                (*_LIBREOFFICE, "liberation-fonts", "google-noto-sans-cjk-fonts"),
+                (*_LIBREOFFICE, "liberation-fonts"),
+            ),
         },
     ),
     PackageManager(
@@ -101,7 +110,7 @@ _MANAGERS = (
             "display": (("xorg-server-xvfb", "openbox", "xorg-xauth"),),
             "fonts": (("ttf-dejavu", "noto-fonts", "noto-fonts-cjk", "noto-fonts-emoji"),),
             "sandbox": (("bubblewrap",),),
-            "office": (("libreoffice-still", "ttf-liberation"),),
+            "office": (("libreoffice-still", "ttf-liberation", "noto-fonts-cjk"),),
         },
     ),
     PackageManager(
@@ -113,7 +122,10 @@ _MANAGERS = (
             "display": (("xorg-x11-server-Xvfb", "openbox", "xauth"),),
             "fonts": (("dejavu-fonts",),),
             "sandbox": (("bubblewrap",),),
-            "office": ((*_LIBREOFFICE, "liberation-fonts"),),
+            "office": (
+                (*_LIBREOFFICE, "liberation-fonts", "google-noto-sans-cjk-fonts"),
+                (*_LIBREOFFICE, "liberation-fonts"),
+            ),
         },
     ),
     PackageManager(
@@ -125,7 +137,7 @@ _MANAGERS = (
             "display": (("xvfb", "openbox", "xauth"),),
             "fonts": (("font-dejavu", "font-noto-all", "font-noto-cjk", "font-noto-emoji"),),
             "sandbox": (("bubblewrap",),),
-            "office": (("libreoffice", "font-liberation"),),
+            "office": (("libreoffice", "font-liberation", "font-noto-cjk"),),
         },
     ),
 )

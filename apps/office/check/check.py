@@ -12,12 +12,12 @@ from apps.office.check.glyphs import check_package_glyphs
 from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
 from apps.office.check.workbook import check_workbook
+from apps.office.corrections import FONT_ORDER
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import OfficePackage, find_kind, open_package
 from apps.office.pages import RenderedPage, contact_sheet, read_bookmarks, read_pages
-from apps.office.safe_xml import OfficeError
+from apps.office.safe_xml import FilePath, OfficeError
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
-from apps.office.tidy import FONT_ORDER
 from apps.office.word.ranges import w
 from envs.errors import require
 
@@ -56,7 +56,7 @@ _CHECKERS: Mapping[str, Checker] = {
 }
 
 
-def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = ()) -> CheckReport:
+def check_file(path: FilePath, images: FilePath | None = None, expect: Sequence[str] = ()) -> CheckReport:
     """Check a file of any of the four kinds. Nothing in it is run, and nothing is fetched for it.
 
     Args:
@@ -67,6 +67,8 @@ def check_file(path: Path, images: Path | None = None, expect: Sequence[str] = (
     Raises:
         OfficeError: If the file cannot be read safely; the message says why.
     """
+    images = None if images is None else Path(images)
+    path = Path(path)
     expectations = [Expectation.parse(text) for text in expect]
     kind = find_kind(path)
     report = CheckReport(file=path.name, kind=kind)
@@ -180,12 +182,13 @@ def _is_accepted(part: str, path: str, description: str) -> bool:
 def _names_of_properties(holder: str) -> set[str]:
     """Return the names that the schema allows below a property element of a text document, in any place."""
     constraint = require("openxml_audit.schema.validator", "office").get_constraint_for_tag(w(holder))
-    names, particles = set(), [constraint.content_model] if constraint is not None else []
+    names: set[str] = set()
+    particles = [constraint.content_model] if constraint is not None else []
     while particles:
         particle = particles.pop()
-        names.add(getattr(particle, "local_name", None))
+        names.add(getattr(particle, "local_name", None) or "")
         particles += getattr(particle, "children", ())
-    return names - {None}
+    return names
 
 
 def _check_pages(pages: Sequence[RenderedPage], report: CheckReport, kind: str) -> None:

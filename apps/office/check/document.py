@@ -96,7 +96,11 @@ def _count(document: "DocxDocument", report: CheckReport) -> None:
         "headings": len(headings(document)),
         "tables": len(document.tables),
         "figures": len(list(body.iter(f"{_A}blip"))),
-        "captions": sum(len(sequence_fields(body, label)) for label in ("Figure", "Table", "Equation")),
+        "captions": sum(
+            f"{label} " in text_of(paragraph_of(field))
+            for label in ("Figure", "Table", "Equation")
+            for field in sequence_fields(body, label)
+        ),
         "equations": display,
         "footnotes": len(list(body.iter(w("footnoteReference")))),
         "comments": len(list(document.comments)),

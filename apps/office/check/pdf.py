@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
 
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
+_STANDARD_FONTS = ("Helvetica", "Times-", "Courier", "Symbol", "ZapfDingbats")
+"""Fonts that viewers supply. Source: PDF 32000-1, 9.6.2.2; producers such as ReportLab use them by default."""
 _ACTIVE = ("/JavaScript", "/Launch", "/SubmitForm", "/ImportData")
 _MAX_TAGS = 500_000  # bounds the walk through a tag tree, which may contain cycles
 
@@ -51,7 +53,9 @@ def check_pdf(rendered: RenderedFile, report: CheckReport) -> None:
         "fonts": len(fonts),
     }
     for name, is_embedded in fonts.items():
-        if not is_embedded:
+        if not is_embedded and name.lstrip("/").startswith(_STANDARD_FONTS):
+            report.add("note", "standard-font", f"the font {name} is not in the file; every viewer has one like it")
+        elif not is_embedded:
             report.add(
                 "error", "font-not-embedded", f"the font {name} is not in the file; other machines show another one"
             )

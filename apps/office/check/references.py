@@ -113,10 +113,7 @@ def _targets(lines: Sequence[str], headings: Sequence[str]) -> dict[str, set[str
         heading = _HEADING_NUMBER.match(line)
         if heading and len(line) < 120:
             known["section"].add(heading[1])
-    for heading in headings:
-        match = _HEADING_NUMBER.match(heading)
-        if match:
-            known["section"].add(match[1])
+    known["section"] |= {found[1] for title in headings if (found := _HEADING_NUMBER.match(title))}
     known["appendix"] |= {number for number in known["section"] if number[0].isalpha()}
     return known
 

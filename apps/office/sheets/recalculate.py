@@ -8,7 +8,7 @@ from typing import Any
 from apps.office.libraries import XmlElement
 from apps.office.libreoffice import convert
 from apps.office.package import OfficePackage, open_package
-from apps.office.safe_xml import open_with
+from apps.office.safe_xml import FilePath, open_with
 from envs.errors import require
 
 _WORKBOOK = "xl/workbook.xml"
@@ -32,12 +32,13 @@ class CalculatedCell:
     value: Any
 
 
-def calculate(path: Path) -> list[CalculatedCell]:
+def calculate(path: FilePath) -> list[CalculatedCell]:
     """Return all formulas of a workbook with their recalculated values.
 
     Raises:
         OfficeError: If the file cannot be read, or LibreOffice is missing or fails.
     """
+    path = Path(path)
     openpyxl = require("openpyxl", "office")
     with tempfile.TemporaryDirectory(prefix="k25-calculate-") as scratch:
         converted = convert(path, Path(scratch) / "calculated.xlsx")
@@ -66,12 +67,13 @@ def calculate(path: Path) -> list[CalculatedCell]:
     return cells
 
 
-def fill_values(path: Path) -> int:
+def fill_values(path: FilePath) -> int:
     """Write only the calculated values of formulas into the file, and return the number of formulas.
 
     Raises:
         OfficeError: If `calculate` raises it.
     """
+    path = Path(path)
     from apps.office.sheets.pivots import sheet_parts
 
     package = open_package(path)
@@ -155,7 +157,7 @@ def _drop_chain(package: OfficePackage) -> None:
         package.set_xml(holder, root)
 
 
-def check_values(path: Path, calculated: list[CalculatedCell] | None = None) -> list[str]:
+def check_values(path: FilePath, calculated: list[CalculatedCell] | None = None) -> list[str]:
     """Return the errors of a workbook's formulas: errors, and missing or outdated values."""
     faults = []
     for cell in calculated if calculated is not None else calculate(path):

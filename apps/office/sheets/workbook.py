@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apps.office.corrections import tidy
 from apps.office.package import OfficePackage, open_package
-from apps.office.safe_xml import OfficeError, open_with
+from apps.office.safe_xml import FilePath, OfficeError, open_with
 from apps.office.sheets.recalculate import fill_values
-from apps.office.tidy import tidy
 from envs.errors import require
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _UNIMPORTANT = re.compile(r"(^|/)(docProps/|_rels/|printerSettings|calcChain|sha
 _DRAWN = ("sp", "cxnSp", "grpSp", "sparkline", "slicer", "timeline", "x14:conditionalFormatting", "contentPart")
 
 
-def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False) -> "Workbook":
+def open_workbook(path: FilePath, *, accept_loss: bool = False, values: bool = False) -> "Workbook":
     """Open a workbook with openpyxl after checking it; nothing in it is run or fetched.
 
     Args:
@@ -35,6 +35,7 @@ def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False
     Raises:
         OfficeError: If it cannot be read safely, is too large, or saving it would lose something.
     """
+    path = Path(path)
     openpyxl = require("openpyxl", "office")
     package = open_package(path)
     if package.kind != "xlsx":
@@ -54,12 +55,13 @@ def open_workbook(path: Path, *, accept_loss: bool = False, values: bool = False
     return open_with("openpyxl", path, lambda: openpyxl.load_workbook(path, data_only=values))
 
 
-def iterate_rows(path: Path, sheet: str | None = None) -> Iterator[tuple[object, ...]]:
+def iterate_rows(path: FilePath, sheet: str | None = None) -> Iterator[tuple[object, ...]]:
     """Yield the values of a sheet row by row, using little memory for any size.
 
     Raises:
         OfficeError: If it cannot be read safely, or has no such sheet.
     """
+    path = Path(path)
     openpyxl = require("openpyxl", "office")
     open_package(path)
     workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -111,7 +113,7 @@ def csv_safe(value: object) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not is_number else text
 
 
-def save_workbook(workbook: "Workbook", path: Path, *, calculated: bool = True) -> Path:
+def save_workbook(workbook: "Workbook", path: FilePath, *, calculated: bool = True) -> Path:
     """Save a workbook of openpyxl so that it matches the schema and shows values without recalculation.
 
     Args:
@@ -122,6 +124,7 @@ def save_workbook(workbook: "Workbook", path: Path, *, calculated: bool = True) 
     Raises:
         OfficeError: If LibreOffice is missing or fails.
     """
+    path = Path(path)
     workbook.save(path)
     tidy(path)
     if calculated and any(b"<f>" in data or b"<f " in data for data in open_package(path).parts.values()):

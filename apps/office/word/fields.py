@@ -3,12 +3,12 @@
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from apps.office.libraries import XmlElement
 from apps.office.pages import read_bookmarks
-from apps.office.safe_xml import OfficeError
+from apps.office.safe_xml import FilePath, OfficeError
+from apps.office.word.numbering import heading_numbers
 from apps.office.word.ranges import find_text, isolate_runs, make_element, run_text, text_of, w
 from envs.errors import require
 
@@ -188,9 +188,10 @@ def _contents(
     document: "DocxDocument", all_headings: Sequence[tuple[int, str, XmlElement]], levels: int, pages: Mapping[int, int]
 ) -> list[XmlElement]:
     """Build the paragraphs of a table of contents; the first and the last one hold the ends of its field."""
-    root = document.element.body
+    root, numbers = document.element.body, heading_numbers(document)
     paragraphs: list[XmlElement] = []
     for level, text, heading in all_headings:
+        text = f"{numbers[heading]} {text}" if heading in numbers else text
         name = _bookmark_of(heading)
         paragraph = make_element(root, "p", _with_style(root, f"TOC{level}"))
         if not paragraphs:
@@ -311,7 +312,7 @@ def _ensure_note_styles(document: "DocxDocument") -> None:
         style.font.superscript = True
 
 
-def number_contents(path: Path, render: Path) -> int:
+def number_contents(path: FilePath, render: FilePath) -> int:
     """Write the rendering's page numbers into the contents of a docx file, and return the number of entries.
 
     Args:
@@ -325,7 +326,7 @@ def number_contents(path: Path, render: Path) -> int:
     return count
 
 
-def find_pages(pdf: Path, texts: Sequence[str]) -> list[int]:
+def find_pages(pdf: FilePath, texts: Sequence[str]) -> list[int]:
     """Return the page of each heading of a sequence, by the bookmarks that LibreOffice writes for headings.
 
     Raises:

@@ -237,7 +237,11 @@ def test_pdf_counts_what_typst_tagged(made: Path) -> None:
     assert (report.facts["bookmarks"], report.facts["captions"], report.facts["figures"]) == (3, 1, 1)
 
 
-def test_font_that_is_not_in_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "code", "level"),
+    [("Garamond", "font-not-embedded", "error"), ("Helvetica-Bold", "standard-font", "note")],
+)
+def test_font_that_is_not_in_the_file(name: str, code: str, level: str, tmp_path: Path) -> None:
     import pypdf
     from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
@@ -247,7 +251,7 @@ def test_font_that_is_not_in_the_file(tmp_path: Path) -> None:
         {
             NameObject("/Type"): NameObject("/Font"),
             NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
+            NameObject("/BaseFont"): NameObject(f"/{name}"),
         }
     )
     fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
@@ -256,7 +260,7 @@ def test_font_that_is_not_in_the_file(tmp_path: Path) -> None:
     stream.set_data(b"BT /F1 12 Tf 20 100 Td (Hello) Tj ET")
     page[NameObject("/Contents")] = writer._add_object(stream)
     writer.write(tmp_path / "a.pdf")
-    assert codes(check_file(tmp_path / "a.pdf")) == {"font-not-embedded"}
+    assert [(one.code, one.level) for one in check_file(tmp_path / "a.pdf").findings] == [(code, level)]
 
 
 def test_encrypted_pdf(tmp_path: Path) -> None:
@@ -313,6 +317,15 @@ def test_pdf_of_typst_without_glyphs(tmp_path: Path) -> None:
 def test_letters_with_glyphs_are_clean(tmp_path: Path, libreoffice: Path) -> None:
     for path in write_letters(tmp_path, "Größe Ωλ “2 €” e\u0301 a\u00adb\u200bc \ue000"):
         assert codes(check_file(path)) == set()
+
+
+def test_every_finding_is_in_the_table_of_the_manual() -> None:
+    root = Path(__file__).parents[3]
+    table = (root / "docs" / "office.md").read_text("utf-8")
+    source = "".join(path.read_text("utf-8") for path in (root / "apps" / "office" / "check").glob("*.py"))
+    written = set(re.findall(r'report\.add\(\s*(?:"\w+"|\w+_level),\s*"([a-z-]+)"', source))
+    assert len(written) > 40
+    assert [code for code in written if f"`{code}`" not in table] == []
 
 
 @pytest.mark.parametrize("text", ["words", "words>>3", "wrods>=3", "words>=x"])

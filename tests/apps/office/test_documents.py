@@ -8,9 +8,12 @@ import pypdf
 import pytest
 from PIL import Image
 
+from apps.office.check.check import check_file
 from apps.office.diff import compare_files
+from apps.office.libreoffice import render_pdf
 from apps.office.markdown import Manuscript, cited_keys, merge_bibliographies, merge_manuscripts, write_docx, write_pdf
 from apps.office.merge import fill_form, merge_documents, merge_pdfs, read_form
+from apps.office.pages import read_bookmarks, read_pages
 from apps.office.safe_xml import OfficeError
 
 
@@ -151,3 +154,57 @@ def test_workbooks_compared(tmp_path: Path) -> None:
     ]
     with pytest.raises(OfficeError, match="expected two files of the same kind"):
         compare_files(tmp_path / "a.xlsx", write_pdf(Manuscript(text="x"), tmp_path / "c.pdf"))
+
+
+NUMBERED = """# Intro {#sec:intro}
+
+$$E = mc^2$$ {#eq:energy}
+
+## Cups
+
+![No label](a.png)
+
+![A cup](a.png){#fig:cup}
+
+|a|
+|-|
+|1|
+
+|b|
+|-|
+|2|
+
+: Prices {#tbl:prices}
+
+Before $$z = 1$$ after.
+
+## Aside {-}
+
+# Method {#sec:method}
+
+### Deep {#sec:deep}
+
+See @fig:cup, @tbl:prices, @eq:energy, @sec:method and [@sec:deep], and [@doe].
+"""
+
+
+@pytest.mark.slow
+def test_docx_and_pdf_have_the_same_numbers(tmp_path: Path, libreoffice: Path) -> None:
+    Image.new("RGB", (30, 20), "red").save(tmp_path / "a.png")
+    works = "@book{doe, author={Doe, Jo}, title={A Book}, publisher={P}, year={2001}}"
+    manuscript = Manuscript(text=NUMBERED, folder=tmp_path, bibliography=works)
+    write_pdf(manuscript, tmp_path / "a.pdf")
+    drawn = render_pdf(write_docx(manuscript, tmp_path / "a.docx"), tmp_path / "drawn.pdf")
+    for path in (tmp_path / "a.pdf", drawn):
+        text = " ".join(" ".join(page.text for page in read_pages(path)).replace("\u00a0", " ").split())
+        titles = [title for _, title, _ in read_bookmarks(path)]
+        assert [title.split()[-1] for title in titles] == ["Intro", "Cups", "Aside", "Method", "Deep", "References"]
+        for piece in ("1 Intro", "1.1 Cups", "2 Method", "2.0.1 Deep", "Figure 2: A cup", "Table 1: Prices", "(1)"):
+            assert piece in text, (path, piece)
+        assert "See Figure 2, Table 1, Equation 1, Section 2 and Section 2.0.1" in text
+        assert "(2)" in text and "(3)" not in text and "1.2 Aside" not in text
+        assert "and (Doe 2001). References Doe, Jo." in text
+    assert "1 Contents" not in text
+    report = check_file(tmp_path / "a.docx")
+    assert [one.to_text() for one in report.findings if one.level == "error"] == []
+    assert (report.facts["captions"], report.facts["equations"]) == (3, 2)

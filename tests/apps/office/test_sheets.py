@@ -7,6 +7,7 @@ import openpyxl
 import pytest
 from openpyxl.styles import Font
 
+from apps.office.corrections import tidy
 from apps.office.libreoffice import convert
 from apps.office.package import open_package
 from apps.office.safe_xml import OfficeError
@@ -21,7 +22,6 @@ from apps.office.sheets.workbook import (
     save_workbook,
     write_text,
 )
-from apps.office.tidy import tidy
 
 
 def make_sales(count: int = 60) -> openpyxl.Workbook:

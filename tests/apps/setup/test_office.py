@@ -30,7 +30,7 @@ def test_extras_that_an_extra_names_are_looked_into(monkeypatch: pytest.MonkeyPa
 
 async def libreoffice_row(said: list[str]) -> DoctorRow:
     """What `cua setup office` says of LibreOffice."""
-    return (await install_office(said.append))[-1]
+    return next(row for row in await install_office(said.append) if row.name == "libreoffice")
 
 
 async def test_libreoffice_comes_by_apt(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,3 +90,22 @@ async def test_a_soffice_that_makes_nothing_is_broken(machine: BareMachine) -> N
     (machine.programs / "libsmlo.so").touch()
     row = await libreoffice_row([])
     assert row.level == "fail" and row.actual == "LibreOffice did not convert page.html to pdf: Fatal: no fonts"
+
+
+async def test_a_missing_asian_font_comes_by_apt(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    machine.add("soffice", SOFFICE)
+    (machine.programs / "libsmlo.so").touch()
+    machine.add("fc-list", "echo ':charset=20-7e 4e00-9fff'")
+    machine.add("apt-get")
+    said: list[str] = []
+    rows = {row.name: row for row in await install_office(said.append)}
+    assert said[0] == "getting fonts by apt-get (2 MB, 5 MB on disk)"
+    assert any("fonts-wqy-microhei" in line for line in machine.log)
+    assert rows["office fonts"].level == "warn" and rows["office fonts"].actual.startswith("no font has かなカナ한글, ")
+    assert "fonts-wqy-microhei" in rows["office fonts"].fix
+    machine.add("fc-list", "echo ':charset=20-7e 4e00-9fff'; echo ':charset=3040-30ff ac00-d7a3'")
+    before = machine.log.count(next(line for line in machine.log if " install " in line))
+    rows = {row.name: row for row in await install_office(said.append)}
+    assert rows["office fonts"].level == "ok"
+    assert sum(" install " in line for line in machine.log) == before

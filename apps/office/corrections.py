@@ -5,6 +5,7 @@ from pathlib import Path
 
 from apps.office.libraries import XmlElement
 from apps.office.package import OfficePackage, open_package
+from apps.office.safe_xml import FilePath
 
 FONT_ORDER = "b i strike condense extend outline shadow u vertAlign sz color name family charset scheme".split()
 """Order of a font's properties. Source: Open XML SDK's schema of `x:font`, which is stricter than ECMA-376's."""
@@ -12,8 +13,9 @@ _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _AXIS_IDS = ("axId", "crossAx")
 
 
-def tidy(path: Path) -> Path:
+def tidy(path: FilePath) -> Path:
     """Correct a file of openpyxl, python-pptx or pandoc: fonts, ids of pivot tables and axes, words in equations."""
+    path = Path(path)
     package = open_package(path)
     is_changed = False
     for name in list(package.parts):
