@@ -321,7 +321,6 @@ def _read_recording(path: Path, reading: Reading) -> SiteInputs:
         RecordingError: If it cannot be read, or shows no website.
         ReadingStoppedError: If the reading is stopped.
     """
-
     step = "its first frames are read"
 
     def count_frames(done: int, of: int) -> None:
