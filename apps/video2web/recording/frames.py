@@ -41,7 +41,7 @@ _MAX_BAR_PX = 190
 _EDGE_LEVELS = 8
 _PAINTED_LEVELS = 24  # of 255; above the noise of video codecs on an empty window
 _MAX_EMPTY = 0.0004  # share of other pixels in an empty window: less than a word of small text, about a caret
-_LOADS_SHARE = 0.005  # share of the pixels that changes while a page loads; a moving pointer changes less
+_LOADS_SHARE = 0.0015  # share of the pixels that changes while a page loads; a moving pointer changes less
 _LOADED_S, _MAX_LOADING_S = 0.4, 2.5  # rest after which a page has loaded, and time after which it is taken as it is
 _ADDRESS = re.compile(r"^\W*(https?://|www\.|localhost[:/]|file://|127\.0\.0\.1)\S*|^\W*[\w-]+(\.[\w-]+)+/\S+", re.I)
 

@@ -112,9 +112,8 @@ def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingSc
     moves_on = here.pointer_px != before.pointer_px and not scan.moved_before(max(index - 1, 0), _REST_S)
     is_waiting = all(moment.is_idle for moment in scan.moments[max(index - _LATE_FRAMES, 0) : index])
     common = change.page_box.intersection(last.page_box)
-    is_rest = scan.rest_s(index) > here.time_s - last.seen_s[0] and (
-        np.count_nonzero(change.mask) < _REST_SHARE * np.count_nonzero(last.mask)
-    )
+    sizes = [float(max_difference(part.before, part.after).sum()) for part in (last, change)]
+    is_rest = scan.rest_s(index) > here.time_s - last.seen_s[0] and sizes[1] < _REST_SHARE * sizes[0]
     if not ((moves_on or is_rest) and is_waiting and common > _LATE_SHARE * change.page_box.area):
         return False
     first, second = (

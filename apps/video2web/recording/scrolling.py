@@ -21,7 +21,7 @@ _MAX_PAGE_PX = 24_000
 _STAYS_SHARE = 0.8
 _MIN_VOTES = 3
 _MAX_HEADER_SHARE = 0.17
-_MIN_STILL_ROWS = 4
+_MIN_STILL_ROWS, _EDGE_ROWS = 4, 8  # rows next to the first moved one may be the edge of a header
 _FEW_STILL, _MAX_STILL = 0.1, 0.75  # a page that scrolls has few fixed pixels, or a sidebar
 _MAX_GAP_PX = 60
 _STAYS_STEPS = 0.35
@@ -56,11 +56,13 @@ def _is_pushed(before: Levels, after: Levels, changed: Mask, shift: int) -> bool
     """Return whether only a part of the window moved, as when an accordion opens or a dialog rises.
 
     A header cannot be deep enough to explain the fixed pixels below its maximum height, and on a page that scrolls more
-    pixels move than stay.
+    pixels move than stay. Flat areas do not count: contents that come from below a header may be as flat.
     """
+    cv2 = require("cv2", "visual")
     height = before.shape[0]
     moved = np.abs(_shifted(before, shift).astype(np.int16) - after)
-    stays = ~changed & (moved > 2 * _SAME_LEVELS)
+    detail = cv2.morphologyEx(after, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
+    stays = ~changed & (moved > 2 * _SAME_LEVELS) & (detail > _SAME_LEVELS)
     stays[height - shift if shift > 0 else 0 : height if shift > 0 else -shift] = False  # newly visible rows
     stayed = np.abs(after.astype(np.int16) - before)
     moves = changed & (moved <= _SAME_LEVELS) & (stayed - moved > _SAME_LEVELS)  # noise is equally far from either
@@ -73,7 +75,7 @@ def _is_pushed(before: Levels, after: Levels, changed: Mask, shift: int) -> bool
     first, last = int(np.percentile(rows, 2)), int(np.percentile(rows, 98)) + 1
     above, below = (
         np.count_nonzero(stays[part, columns].sum(axis=1) >= _MIN_VOTES) >= _MIN_STILL_ROWS
-        for part in (slice(depth, max(first, depth)), slice(last, height - depth))
+        for part in (slice(depth, max(first - _EDGE_ROWS, depth)), slice(last, height - depth))
     )
     return bool(share > _MAX_STILL or above or (below and share > _FEW_STILL))
 

@@ -1,6 +1,7 @@
 """Interactions of a real page, replayed on copies of it in a real browser."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,38 @@ async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Intera
     assert score.score == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.long
+async def test_what_cannot_be_replayed_counts_and_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
+    lost = replace(recorded[1], lost="the acts that lead to its state are not known")
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    pages = (read_reference(shown.image, "page"),)
+    build_request = BuildRequest(pages=pages, viewport_px=SIZE, goal=1, max_rounds=0, interactions=(recorded[0], lost))
+    async with SiteEvaluator() as evaluator:
+        score, _, _ = await evaluator.score_site(build_request, {"index.html": FIRST.encode()})
+    assert score.interactions is not None
+    assert 0.4 <= score.interactions <= 0.5
+    assert score.missing() == ["interaction: click at (115, 142): modal: the acts that lead to its state are not known"]
+
+
+@pytest.mark.long
+async def test_a_header_stays_over_the_page_and_its_states(renderer: Renderer) -> None:
+    scrolled = PageAction(trigger="scroll", x_px=9, y_px=9, scroll_px=170)
+    scroll = await _film(renderer, "scroll", scrolled, Box(0, 0, 480, 320))
+    shown = await renderer.render(SitePages({"index.html": MOVING}), SIZE)
+    request = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(scroll,))
+    files = (await LiteralAuthor().draft(request)).files
+    (done,) = await replay(renderer, SitePages(files), [scroll], request.names, SIZE)
+    assert done.is_present, done
+    async with renderer.context(SitePages(files), SIZE) as context:
+        page = (await open_page(context)).page
+        visible = "getComputedStyle(document.querySelector('.bar')).display"
+        assert await page.evaluate(visible) == "none"
+        await page.evaluate("scrollTo(0, 200)")
+        await page.wait_for_timeout(100)
+        assert await page.evaluate(visible) == "block"
+        assert await page.get_by_text("Fern and Company").last.is_visible()
+
+
 MOVING = f"""<!doctype html>{STYLE}<style>body{{height:900px}}header{{position:sticky;top:0}}input{{position:absolute;
 left:40px;top:220px;width:200px;height:36px;font:18px sans-serif}}.late{{position:absolute;
 left:40px;top:560px;width:400px;height:90px;background:#166534;opacity:0;
@@ -204,7 +237,7 @@ async def test_durations_and_curves_are_compared() -> None:
 
 async def test_a_storyboard_becomes_pages_and_interactions() -> None:
     rng = np.random.default_rng(1)
-    full = [rng.integers(0, 255, (900, 480, 3), np.uint8) for _ in range(3)]
+    full = [rng.integers(0, 255, (900, 480, 3), np.uint8) for _ in range(4)]
     states = [
         PageState(index=index, image=image[:320], full_page=image, top_px=0, first_s=0.0, last_s=9.0)
         for index, image in enumerate(full)
@@ -228,6 +261,7 @@ async def test_a_storyboard_becomes_pages_and_interactions() -> None:
             transition("hover", "hover", 1, 1),
             transition("navigation", "click", 1, 2),
             transition("scroll", "scroll", 2, 2),
+            transition("toast", "time", 3, 3),
         ),
         size_px=SIZE,
         scale=1.0,
@@ -237,8 +271,12 @@ async def test_a_storyboard_becomes_pages_and_interactions() -> None:
     assert pages_of(board) == [0, 2]
     interactions = interactions_of(board)
     assert [(each.page, len(each.acts), each.leads_to) for each in interactions] == [
-        (0, 1, None), (0, 1, None), (0, 2, None), (0, 2, 1),
+        (0, 1, None), (0, 1, None), (0, 2, None), (0, 2, 1), (0, 1, None), (0, 1, None),
     ]  # fmt: skip
+    assert [each.lost for each in interactions] == [""] * 4 + [
+        "the window before and after it is not kept",
+        "the acts that lead to its state are not known",
+    ]
     assert interactions[0].act.scroll_px == 300
     assert interactions[1].act.scroll_px == 0
     assert interactions[2].acts[0].trigger == "click"

@@ -1,6 +1,8 @@
 """Recordings as people have them: no video in the file, cut off, with bars, at uneven rates, in other scripts."""
 
+import asyncio
 import io
+import time
 from pathlib import Path
 
 import av
@@ -9,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.video2web.inputs import read_inputs
+from apps.video2web.inputs import read_inputs, take_inputs
 from apps.video2web.recording import read_recording, tell_facts, to_json
 from apps.video2web.recording.frames import RecordingError
 from benchmarks.web_recordings.filming import VideoForm, encode
@@ -100,3 +102,72 @@ def test_a_recording_that_was_cut_off(tmp_path: Path) -> None:
     without_index.write_bytes(content[: len(content) // 2])
     with pytest.raises(RecordingError, match="cut off before its end"):
         read_inputs([without_index], None)
+
+
+WORDS = ("Fern and Company", "All plants", "Open on Sundays")
+
+
+@pytest.mark.long
+def test_an_empty_window_before_the_page_is_skipped(tmp_path: Path) -> None:
+    blank = np.full((240, 360, 3), 255, np.uint8)
+    half = draw(WORDS[:1])
+    images = [jpeg(image) for image in (blank, half, draw(WORDS), draw(WORDS, is_open=True))]
+    path = tmp_path / "loads.webm"
+    encode(images, [0.0, 0.6, 0.8, 2.2], 3.4, path, VideoForm())
+    given = read_inputs([path], None)
+    assert [block.text for block in given.pages[0].blocks] == [line.lower() for line in WORDS]
+    assert [(one.act.trigger, one.end_state) for one in given.interactions] == [("click", 1)]
+
+
+@pytest.mark.long
+def test_an_empty_recording_is_refused_and_an_empty_image_warned_about(tmp_path: Path) -> None:
+    blank = np.full((240, 360, 3), 255, np.uint8)
+    path = tmp_path / "blank.webm"
+    encode([jpeg(blank)], [0.0], 1.0, path, VideoForm())
+    with pytest.raises(RecordingError, match="empty window from start to end"):
+        read_inputs([path], None)
+    Image.fromarray(blank).save(tmp_path / "blank.png")
+    assert "is nearly empty" in read_inputs([tmp_path / "blank.png"], None).warnings[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fps", [5, 10, None])
+def test_few_frames_show_the_same_states(tmp_path: Path, fps: int | None) -> None:
+    """Lines of text come one after the other, seen in no more than two frames each; the last one goes again."""
+    looks = [draw(WORDS[:count]) for count in (1, 2, 3, 2)]
+    path = tmp_path / "lines.mp4"
+    encode([jpeg(look) for look in looks], [0.0, 1.2, 2.4, 3.6], 4.8, path, VideoForm(codec="h264", fps=fps))
+    board = read_recording(path)
+    assert [(one.before, one.after) for one in board.transitions] == [(0, 1), (1, 2), (2, 1)]
+    assert len(board.states) == 3
+    for state, look in zip(board.states, looks, strict=False):
+        assert np.abs(state.image.astype(int) - look).mean() < 3
+
+
+@pytest.mark.long
+def test_a_state_is_shown_by_its_end(tmp_path: Path) -> None:
+    """A recorder sends the last frame of a fading only after a pause."""
+    closed, opened = (draw(WORDS, is_open=is_open).astype(float) for is_open in (False, True))
+    images = [jpeg((closed + (opened - closed) * part).astype(np.uint8)) for part in (0, 0.2, 0.4, 0.6, 0.8, 1)]
+    path = tmp_path / "late.webm"
+    encode(images, [0.0, 1.0, 1.08, 1.16, 1.24, 2.4], 4.0, path, VideoForm())
+    board = read_recording(path)
+    assert (len(board.states), len(board.transitions)) == (2, 1)
+    assert np.abs(board.states[1].image.astype(int) - opened).mean() < 3
+
+
+@pytest.mark.long
+def test_reading_stops_at_once_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    images = [jpeg(draw((f"Line {number}", "All plants"))) for number in range(40)]
+    path = tmp_path / "long.webm"
+    encode(images, [number / 2 for number in range(40)], 60.0, path, VideoForm())
+    began = time.monotonic()
+
+    async def stop_soon() -> None:
+        task = asyncio.create_task(take_inputs([str(path)], None))
+        await asyncio.sleep(1.0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(stop_soon())  # it waits for the thread that reads
+    assert time.monotonic() - began < 3.0
