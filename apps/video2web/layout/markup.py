@@ -132,7 +132,7 @@ class _Writer:
             + indent("\n".join(_with_main(parts)))
             + "\n</body>\n</html>\n"
         )
-        return Markup(html=html, css=self._sheet.text(body), images=self._images)
+        return Markup(html=html, css=self._sheet.text(body, tree.box_px.width), images=self._images)
 
     # -------------------------------------------------------------- nodes
 
@@ -338,11 +338,14 @@ class _Writer:
         box = node.box_px
         style: Style = {"position": "relative", "width": css_px(box.width), "height": css_px(box.height)} | place.style
         parts = []
+        is_layered = len(node.children) == 2 and node.children[0].box_px == box
         for child in node.children:
             inside = {"position": "absolute", "left": css_px(child.box_px.left - box.left)}
             inside["top"] = css_px(child.box_px.top - box.top)
+            inside |= {"grid-area": "1 / 1"} if is_layered else {}
             parts.append(self._node(child, _Place(style=inside | {"margin": "0"})))
-        return self._sheet.tag(_section_tag(place), place.section or "stack", style, "\n".join(parts))
+        name = "layers" if is_layered else place.section or "stack"
+        return self._sheet.tag(_section_tag(place), name, style, "\n".join(parts))
 
     # -------------------------------------------------------------- text with code
 

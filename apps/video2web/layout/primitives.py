@@ -470,7 +470,8 @@ def _find_radius(image: RgbImage, box: Box, under: Rgb) -> int:
         open_share = np.clip(((edge - square) @ away) / length, 0, 1)
         open_share *= np.abs(edge - square - open_share[..., None] * away).max(axis=2) <= _MAX_OFF_LINE
         open_share[open_share < 0.1] = 0
-        open_share *= np.minimum.accumulate(open_share > 0, axis=1)
+        rises = open_share > np.minimum.accumulate(open_share, axis=1) + 0.05  # the inside of a border
+        open_share *= np.minimum.accumulate((open_share > 0) & ~rises, axis=1)
         open_share *= np.minimum.accumulate(open_share[:, :1] > 0, axis=0)
         areas.append(float(open_share.sum()))
     radius = math.sqrt(min(areas) / (1 - math.pi / 4))
