@@ -13,7 +13,7 @@
     if (!element.style) continue;
     element.style.setProperty('background-color', 'rgba(255, 255, 255, 0)', 'important');
     if (!isTagged(element) || !colors.length) {
-      if (hasText(element)) element.style.setProperty('color', 'inherit', 'important'); // its text is its owner's
+      if (!element.matches('input, textarea, select, option')) element.style.setProperty('color', 'inherit', 'important');
       continue;
     }
     const color = colors.pop();
