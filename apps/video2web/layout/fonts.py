@@ -37,6 +37,8 @@ FAMILIES: Mapping[str, str] = {
     "Liberation Mono": '"Courier New", monospace',
     "Nimbus Mono PS": '"Courier New", monospace',
     "Noto Sans Mono": "monospace",
+    "WenQuanYi Micro Hei": "sans-serif",
+    "Noto Sans CJK SC": "sans-serif",
 }
 """Free families, with the generic CSS family that a browser falls back to."""
 

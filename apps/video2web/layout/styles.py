@@ -83,7 +83,7 @@ def narrowed(name: str, style: Style) -> Style:
             changed |= {"position": "static", "grid-area": "1 / 1", "width": "100%", "height": "100%"}
             changed["object-fit"] = "cover"
         elif _px(style.get("width")) > _NARROW_PX:
-            changed |= {"height": "auto"}
+            changed |= {"height": "auto", "flex": "0 1 auto"} | ({"margin-left": "0"} if "margin-left" in style else {})
     elif _px(style.get("width")) > _NARROW_PX:
         changed |= {"max-width": "100%"} if kind in ("button", "field") else {"width": "auto"}
     if style.get("display") == "flex" and kind != "item":
@@ -110,6 +110,8 @@ def narrowed(name: str, style: Style) -> Style:
         )
     for side in ("left", "right"):
         for space in (f"padding-{side}", f"margin-{side}"):
+            if space in changed:
+                continue
             if _px(style.get(space)) > _NARROW_SPACE_PX:
                 changed[space] = css_px(_NARROW_SPACE_PX)
     return changed
