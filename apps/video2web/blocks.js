@@ -6,13 +6,16 @@
   const colors = [];
   for (let r = 10; r <= 250; r += 16) for (let g = 10; g <= 250; g += 16) for (let b = 10; b <= 250; b += 16)
     colors.push([r, g, b]);
-  const isTagged = (element) => tags.includes(element.localName) || (!element.closest(tags.join())
-    && [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.nodeValue.trim()));
+  const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.nodeValue.trim());
+  const isTagged = (element) => tags.includes(element.localName) || (hasText(element) && !element.closest(tags.join()));
   const ids = new Map();
   for (const element of document.querySelectorAll('*')) {
     if (!element.style) continue;
     element.style.setProperty('background-color', 'rgba(255, 255, 255, 0)', 'important');
-    if (!isTagged(element) || !colors.length) continue;
+    if (!isTagged(element) || !colors.length) {
+      if (!element.matches('input, textarea, select, option')) element.style.setProperty('color', 'inherit', 'important');
+      continue;
+    }
     const color = colors.pop();
     ids.set(element, color);
     element.style.setProperty('color', `rgb(${color.map((level) => (level + offset) % 256).join()})`, 'important');

@@ -139,7 +139,9 @@ def find_losses(
     gone = [box for box in marks if not is_shown(reference, box, ours)]
     our_marks = find_marks(ours, our_ink)
     invented_marks = [box for box in our_marks if not is_shown(ours, box, reference)]
-    invented_controls = tuple(box for box in controls if not is_shown(ours, box, reference))
+    invented_controls = tuple(
+        box for box in controls if not is_shown(ours, _start_of(box), reference, _is_picture(box))
+    )
     invented_marks = [box for box in invented_marks if not any(map(box.intersection, invented_controls))]
     usual = float(np.median([word.box_px.area for word in theirs])) if theirs else float(PICTURE_PX**2)
 
@@ -265,11 +267,16 @@ def _box_of(stats: NDArray[np.int32]) -> Box:
     return Box(left, top, left + width, top + height)
 
 
-def is_shown(image: RgbImage, box: Box, other: RgbImage) -> bool:
+def _start_of(control: Box) -> Box:
+    """Return a control, or the square at the left end of a field, without most of its text."""
+    return Box(control.left, control.top, min(control.right, control.left + control.height), control.bottom)
+
+
+def is_shown(image: RgbImage, box: Box, other: RgbImage, is_outline: bool = False) -> bool:
     """Return whether a part of a page looks alike on another page, at the same place or near it.
 
     Both the whole part with its margin and its inside have to correlate, so that a filled square does not pass for any
-    other one.
+    other one; with `is_outline`, the inside does not count.
     """
     cv2 = require("cv2", "visual")
     reach = _PICTURE_REACH_PX if _is_picture(box) else _REACH_PX
@@ -292,7 +299,7 @@ def is_shown(image: RgbImage, box: Box, other: RgbImage) -> bool:
     insides = [part[down : height - down, right : width - right] for part in (crop, found)]
     if _correlation(crop, found) < _MIN_LIKE:
         return False
-    is_plain = float(insides[0].std(axis=(0, 1)).max()) < _MIN_SPREAD
+    is_plain = is_outline or float(insides[0].std(axis=(0, 1)).max()) < _MIN_SPREAD
     return is_plain or _correlation(insides[0], insides[1]) >= _MIN_LIKE_INSIDE
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from visual_tools.box import Box
 from visual_tools.pages.text_blocks import TextBlock
 
 _MAX_STRETCH = 0.3
+_MAX_COVERED = 0.2  # share of a lost mark that a word may cover if the mark is embedded
 _HEIGHT_CSS = "\nbody {{\n  box-sizing: border-box;\n  min-height: {height}px;\n}}\n"
 _STEPS = ("sizes", "places", "colours")
 """Kinds of corrections, one per round."""
@@ -32,7 +33,11 @@ class _TextCorrection:
 
 
 class LiteralAuthor:
-    """Writes a page from its image by rules, then corrects size, position and colour of texts, one kind per round."""
+    """Writes a page from its image by rules, then corrects it.
+
+    Each round embeds the marks and pictures that a reader would miss as pictures, and corrects one of size, position
+    and colour of the texts.
+    """
 
     name = "literal"
 
@@ -42,19 +47,27 @@ class LiteralAuthor:
 
     async def draft(self, request: BuildRequest) -> Proposal:
         """Write the page as parsed by the rules."""
-        files = await asyncio.to_thread(self._files, request, {})
+        files = await asyncio.to_thread(self._files, request, {}, {})
         return Proposal(files=files, summary="written by rules from the image")
 
     async def revise(self, request: BuildRequest, best: Round, last: Round, folder: Path) -> Proposal:
-        """Correct the texts that differ, one kind of correction per round."""
+        """Embed what is lost, and correct the texts that differ, one kind of correction per round."""
         memory = dict(best.proposal.memory)
         done = int(last.proposal.memory.get("step", 0))
         kind = _STEPS[done % len(_STEPS)]
         corrections = await asyncio.to_thread(self._find_corrections, request, best, kind, memory.get("mends", {}))
         count = sum(len(page) for page in corrections.values())
-        files = await asyncio.to_thread(self._files, request, corrections, is_full=True)
+        embedded = {str(page): list(boxes) for page, boxes in memory.get("embedded", {}).items()}
+        for page, score in enumerate(best.score.pages):
+            lost = (*score.losses.marks, *score.losses.pictures, *score.losses.controls)
+            embedded[str(page)] = [*embedded.get(str(page), []), *(list(astuple(box)) for box in lost)]
+        files = await asyncio.to_thread(self._files, request, corrections, embedded, is_full=True)
         summary = f"height of the page and {kind} of texts fitted by rules ({count} corrections in all)"
-        return Proposal(files=files, summary=summary, memory={"step": done + 1, "mends": corrections})
+        if num_embedded := sum(map(len, embedded.values())):
+            summary += f"; {num_embedded} lost marks and pictures embedded"
+        return Proposal(
+            files=files, summary=summary, memory={"step": done + 1, "mends": corrections, "embedded": embedded}
+        )
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -66,11 +79,17 @@ class LiteralAuthor:
         return self._pieces[page]
 
     def _files(
-        self, request: BuildRequest, corrections: Mapping[str, Mapping[str, Any]], *, is_full: bool = False
+        self,
+        request: BuildRequest,
+        corrections: Mapping[str, Mapping[str, Any]],
+        embedded: Mapping[str, Sequence[Sequence[int]]],
+        *,
+        is_full: bool = False,
     ) -> dict[str, bytes]:
         files: dict[str, bytes] = {}
         for page, reference in enumerate(request.pages):
             pieces = _correct_primitives(self._pieces_of(request, page), corrections.get(str(page), {}))
+            pieces = _embed(pieces, [Box(*sides) for sides in embedded.get(str(page), ())])
             markup = write_markup(build_tree(pieces), reference.image)
             if is_full:
                 height = _HEIGHT_CSS.format(height=reference.image.shape[0])
@@ -115,6 +134,24 @@ def _correct_primitives(pieces: PagePieces, corrections: Mapping[str, Any]) -> P
     for number, value in corrections.items():
         leaves[int(number)] = _correct_primitive(leaves[int(number)], _read_correction(value))
     return replace(pieces, leaves=tuple(leaves))
+
+
+def _embed(pieces: PagePieces, boxes: Sequence[Box]) -> PagePieces:
+    """Put pictures in place of everything within some boxes; boxes that overlap words are left out."""
+    words = [leaf.box_px for leaf in pieces.leaves if leaf.kind == "text" and len(leaf.text) > 1]
+    used = [box for box in boxes if not any(word.intersection(box) > _MAX_COVERED * box.area for word in words)]
+
+    def is_replaced(piece: Primitive) -> bool:
+        return any(box.intersection(piece.box_px) > (1 - _MAX_COVERED) * piece.box_px.area for box in used)
+
+    return replace(
+        pieces,
+        frames=tuple(frame for frame in pieces.frames if not is_replaced(frame)),
+        leaves=(
+            *(leaf for leaf in pieces.leaves if not is_replaced(leaf)),
+            *(Primitive(kind="image", box_px=box) for box in used),
+        ),
+    )
 
 
 def _correct_primitive(piece: Primitive, correction: _TextCorrection) -> Primitive:

@@ -37,6 +37,8 @@ FAMILIES: Mapping[str, str] = {
     "Liberation Mono": '"Courier New", monospace',
     "Nimbus Mono PS": '"Courier New", monospace',
     "Noto Sans Mono": "monospace",
+    "WenQuanYi Micro Hei": "sans-serif",
+    "Noto Sans CJK SC": "sans-serif",
 }
 """Free families, with the generic CSS family that a browser falls back to."""
 
@@ -240,11 +242,11 @@ def measure_ink(image: RgbImage, box: Box, room: Box | None = None) -> Ink | Non
 
 
 def fit_face(face: FontFace, text: str, ink: Ink) -> FontFit:
-    """Fit a face to a line: the width gives the size; height, weight and shapes give the error."""
+    """Fit a face to a line: the longer side gives the size; the other one, weight and shapes give the error."""
     of = measure(face, text)
-    size = ink.box_px.width / (of.right - of.left)
-    height = ink.box_px.height / (of.bottom - of.top)
-    error = abs(math.log(size / height)) + _COVER_WEIGHT * abs(math.log(ink.cover / (of.cover * size * size)))
+    width, height = ink.box_px.width / (of.right - of.left), ink.box_px.height / (of.bottom - of.top)
+    size = width if of.right - of.left > of.bottom - of.top else height
+    error = abs(math.log(width / height)) + _COVER_WEIGHT * abs(math.log(ink.cover / (of.cover * size * size)))
     if error < _MAX_ERROR:
         error += _SHAPE_WEIGHT * (1 - _likeness(of.shape, ink.gradient))
     return FontFit(face=face, size_px=size, error=error)

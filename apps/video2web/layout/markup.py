@@ -51,7 +51,7 @@ _EVEN_PX = 2
 _MIN_SPACE = 0.5  # of a space's width; narrower gaps of a line are none
 _SAME_INK = 40  # difference of a channel between words of one colour in a line of code
 _MAX_HEADER_PX = 160
-_MIN_MAIN = 0.5  # of the width and height of a row that has the page's content beside other columns
+_MIN_MAIN = 0.5  # of the width of a row that has the page's content beside a menu
 _PAGE_HEAD = '<!doctype html>\n<html lang="{lang}">\n<head>\n<meta charset="utf-8">\n'
 
 
@@ -132,7 +132,7 @@ class _Writer:
             + indent("\n".join(_with_main(parts)))
             + "\n</body>\n</html>\n"
         )
-        return Markup(html=html, css=self._sheet.text(body), images=self._images)
+        return Markup(html=html, css=self._sheet.text(body, tree.box_px.width), images=self._images)
 
     # -------------------------------------------------------------- nodes
 
@@ -178,7 +178,11 @@ class _Writer:
 
     def _menu(self, node: Node) -> Iterator[str]:
         """Write a column of short lines as links below each other; bold ones are captions."""
-        for child, written in zip(node.children, self._column(node), strict=True):
+        lines = [
+            Node(kind="text", box_px=line.box_px, lines=(line,)) for child in node.children for line in child.lines
+        ]
+        menu = replace(node, children=tuple(lines))
+        for child, written in zip(menu.children, self._column(menu), strict=True):
             is_link = written.startswith("<p ") and not is_bold(child.lines[0])
             yield f'<a href="#"{written[2:-4]}</a>' if is_link else written
 
@@ -251,7 +255,7 @@ class _Writer:
         is_page = place.section == "section" or row is self._tree
         if not is_page or child.kind in ("text", "image", "rule", "toggle"):
             return ""
-        if widest.box_px.width < _MIN_MAIN * row.box_px.width or widest.box_px.height < _MIN_MAIN * row.box_px.height:
+        if widest.box_px.width < _MIN_MAIN * row.box_px.width or not any(map(is_menu_column, row.children)):
             return ""
         return "main" if child is widest else "nav" if is_menu_column(child) else "aside"
 
@@ -338,11 +342,14 @@ class _Writer:
         box = node.box_px
         style: Style = {"position": "relative", "width": css_px(box.width), "height": css_px(box.height)} | place.style
         parts = []
+        is_layered = len(node.children) == 2 and node.children[0].box_px == box
         for child in node.children:
             inside = {"position": "absolute", "left": css_px(child.box_px.left - box.left)}
             inside["top"] = css_px(child.box_px.top - box.top)
+            inside |= {"grid-area": "1 / 1"} if is_layered else {}
             parts.append(self._node(child, _Place(style=inside | {"margin": "0"})))
-        return self._sheet.tag(_section_tag(place), place.section or "stack", style, "\n".join(parts))
+        name = "layers" if is_layered else place.section or "stack"
+        return self._sheet.tag(_section_tag(place), name, style, "\n".join(parts))
 
     # -------------------------------------------------------------- text with code
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
-from apps.video2web.losses import find_marks, words_of_lines
+from apps.video2web.losses import PICTURE_PX, find_marks, words_of_lines
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -36,7 +36,7 @@ _STRIP_PX = 1600
 
 _MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
 _MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
-_MIN_UNREAD, _WORD_GAP = 1.2, 0.25  # width and gap, relative to the height, of words that could not be read
+_MIN_UNREAD, _WORD_GAP = 1.6, 0.25  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
 _MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
 _MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
@@ -148,7 +148,9 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
     rules = [each for each in outside if _is_rule(each.box_px)]
     bare = [each for each in outside if not _is_rule(each.box_px)]
     frames = _make_frames(image, background, bare, marks, gradients)
-    images += _find_small_images(image, [*images, *marks], [each.box_px for each in frames], texts)
+    icons = [frame.box_px for frame in frames if _is_icon(image, frame, texts)]
+    frames = [frame for frame in frames if frame.box_px not in icons]
+    images += [*icons, *_find_small_images(image, [*images, *marks, *icons], [each.box_px for each in frames], texts)]
     leaves = [
         *_make_texts(image, texts, [each.box_px for each in rectangles]),
         *(Primitive(kind="image", box_px=box) for box in images),
@@ -195,7 +197,8 @@ def read_page_text(image: RgbImage) -> PageText:
         unread += [box.moved(0, top) for box in shared_engine().find_unread(strip)]
         top = bottom
     is_wrong = [_is_misread(image, line) for line in page_lines]
-    unread += [line.box_px for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
+    wrong_lines = [line for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
+    unread += [line.box_px for line in wrong_lines if any(map(str.isalpha, line.text))]
     return PageText(
         lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
         unread=tuple(word for box in _join_overlapping(unread) for word in _split_words(image, box)),
@@ -211,6 +214,8 @@ def _is_misread(image: RgbImage, line: TextLine) -> bool:
     """Return whether the ink of a line does not have the shape of its text: OCR reads other scripts as Latin."""
     if line.confidence < _MIN_CONFIDENCE:
         return True
+    if len(line.text) <= 2 and not any(char.isascii() or char.isalpha() for char in line.text):
+        return True  # bullets, icons
     is_doubtful = line.confidence < _SURE or len(line.text) <= 2
     if not is_doubtful or line.angle_deg or not line.text.isascii() or not any(map(str.isalnum, line.text)):
         return False
@@ -290,6 +295,17 @@ def _find_small_images(
     ]
 
 
+def _is_icon(image: RgbImage, frame: Primitive, lines: Sequence[TextLine]) -> bool:
+    """Return whether a small painted square holds something other than text."""
+    box = frame.box_px
+    if frame.look.fill is None or max(box.width, box.height) >= PICTURE_PX:
+        return False
+    if any(line.box_px.intersection(box) for line in lines):
+        return False
+    inside = image[box.padded(-max(round(_RIM * box.height), frame.look.border_px + 1)).slices]
+    return bool(inside.size and find_ink(inside).mean() >= _MIN_TICK_INK)
+
+
 def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[TextLine]:
     """Split a line where it enters or leaves a frame of its height, such as inline code."""
     box = line.box_px
@@ -344,8 +360,9 @@ def _is_control(image: RgbImage, toggle: Toggle, lines: Sequence[TextLine]) -> b
     if count != 2 or np.ptp(inside[ink].astype(np.int16), axis=0).max() > 2 * _MAX_TICK_SPREAD:
         return False
     if toggle.kind == "radio":  # a dot in the middle
-        middle = np.array(inside.shape[:2]) / 2
-        return bool(max(abs(rows.mean() - middle[0]), abs(columns.mean() - middle[1])) <= 0.15 * box.height)
+        off = np.abs(np.array([rows.mean(), columns.mean()]) - np.array(inside.shape[:2]) / 2).max()
+        sides = np.ptp(rows) + 1, np.ptp(columns) + 1
+        return bool(off <= 0.15 * box.height and rows.size >= 0.6 * max(sides) ** 2)
     low, high = columns[rows == rows.max()].mean(), columns[rows == rows.min()].mean()
     left_row = rows[columns == columns.min()].mean()  # a tick falls from the left, then rises to the right
     width = max(np.ptp(columns), 1)
@@ -470,7 +487,8 @@ def _find_radius(image: RgbImage, box: Box, under: Rgb) -> int:
         open_share = np.clip(((edge - square) @ away) / length, 0, 1)
         open_share *= np.abs(edge - square - open_share[..., None] * away).max(axis=2) <= _MAX_OFF_LINE
         open_share[open_share < 0.1] = 0
-        open_share *= np.minimum.accumulate(open_share > 0, axis=1)
+        rises = open_share > np.minimum.accumulate(open_share, axis=1) + 0.05  # the inside of a border
+        open_share *= np.minimum.accumulate((open_share > 0) & ~rises, axis=1)
         open_share *= np.minimum.accumulate(open_share[:, :1] > 0, axis=0)
         areas.append(float(open_share.sum()))
     radius = math.sqrt(min(areas) / (1 - math.pi / 4))

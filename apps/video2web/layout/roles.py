@@ -137,9 +137,12 @@ def is_item(node: Node) -> bool:
 
 def is_menu_column(node: Node) -> bool:
     """Return whether a column is a menu: nothing but three short lines or more."""
-    return len(node.children) >= 3 and all(
-        child.kind == "text" and len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS
-        for child in node.children
+    lines = [line for child in node.children for line in child.lines]
+    return (
+        node.kind == "column"
+        and len(lines) >= 3
+        and all(child.kind == "text" for child in node.children)
+        and all(len(line.text) <= MAX_LINK_CHARS for line in lines)
     )
 
 

@@ -18,6 +18,14 @@ _BASE = (
     "table { border-collapse: collapse; table-layout: fixed; }",
     "th, td { padding: 0; font-weight: inherit; vertical-align: top; }",
 )
+_NARROW = (
+    "body { overflow-wrap: break-word; }",
+    "img { max-width: 100%; }",
+    "table { width: 100%; table-layout: auto; display: block; overflow-x: auto; }",
+    "col { width: auto !important; }",
+)
+_NARROW_PX = 120  # widths up to it fit any window
+_NARROW_SPACE_PX, _CELL_SPACE_PX = 16, 6  # largest side margin of an element and of a cell in a narrow window
 
 
 class StyleSheet:
@@ -43,10 +51,16 @@ class StyleSheet:
         end = f"</{tag.split()[0]}>"
         return f"{start}{inner}{end}" if inline or not inner else f"{start}\n{indent(inner)}\n{end}"
 
-    def text(self, body: Style) -> str:
-        """Return the text of the style sheet."""
+    def text(self, body: Style, width_px: int) -> str:
+        """Return the text of the style sheet; in windows narrower than `width_px`, the page is reflowed."""
         own = (f".{name} {{ {declare(style)} }}" for name, style in self._rules.items())
-        return "\n".join([_BASE[0], f"body {{ {declare(body)} }}", *_BASE[1:], *own]) + "\n"
+        narrow: dict[str, list[str]] = {}
+        for name, style in self._rules.items():
+            if changed := narrowed(name, style):
+                narrow.setdefault(declare(changed), []).append(f".{name}")
+        reflowed = (f"  {', '.join(names)} {{ {changed} }}" for changed, names in narrow.items())
+        media = [f"@media (max-width: {width_px - 1}px) {{", *(f"  {rule}" for rule in _NARROW), *reflowed, "}"]
+        return "\n".join([_BASE[0], f"body {{ {declare(body)} }}", *_BASE[1:], *own, *media]) + "\n"
 
     def _name(self, base: str, style: Style) -> str:
         for name, known in self._rules.items():
@@ -57,6 +71,55 @@ class StyleSheet:
         name = base if number == 1 else f"{base}-{letters(number)}"
         self._rules[name] = dict(style)
         return name
+
+
+def narrowed(name: str, style: Style) -> Style:
+    """Return the declarations that differ in a narrow window: no fixed widths, no large side margins, lines wrap."""
+    kind = re.sub(r"-[a-z]\d*$", "", name)
+    is_layer = style.get("position") == "absolute"
+    changed: Style = {}
+    if kind == "image":
+        if is_layer:
+            changed |= {"position": "static", "grid-area": "1 / 1", "width": "100%", "height": "100%"}
+            changed["object-fit"] = "cover"
+        elif _px(style.get("width")) > _NARROW_PX:
+            changed |= {"height": "auto", "flex": "0 1 auto"} | ({"margin-left": "0"} if "margin-left" in style else {})
+    elif _px(style.get("width")) > _NARROW_PX:
+        changed |= {"max-width": "100%"} if kind in ("button", "field") else {"width": "auto"}
+    if style.get("display") == "flex" and kind != "item":
+        changed["flex-wrap"] = "wrap"
+    if style.get("flex") == "none" and kind != "image":
+        changed |= {"flex": "0 1 auto", "min-width": "0"}
+    if style.get("display") == "grid":
+        changed["grid-template-columns"] = "repeat(auto-fit, minmax(min(100%, 240px), 1fr))"
+    if kind == "layers":
+        changed |= {"display": "grid", "height": "auto"}
+    elif style.get("position") == "relative":
+        changed["height"] = "auto"
+    if is_layer:
+        changed |= {"position": "static"}
+    if style.get("white-space") == "nowrap":
+        changed["white-space"] = "normal"
+    if _px(style.get("min-height")) > 2 * _NARROW_PX:
+        changed["min-height"] = "0"
+    sides = style.get("padding", "").split()
+    if len(sides) == 4 and max(_px(sides[1]), _px(sides[3])) > _NARROW_SPACE_PX:
+        changed["padding"] = " ".join(
+            css_px(min(_px(side), _NARROW_SPACE_PX if at % 2 else 3 * _NARROW_SPACE_PX))
+            for at, side in enumerate(sides)
+        )
+    for side in ("left", "right"):
+        for space in (f"padding-{side}", f"margin-{side}"):
+            if space in changed:
+                continue
+            if _px(style.get(space)) > _NARROW_SPACE_PX:
+                changed[space] = css_px(_NARROW_SPACE_PX)
+    return changed
+
+
+def _px(value: str | None) -> float:
+    """Return a length in pixels; 0 for anything else."""
+    return float(value.removesuffix("px")) if value and re.fullmatch(r"-?[\d.]+(px)?", value) else 0.0
 
 
 def box_style(look: BoxStyle) -> Style:

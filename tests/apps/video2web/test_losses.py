@@ -150,3 +150,13 @@ async def test_marks_are_found_and_frames_are_not() -> None:
     bare[130:138, 30:38] = 255
     assert not is_shown(page, Box(30, 130, 38, 138), bare)
     assert is_shown(page, Box(30, 130, 38, 138), np.roll(page, 6, axis=1))
+
+
+@pytest.mark.long
+async def test_words_in_other_elements_and_colours_belong_to_their_owner(renderer: Renderer) -> None:
+    html = (
+        "<!doctype html><p>Call <code style='color:#36c'>list()</code> now<pre>for <span style='color:#c33'>item"
+        "</span> in all</pre>"
+    )
+    page = await renderer.render(SitePages({"index.html": html}), SIZE)
+    assert [word.text for word in page.words] == ["call", "list()", "now", "for", "in", "all", "item"]

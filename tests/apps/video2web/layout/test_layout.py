@@ -10,7 +10,7 @@ from apps.video2web.layout.markup import Markup, write_markup
 from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
-from apps.video2web.score import rendered_reference, score_page
+from apps.video2web.score import read_reference, rendered_reference, score_page
 from apps.video2web.site_files import write_site
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
@@ -149,3 +149,105 @@ async def test_a_line_at_the_left_is_a_border(renderer: Renderer) -> None:
     assert "<blockquote" in markup.html and "border-left: 5px solid #aa3333" in markup.css
     ours = await renderer.render(SitePages(markup.files()), (640, 300))
     assert (score_page(rendered_reference(reference), ours).layout or 0) > 0.6
+
+
+DOCS = """<!doctype html><meta charset=utf-8><style>body{margin:0;font:15px/1.6 'DejaVu Sans',sans-serif;color:#222}
+header{background:#24292f;color:#fff;padding:12px 24px}.wrap{display:grid;grid-template-columns:220px 1fr}
+.side{background:#f6f8fa;padding:20px;min-height:640px}.side a{display:block;color:#06c}article{padding:20px 40px}
+code,pre{font:13px/1.5 'DejaVu Sans Mono',monospace}code{background:#eff1f3;padding:2px 5px;border-radius:4px}
+pre{background:#0d1117;color:#c9d1d9;padding:16px;border-radius:6px}</style><header>Kestrel documentation</header>
+<div class=wrap><div class=side><b>Guide</b><a>Install</a><a>First query</a><a>Pagination</a></div><article>
+<h1>Pagination</h1><p>The <code>Cursor</code> walks over results. Call <code>client.list()</code> and wait.</p>
+<pre>for item in client.list():
+    print(item.id)</pre><ul><li>between one and ten<li>an opaque string<li>ascending order</ul></article></div>"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def docs(renderer: Renderer) -> tuple[Rendering, Markup]:
+    reference = await renderer.render(SitePages({"index.html": DOCS}), (1100, 700))
+    return reference, write_markup(build_tree(find_pieces(reference.image)), reference.image)
+
+
+@pytest.mark.long
+async def test_a_page_of_documentation_has_its_elements(docs: tuple[Rendering, Markup]) -> None:
+    html = docs[1].html
+    assert "<main" in html and "<header" in html and "<nav" in html
+    assert html.count('<a href="#"') == 3
+    assert html.count("<li ") == 3 and html.count("<ul") == 1
+    assert "<code" in html and ">client.list()</code>" in html and ">Cursor</code>" in html
+    assert "<pre" in html and "for item in client.list():\n    print(item.id)</code></pre>" in html
+    assert "<button" not in html and "<input" not in html
+
+
+@pytest.mark.long
+async def test_words_in_boxes_within_a_line_are_visible(renderer: Renderer, docs: tuple[Rendering, Markup]) -> None:
+    reference, markup = docs
+    ours = await renderer.render(SitePages(markup.files()), (1100, 700))
+    score = score_page(read_reference(reference.image), ours)
+    assert score.losses.summary() == ""
+    assert score.static > 0.95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [390, 700])
+async def test_a_narrow_window_does_not_scroll_sideways(
+    renderer: Renderer, docs: tuple[Rendering, Markup], copied: tuple[Rendering, Markup, Rendering], width: int
+) -> None:
+    for markup in (docs[1], copied[1]):
+        narrow = await renderer.render(SitePages(markup.files()), (width, 844))
+        wide = await renderer.render(SitePages(markup.files()), (1280, 844))
+        assert narrow.overflow_px == 0
+        shown = {word.text for word in narrow.words}
+        assert {word.text for word in wide.words} - shown == set()
+        assert all(word.box_px.right <= width for word in narrow.words)
+
+
+@pytest.mark.long
+async def test_ticks_of_a_table_are_kept(renderer: Renderer) -> None:
+    rows = "".join(f"<tr><td>Feature {n}<td>{'✓' if n % 2 else '10'}<td>✓<td>{n} left" for n in range(1, 6))
+    html = (
+        "<!doctype html><meta charset=utf-8><style>body{margin:30px;font:16px 'DejaVu Sans'}td{padding:8px 60px 8px 0;"
+        f"border-bottom:1px solid #ccc}}</style><table style='border-spacing:0'>{rows}</table>"
+    )
+    reference = await renderer.render(SitePages({"index.html": html}), (800, 360))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert (markup.html.count("<tr"), markup.html.count("<img")) == (5, 8)
+    ours = await renderer.render(SitePages(markup.files()), (800, 360))
+    assert score_page(rendered_reference(reference), ours).losses.summary() == ""
+
+
+RADII = {
+    "filled": ("background:#25c", 8), "pill": ("background:#25c", 18), "bordered": ("border:1px solid #ccc", 8),
+    "pale beside white": ("background:#f6f8fa", 0), "square": ("background:#25c;border:2px solid #111", 0),
+}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RADII)
+async def test_corners_are_as_round_as_they_look(renderer: Renderer, name: str) -> None:
+    look, radius = RADII[name]
+    html = f"<!doctype html><body><div style='margin:40px;width:120px;height:36px;border-radius:{radius}px;{look}'>"
+    page = await renderer.render(SitePages({"index.html": html}), (400, 200))
+    (frame,) = find_pieces(page.image).frames
+    assert abs(frame.look.radius_px - radius) <= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mark", "kind"),
+    [
+        ("<input type=checkbox checked>", "toggle"),
+        ("<input type=checkbox>", "toggle"),
+        ("<svg width=18 height=18><rect width=18 height=18 rx=4 fill='#36c'/><path d='M4 4h10v3H4zM4 10h6v4H4z' "
+         "fill='#fff'/></svg>", "image"),
+        ("<svg width=18 height=18><circle cx=9 cy=9 r=8 fill='none' stroke='#333' stroke-width=2 /><path d='M9 4v6h4' "
+         "fill='none' stroke='#333' stroke-width=2 /></svg>", "image"),
+    ],
+)  # fmt: skip
+async def test_an_icon_is_not_a_control(renderer: Renderer, mark: str, kind: str) -> None:
+    html = (
+        "<!doctype html><style>body{margin:40px;font:16px 'DejaVu Sans'}p{display:flex;gap:10px;align-items:center}"
+        f"input{{width:16px;height:16px;margin:0}}</style><p>{mark} Keep me informed</p><p>Other words</p>"
+    )
+    page = await renderer.render(SitePages({"index.html": html}), (500, 200))
+    assert [leaf.kind for leaf in find_pieces(page.image).leaves if leaf.kind != "text"] == [kind]
