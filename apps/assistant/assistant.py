@@ -282,23 +282,6 @@ class Assistant:
             raise
         return f"{target.parent.name}/{target.name}"
 
-    def take_file(self, path: Path, name: str) -> str:
-        """Copy a file that the page's own upload has saved; return the name by which a request refers to it.
-
-        Raises:
-            CuaError: If it is outside that folder or too large, or the disk space for uploads is used up.
-        """
-        real = path.resolve()
-        if not real.is_relative_to(self.page_dir.resolve()) or not real.is_file():
-            raise CuaError(f"{name[:100]} was not uploaded to this page")
-        if real.stat().st_size > MAX_FILE_BYTES:
-            raise CuaError(f"{name[:100]} is larger than {MAX_FILE_BYTES >> 20} MB")
-        if not self.has_room(real.stat().st_size):
-            raise CuaError(_NO_ROOM)
-        target = self._make_upload_place(name)
-        shutil.copyfile(real, target)
-        return f"{target.parent.name}/{target.name}"
-
     async def close(self) -> None:
         """Close all sessions and remove the uploads."""
         await asyncio.gather(*(self.discard(session_id) for session_id in tuple(self.sessions)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from apps.assistant.assistant import Assistant
-from apps.assistant.run_request import MODES, PLACES, make_request
+from apps.assistant.run_request import MODES, PLACES
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
 from cua.errors import CuaError
 from cua.json_text import Json
@@ -369,11 +369,12 @@ def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str,
     Raises:
         ConfigError: If a field is missing or too long.
     """
-    request = make_request(words, mode, start, where, [])
+    place = PLACES[start]
+    field = {"web": {"url": where.strip() or None}, "desktop": {"app": where.strip() or None}}.get(place, {})
     given = {name: text for name, text in zip(names, values, strict=True) if text}
     try:
-        kept = request.model_dump(include={"instruction", "mode", "place", "url", "app"})
-        return SavedTask.model_validate({**kept, "values": given, "when": when})
+        kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}
+        return SavedTask.model_validate(kept | field)
     except ValidationError as error:
         raise ValueError(error.errors()[0]["msg"]) from error
 

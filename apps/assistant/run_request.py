@@ -88,19 +88,6 @@ class RunRequest(BaseModel):
         return self.mode in ("instant", "thinking")
 
 
-def make_request(text: str, mode: str, place: str, where: str, files: list[str]) -> RunRequest:
-    """Make a request from the values of the page's fields.
-
-    Raises:
-        CuaError: If a value is missing.
-    """
-    if not text.strip():
-        raise ConfigError('the instruction is empty; expected a text such as "Click Save"')
-    start = PLACES.get(place, "practice")
-    given = {"url": where.strip()} if start == "web" else {"app": where.strip() or None} if start == "desktop" else {}
-    return RunRequest.model_validate({"instruction": text, "mode": mode, "place": start, "files": files, **given})
-
-
 class PracticeTask(ExpenseTask):
     """Any instruction in the practice app; only the default instruction is verified.
 

@@ -76,7 +76,11 @@ export function markdown(text, cite) {
       end = run(at, (one) => ROW.test(one));
       made.push(table(lines.slice(at, end).filter((one) => !RULE.test(one)), cite));
     } else if (ITEM.test(line)) {
-      end = run(at, (one) => ITEM.test(one));
+      const [, indent, sign] = ITEM.exec(line); // a list ends where one of the other kind begins
+      end = run(at, (one) => {
+        const item = ITEM.exec(one);
+        return item && (item[1].length > indent.length || /\d/.test(item[2]) === /\d/.test(sign));
+      });
       made.push(list(lines.slice(at, end), cite));
     } else if (HEADING.test(line)) made.push(make("h4", {}, ...inline(HEADING.exec(line)[1], cite)));
     else if (line.startsWith("> ")) {

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -121,6 +122,48 @@ async def test_hostile_words_of_model_and_page_never_become_html(person: Person)
         await page.get_by_label("Step", exact=True).fill(step)
         await page.locator(f".run .step-view img[alt='Screen at step {step}']").wait_for()
         assert await page.evaluate(ODD) == []
+
+
+SAFE = """# Sums
+Two **bold** and *soft* words, `a*b*c`, [a page](https://a.example/x(1)) [^3^].
+
+- one
+  - deeper
+- two
+3. three
+
+| name | sum |
+|------|----:|
+| a | 1 |
+
+```python
+print("**no**")
+```
+> said"""
+AS_HTML = [
+    "<h4>Sums</h4>",
+    "<p>Two <strong>bold</strong> and <em>soft</em> words, <code>a*b*c</code>, "
+    '<a href="https://a.example/x(1)" target="_blank" rel="noopener noreferrer nofollow" class="external" '
+    'title="https://a.example/x(1)">a page<span class="quiet"> ↗</span></a> <i>3</i>.</p>',
+    "<ul><li>one<ul><li>deeper</li></ul></li><li>two</li></ul>",
+    '<ol start="3"><li>three</li></ol>',
+    '<div class="table" tabindex="0" role="region" aria-label="Table"><table><tr><th>name</th><th>sum</th></tr>'
+    "<tr><td>a</td><td>1</td></tr></table></div>",
+    '<pre tabindex="0">print("**no**")</pre>',
+    "<blockquote>said</blockquote>",
+]
+MARKDOWN = """async (text) => {
+  const { markdown } = await import('/assistant/markdown.js');
+  const cite = (mark) => Object.assign(document.createElement('i'), { textContent: mark });
+  return markdown(text, cite).map((one) => one.outerHTML);
+}"""
+
+
+async def test_answers_are_a_safe_part_of_markdown(person: Person) -> None:
+    assert await person.page.evaluate(MARKDOWN, SAFE) == AS_HTML
+    hostile = "".join(await person.page.evaluate(MARKDOWN, "\n\n".join(EVIL)))
+    assert set(re.findall(r"<(\w+)", hostile)) <= {"p", "code"}
+    assert await person.page.evaluate(MARKDOWN, "a ` b ** c * d [x] (y) | z") == ["<p>a ` b ** c * d [x] (y) | z</p>"]
 
 
 async def test_hostile_files_tools_and_settings_never_become_html(person: Person, tmp_path: Path) -> None:
