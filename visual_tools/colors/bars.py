@@ -93,11 +93,8 @@ def _find_steps(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
     if (np.abs(heights - from_below) > _LOOSE_PX).mean() > _EQUAL:  # holes, or a ragged lower edge
         return []
     edges = np.flatnonzero(np.abs(np.diff(heights)) > _STEP_PX) + 1
-    borders = [
-        0,
-        *(int(at) for at, gap in zip(edges, np.diff([-9, *edges]), strict=True) if gap > _STEP_PX),
-        len(heights),
-    ]
+    edges = edges[(np.diff(edges, prepend=0) > _STEP_PX) & (edges < len(heights) - _STEP_PX)]
+    borders = [0, *edges.tolist(), len(heights)]
     widths = np.diff(borders)
     counts = np.rint(widths / max(int(widths.min()), 1)).astype(int)
     base_px = len(heights) / counts.sum()
