@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apps.video_showcase.events import VideoEvent, event_from_json, text_similarity
+import numpy as np
+
+from apps.video_showcase.events import VideoEvent, digits_of, event_from_json, text_similarity
 from apps.video_showcase.request import parse_request
 from apps.video_showcase.run import VideoOptions, make_plan, run_video
 from benchmarks.made_videos import Recipe, make_video
@@ -229,6 +231,31 @@ def run(folder: Path, jobs: int | None, out: Path | None, *, only: int | None = 
     if is_one:  # nobody works beside it
         figures |= {"critical_steps": measures["total_steps"], "step_speedup": 1.0}
     report(truth, names, result.events, figures, out)
+    print(check_citations(folder, truth, result.events))
+
+
+def check_citations(folder: Path, truth: dict[str, Any], events: Sequence[VideoEvent]) -> str:
+    """Check texts and scores apart from the detectors: their cited frames, read whole at full size, and their times."""
+    from visual_tools.ocr import read_text
+    from visual_tools.video.sample import sample_frames
+
+    cited = [event for event in events if event.kind in ("text", "score") and not event.began_before]
+    shown = near = 0
+    for event in cited:
+        frame = sample_frames(folder / event.file, timestamps_s=[event.evidence_s[0]]).images[0]
+        big = np.repeat(np.repeat(frame, 3, axis=0), 3, axis=1)
+        lines = [line.text for line in read_text(big)]
+        shown += any(
+            digits_of(line) == digits_of(event.text) and text_similarity(line, event.text) >= SAME_TEXT
+            for line in lines
+        )
+        true = [one for one in truth[event.file]["events"] if one["kind"] == event.kind]
+        near += any(abs(one["start_s"] - event.start_s) <= 0.5 for one in true)
+    unsure = sum(event.is_unsure for event in cited)
+    return (
+        f"cited frames: {shown} of {len(cited)} show the text that is claimed; {near} begin within 0.5 s of a true "
+        f"event; {unsure} are marked unsure"
+    )
 
 
 _CPU = ("user", "system", "children_user", "children_system")

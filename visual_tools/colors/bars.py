@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ _MIN_SHARE = 0.95
 _IN_LINE_PX = 2
 _MAX_CUT = 2.0
 _MIN_WRITING = 0.5
+_LOOSE_PX, _STEP_PX, _MIN_BAR_PX = 3, 2, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,53 @@ def find_bars(
     bars = max(upright, lying, key=_total)
     everything = sum(item.area_px for item in candidates if item not in swatches)
     return bars if len(bars) >= 2 and _total(bars) >= _MIN_SHARE * everything else []
+
+
+def split_touching_bars(areas: Areas, candidates: list[Area]) -> tuple[Areas, list[Area]]:
+    """Split areas whose outline is a row of steps, such as a histogram, into bars of one width.
+
+    Neighbours of equal length are told apart by that width.
+    """
+    numbers, items, free = areas.map.copy(), [], int(areas.map.max()) + 1
+    for item in candidates:
+        mask = areas.mask(item)
+        upright = _find_steps(mask)
+        steps = upright or _find_steps(mask[:, ::-1].T)
+        parts = [(item.box_px.left + start, item.box_px.left + end) for start, end in upright] or [
+            (item.box_px.top + start, item.box_px.top + end) for start, end in steps
+        ]
+        if not parts:
+            items.append(item)
+        for start, end in parts:
+            cut = np.s_[:, start:end] if upright else np.s_[start:end]
+            part = numbers[cut]
+            rows, columns = np.nonzero(part == item.number)
+            left, top = (start, 0) if upright else (0, start)
+            box = Box(int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
+            part[rows, columns] = free
+            items.append(dataclasses.replace(item, number=free, area_px=len(rows), box_px=box.moved(left, top)))
+            free += 1
+    return dataclasses.replace(areas, map=numbers), items
+
+
+def _find_steps(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return first and next column of the bars of equal width that stand on the lower edge of a mask; or nothing."""
+    mask = mask[: int(np.flatnonzero(mask.mean(axis=1) >= 0.5).max(initial=0)) + 1]
+    heights = mask.sum(axis=0).astype(int)
+    from_below = np.cumprod(mask[::-1], axis=0).sum(axis=0)
+    if (np.abs(heights - from_below) > _LOOSE_PX).mean() > _EQUAL:  # holes, or a ragged lower edge
+        return []
+    edges = np.flatnonzero(np.abs(np.diff(heights)) > _STEP_PX) + 1
+    edges = edges[(np.diff(edges, prepend=0) > _STEP_PX) & (edges < len(heights) - _STEP_PX)]
+    borders = [0, *edges.tolist(), len(heights)]
+    widths = np.diff(borders)
+    counts = np.rint(widths / max(int(widths.min()), 1)).astype(int)
+    base_px = len(heights) / counts.sum()
+    is_even = np.abs(widths - counts * base_px).max() <= max(_STEP_PX, _EQUAL * base_px)
+    if len(widths) < 2 or base_px < _MIN_BAR_PX or not is_even:
+        return []
+    places = [round(at * base_px) for at in range(int(counts.sum()) + 1)]
+    return list(pairwise(places))
 
 
 def join_cut_bars(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visual_tools.box import Box
 from visual_tools.colors.areas import Area, Areas, border_of, find_areas
-from visual_tools.colors.bars import find_bars, join_cut_bars, weigh_bars
+from visual_tools.colors.bars import find_bars, join_cut_bars, split_touching_bars, weigh_bars
 from visual_tools.colors.palette import NO_COLOR, Palette, apply_lut, find_flat, find_palette
 from visual_tools.colors.photo import find_main_colors
 from visual_tools.colors.pies import Pie, find_pie
@@ -384,6 +384,9 @@ def _measure_pie(scene: SegmentedImage, *, is_asked: bool) -> ColorMeasurement |
 def _measure_bars(scene: SegmentedImage) -> ColorMeasurement | None:
     areas, candidates = join_cut_bars(scene.image, scene.palette, scene.areas, scene.candidates)
     bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
+    if not bars and len({item.color for item in candidates}) == 1:
+        areas, candidates = split_touching_bars(areas, candidates)
+        bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
     if not bars:
         return None
     return ColorMeasurement(

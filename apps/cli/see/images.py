@@ -1,7 +1,6 @@
 """`cua see` on images: objects on a background, text, charts, mazes, transformations, differences."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,9 @@ from apps.cli.see.output import (
     OperationResult,
     Output,
     Sink,
+    describe_bars,
+    describe_gaps,
+    describe_other_road,
     format_box,
     format_count,
     parse_box,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 _BOX = "LEFT,TOP,RIGHT,BOTTOM"
 _PLACE = "X,Y or LEFT,TOP,RIGHT,BOTTOM in pixels, or a colour."
-_MAX_GAPS = 5
 _METHODS = ("auto", "otsu", "adaptive", "fixed", "color")
 
 Split = Annotated[bool, typer.Option("--split/--no-split", help="Separate touching objects.")]
@@ -308,6 +309,7 @@ def share(
             image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels
         )
         lines = [f"{row.share:7.2%}  {row.color_hex}  {row.color_name}" + _label(row.label) for row in result.shares]
+        lines += describe_bars(image, result) if result.kind == "bars" else []
         return OperationResult(result=result, lines=[*lines, result.method], image=vt.draw_share(image, result))
 
     Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)
@@ -411,7 +413,9 @@ def maze(
             method=chosen,
         )
         result: PathResult = search(road=tones)
-        used = f"road: {result.road}, {_other_road(search, result)}" if tones == "auto" else f"road: {result.road}"
+        used = (
+            f"road: {result.road}, {describe_other_road(search, result)}" if tones == "auto" else f"road: {result.road}"
+        )
         if not result.found:
             return OperationResult(result=result, lines=[f"no path: {result.reason}", used], is_found=False)
         check = vt.check_path(
@@ -422,37 +426,11 @@ def maze(
             f"{result.length_px:.1f} px long",
             "checked step by step: " + _describe_check(check),
             used,
-            *_describe_gaps(result),
+            *describe_gaps(result),
         ]
         return OperationResult(result=result, lines=lines, image=vt.draw_path(image, result), is_found=check.is_valid)
 
     Sink(operation="maze", inputs=files, output=output, as_json=as_json, force=force).show(work)
-
-
-def _other_road(search: "Callable[..., PathResult]", result: "PathResult") -> str:
-    """Return what a detected tone of the road is worth: whether the other tone would connect the ends, too."""
-    other = "dark" if result.road == "light" else "light"
-    try:
-        found = search(road=other)
-    except ImageError:
-        return f"detected; {other} does not have the ends on it"
-    if not found.found:
-        return f"detected; {other} does not connect the ends"
-    return f"detected; unsure: {other} would also connect the ends, by {found.length_px:.1f} px: --road {other}"
-
-
-def _describe_gaps(result: "PathResult") -> list[str]:
-    import visual_tools as vt
-
-    gaps = vt.find_narrow_gaps(result)
-    if gaps is None:
-        return []
-    places = ", ".join(_point(point) for point in gaps.points_px[:_MAX_GAPS])
-    without = "there is no path" if gaps.length_px is None else f"the path is {gaps.length_px:.1f} px long"
-    return [
-        f"unsure: it needs {format_count(len(gaps.points_px), 'narrow gap')} in the walls, {gaps.width_px} px where "
-        f"corridors are {gaps.corridor_px:.0f} px wide, at {places}; without them {without}"
-    ]
 
 
 def _describe_check(check: "PathCheck") -> str:

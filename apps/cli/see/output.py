@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from visual_tools.colors.shares import ColorShares
+    from visual_tools.paths.search import PathResult
+
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Image.")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Images.")]
 VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="Video.")]
@@ -30,6 +33,7 @@ Output = Annotated[
 AsJson = Annotated[bool, OutputFlag("--json", help="Print the result as JSON.")]
 Force = Annotated[bool, OutputFlag("--force", help="Replace an existing file.")]
 
+_MAX_GAPS, _MAX_BARS, _BASE_PX, _BASE_SHARE = 5, 40, 4, 0.05
 _MARK = "cua see"
 _MARK_KEY = "Software"
 
@@ -261,3 +265,73 @@ def format_box(box: Box) -> str:
 def format_count(number: int, noun: str) -> str:
     """Format a number with its noun: "1 object", "2 objects"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def describe_other_road(search: "Callable[..., PathResult]", result: "PathResult") -> str:
+    """Return what a detected tone of the road is worth: whether the other tone would connect the ends, too."""
+    other = "dark" if result.road == "light" else "light"
+    try:
+        found = search(road=other)
+    except ImageError:
+        return f"detected; {other} does not have the ends on it"
+    if not found.found:
+        return f"detected; {other} does not connect the ends"
+    return f"detected; unsure: {other} would also connect the ends, by {found.length_px:.1f} px: --road {other}"
+
+
+def describe_gaps(result: "PathResult") -> list[str]:
+    """Return a line on gaps of the walls that a path depends on, if there are any."""
+    import visual_tools as vt
+
+    gaps = vt.find_narrow_gaps(result)
+    if gaps is None:
+        return []
+    places = ", ".join(f"{point[0]},{point[1]}" for point in gaps.points_px[:_MAX_GAPS])
+    without = "there is no path" if gaps.length_px is None else f"the path is {gaps.length_px:.1f} px long"
+    return [
+        f"unsure: it needs {format_count(len(gaps.points_px), 'narrow gap')} in the walls, {gaps.width_px} px where "
+        f"corridors are {gaps.corridor_px:.0f} px wide, at {places}; without them {without}"
+    ]
+
+
+def describe_bars(image: "NDArray[np.uint8]", shares: "ColorShares") -> list[str]:
+    """Return a line for each bar, in order, where several have one colour: share, name below or beside it, value."""
+    import visual_tools as vt
+
+    bars = [piece for share in shares.shares for piece in share.pieces]
+    if all(len(share.pieces) == 1 for share in shares.shares):
+        return []
+    is_upright = len({piece.box_px.bottom // _BASE_PX for piece in bars}) <= len(
+        {p.box_px.left // _BASE_PX for p in bars}
+    )
+    bars.sort(key=lambda piece: piece.box_px.left if is_upright else piece.box_px.top)
+    try:
+        axes = vt.find_axes(image)
+        axis = axes.y if is_upright else axes.x
+    except ImageError:
+        axis = None
+    words = [(line.text, line.box_px) for line in vt.read_text(image)] if len(bars) <= _MAX_BARS else []
+    lines, bases, tops = [], [0.0], [0.0]
+    for number, piece in enumerate(bars[:_MAX_BARS], 1):
+        box = piece.box_px
+        ends = (box.top, box.bottom) if is_upright else (box.left, box.right)
+        values = [] if axis is None else [axis.to_value(end - 0.5) for end in ends]
+        value = f"  value {max(values, key=abs):.4g}" if values else ""
+        bases, tops = [*bases, min(map(abs, values), default=0.0)], [*tops, max(map(abs, values), default=0.0)]
+        near = [
+            (gap, text)
+            for text, place in words
+            if (gap := place.top - box.bottom if is_upright else box.left - place.right) >= -2
+            and (place.overlap_x(box) if is_upright else place.overlap_y(box)) > 0
+        ]
+        name = f"  {min(near)[1]}" if near else ""
+        lines.append(f"bar {number}: {piece.share:7.2%}{value}{name}")
+    unsure = (
+        [] if axis is not None else ["unsure: no axis with numbers was read, so the bars have shares and no values"]
+    )
+    if max(bases) > _BASE_SHARE * max(tops):
+        unsure.append(
+            f"unsure: bars begin at {max(bases):.4g} and not at 0, so that shares are of drawn lengths, not values"
+        )
+    more = [f"... and {len(bars) - _MAX_BARS} more bars"] if len(bars) > _MAX_BARS else []
+    return [*lines, *more, *unsure]

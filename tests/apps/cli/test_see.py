@@ -94,6 +94,40 @@ def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_maze_says_its_road_and_the_gaps_that_it_needs(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (300, 140), "white")
+    draw = ImageDraw.Draw(picture)
+    for wall in (
+        (0, 0, 299, 4),
+        (0, 135, 299, 139),
+        (0, 0, 4, 139),
+        (295, 0, 299, 139),
+        (0, 45, 254, 49),
+        (45, 90, 299, 94),
+    ):
+        draw.rectangle(wall, fill="black")
+    draw.rectangle((100, 45, 101, 49), fill="white")
+    picture.save(tmp_path / "gap.png")
+    ended = see(tmp_path, "maze", "gap.png", "--start", "20,20", "--goal", "280,120")
+    assert ended.code == 0, ended.stderr
+    _, _, road, gap = ended.stdout.splitlines()
+    assert road == "road: light, detected; dark does not connect the ends"
+    assert gap.startswith("unsure: it needs 1 narrow gap in the walls")
+    assert "without them the path is " in gap
+
+
+@pytest.mark.long
+def test_bars_of_one_colour_are_listed(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (400, 300), "white")
+    for number, length in enumerate((60, 120, 180)):
+        ImageDraw.Draw(picture).rectangle((60 + 90 * number, 280 - length, 110 + 90 * number, 279), fill="#e24a33")
+    picture.save(tmp_path / "bars.png")
+    lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
+    assert [line.split()[2] for line in lines if line.startswith("bar ")] == ["16.67%", "33.33%", "50.00%"]
+    assert "unsure: no axis with numbers was read, so the bars have shares and no values" in lines
+
+
+@pytest.mark.long
 def test_shares_of_a_pie(tmp_path: Path) -> None:
     result = see_json(tmp_path, "share", str(EXAMPLES / "pie.png"))["result"]
     assert (result["kind"], result["shares"][0]["label"]) == ("pie", "Rent")

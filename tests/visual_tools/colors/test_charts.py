@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from benchmarks.visual.share_charts import LIMIT, LIMITS, make_chart
 from examples.charts import PIE, PIE_COLORS
@@ -109,3 +109,41 @@ def test_the_labels_of_swatches_with_thick_outlines() -> None:
     assert chart.labels
     found = color_share(chart.image)
     assert {share.color_rgb: share.label for share in found.shares} == chart.labels
+
+
+STYLES = ("gaps", "touching", "outlined", "lying", "lying touching")
+
+
+def draw_bars(lengths: list[int], style: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """Bars of one colour on a grey panel with white grid lines, on a white page."""
+    page = Image.new("RGB", (420, 320), "white")
+    draw = ImageDraw.Draw(page)
+    draw.rectangle((40, 30, 400, 290), fill="#e5e5e5")
+    for at in range(60, 290, 46):
+        draw.line((40, at, 400, at), fill="white")
+    gap = 0 if "touching" in style or style == "outlined" else 14
+    outline = "black" if style == "outlined" else None
+    for number, length in enumerate(lengths):
+        if style.startswith("lying"):
+            place = (41, 45 + 46 * number, 40 + length, 45 + 46 * number + 45 - gap)
+        else:
+            place = (60 + 64 * number, 290 - length, 60 + 64 * number + 63 - gap, 289)
+        draw.rectangle(place, fill="#e24a33", outline=outline)
+    return np.asarray(page)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("lengths", [[60, 150, 110, 35], [120, 120, 40, 200, 80]])
+def test_bars_of_one_colour_are_told_apart(lengths: list[int], style: str) -> None:
+    found = color_share(draw_bars(lengths, style), read_labels=False)
+    assert (found.kind, len(found.shares)) == ("bars", 1)
+    pieces = sorted(
+        found.shares[0].pieces, key=lambda piece: piece.box_px.top if "lying" in style else piece.box_px.left
+    )
+    assert [piece.share for piece in pieces] == pytest.approx([length / sum(lengths) for length in lengths], abs=0.008)
+
+
+def test_a_slope_of_one_colour_is_no_row_of_bars() -> None:
+    page = Image.new("RGB", (420, 320), "white")
+    ImageDraw.Draw(page).polygon([(40, 290), (40, 200), (200, 60), (380, 150), (380, 290)], fill="#e24a33")
+    assert color_share(np.asarray(page), read_labels=False).kind == "area"
