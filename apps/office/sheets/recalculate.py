@@ -3,13 +3,17 @@
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.office.libraries import XmlElement
 from apps.office.libreoffice import convert
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import FilePath, open_with
 from envs.errors import require
+
+if TYPE_CHECKING:
+    from openpyxl.cell import Cell
+    from openpyxl.worksheet.worksheet import Worksheet
 
 _WORKBOOK = "xl/workbook.xml"
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
@@ -51,20 +55,25 @@ def calculate(path: FilePath) -> list[CalculatedCell]:
         for sheet in formulas.worksheets:
             if sheet.title not in fresh.sheetnames:
                 continue
-            for line in sheet.iter_rows():
-                for cell in line:
-                    if cell.data_type != "f":
-                        continue
-                    formula = getattr(cell.value, "text", cell.value)
-                    cells.append(
-                        CalculatedCell(
-                            cell=f"{sheet.title}!{cell.coordinate}",
-                            formula=str(formula or "").removeprefix("="),
-                            stored=stored[sheet.title][cell.coordinate].value,
-                            value=fresh[sheet.title][cell.coordinate].value,
-                        )
+            for cell in stored_cells(sheet):
+                if cell.data_type != "f":
+                    continue
+                formula = getattr(cell.value, "text", cell.value)
+                cells.append(
+                    CalculatedCell(
+                        cell=f"{sheet.title}!{cell.coordinate}",
+                        formula=str(formula or "").removeprefix("="),
+                        stored=stored[sheet.title][cell.coordinate].value,
+                        value=fresh[sheet.title][cell.coordinate].value,
                     )
+                )
     return cells
+
+
+def stored_cells(sheet: "Worksheet") -> "list[Cell]":
+    """Return the cells that a sheet stores, by rows; `iter_rows` would make all cells up to the last one."""
+    cells: dict[tuple[int, int], Cell] = sheet._cells
+    return [cells[place] for place in sorted(cells)]
 
 
 def fill_values(path: FilePath) -> int:
