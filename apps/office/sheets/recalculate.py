@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from openpyxl.cell import Cell
     from openpyxl.worksheet.worksheet import Worksheet
 
-_WORKBOOK = "xl/workbook.xml"
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 
 
@@ -96,9 +95,9 @@ def fill_values(path: FilePath) -> int:
             count += sum(_fill(cell, values.get(f"{sheet}!{cell.get('r')}")) for cell in root.iter("{*}c"))
             package.set_xml(part, root)
     _drop_chain(package)
-    for properties in _calculation_properties(package):
+    for part, properties in _calculation_properties(package):
         properties.attrib.pop("fullCalcOnLoad", None)
-        package.set_xml(_WORKBOOK, properties.getparent())
+        package.set_xml(part, properties.getparent())
     package.save(path)
     return count
 
@@ -109,12 +108,16 @@ def is_calculated_on_load(package: OfficePackage) -> bool:
     openpyxl and XlsxWriter, which cannot calculate, request it by default; `fill_values` withdraws the request.
     """
     return any(
-        properties.get("fullCalcOnLoad", "0") in ("1", "true") for properties in _calculation_properties(package)
+        properties.get("fullCalcOnLoad", "0") in ("1", "true") for _, properties in _calculation_properties(package)
     )
 
 
-def _calculation_properties(package: OfficePackage) -> list[XmlElement]:
-    return package.xml(_WORKBOOK).findall("{*}calcPr") if _WORKBOOK in package.parts else []
+def _calculation_properties(package: OfficePackage) -> list[tuple[str, XmlElement]]:
+    """Return the settings of calculation with the name of the workbook's part."""
+    parts = [one.target for one in package.relationships("") if one.kind == "officeDocument"]
+    return [
+        (part, element) for part in parts if part in package.parts for element in package.xml(part).findall("{*}calcPr")
+    ]
 
 
 def _fill(cell: XmlElement, value: object) -> bool:
