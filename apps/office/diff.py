@@ -219,6 +219,8 @@ def _cells(path: Path) -> dict[str, dict[tuple[int, int], str]]:
     texts: dict[str, dict[tuple[int, int], str]] = {}
     for sheet in written.worksheets:
         cells = texts.setdefault(sheet.title, {})
+        for either in (sheet, values[sheet.title]):
+            either.reset_dimensions()  # rows end at their last cell, whatever range the file declares
         for line, shown in zip(sheet.iter_rows(), values[sheet.title].iter_rows(), strict=False):
             for cell, value in zip(line, shown, strict=False):
                 if cell.value is not None:

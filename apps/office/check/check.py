@@ -22,6 +22,13 @@ from apps.office.word.ranges import w
 from envs.errors import require
 
 MAX_IMAGES = 12  # bounds the image tokens of one check
+_SUFFIXES = {
+    "docx": (".doc", ".dot"),
+    "xlsx": (".xls", ".xlt", ".xla"),
+    "pptx": (".ppt", ".pps", ".pot"),
+    "pdf": (".pdf",),
+}
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _EMPTY_INK = 0.0004  # share of dark pixels; higher also calls pages with faint drawings empty
 _SCHEMA_ERRORS = 200  # bounds the time for a broken file
 _MAX_SCHEMA_BYTES = 24 * 2**20  # of all XML parts; bounds the time of validation
@@ -73,7 +80,11 @@ def check_file(path: FilePath, images: FilePath | None = None, expect: Sequence[
     kind = find_kind(path)
     report = CheckReport(file=path.name, kind=kind)
     package = None if kind == "pdf" else open_package(path)
+    if not path.suffix.lower().startswith(_SUFFIXES[kind]):
+        report.add("error", "wrong-suffix", f"it is a {kind} file; programs refuse it under the ending {path.suffix!r}")
     with tempfile.TemporaryDirectory(prefix="k25-check-") as scratch:
+        if package is not None:
+            path, package = _make_readable(path, package, Path(scratch))
         is_drawn = package is None or kind != "xlsx" or sheet_bytes(package) <= MAX_SHEET_BYTES
         pdf = path if kind == "pdf" else _render(path, Path(scratch), report) if is_drawn else None
         pages = read_pages(pdf) if pdf is not None else []
@@ -89,6 +100,19 @@ def check_file(path: FilePath, images: FilePath | None = None, expect: Sequence[
             report.images = write_images(pages, images)
     report.expect(expectations)
     return report
+
+
+def _make_readable(path: Path, package: OfficePackage, scratch: Path) -> tuple[Path, OfficePackage]:
+    """Return a file for the libraries, which need the usual ending and read only the transitional form of OOXML."""
+    is_strict = any(_STRICT.search(data) for name, data in package.parts.items() if name.endswith(".rels"))
+    if not is_strict and path.suffix.lower().startswith(_SUFFIXES[package.kind]):
+        return path, package
+    if is_strict:
+        for name, data in package.parts.items():
+            if name.endswith((".xml", ".rels")):
+                package.parts[name] = _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", data)
+    copy = package.save(scratch / f"readable.{package.kind}")
+    return copy, replace(package, path=copy)
 
 
 def _place_in_sections(pdf: Path, report: CheckReport) -> None:

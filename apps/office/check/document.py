@@ -269,7 +269,7 @@ def _check_tables(document: "DocxDocument", report: CheckReport, sections: Secti
     section = document.sections[0]
     width = ((section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)) / 635
     for number, table in enumerate(document.element.body.iter(w("tbl")), 1):
-        columns = [int(column.get(w("w"), "0") or 0) for column in table.iter(w("gridCol"))]
+        columns = [int(column.get(w("w"), "0") or 0) for column in table.findall(f"{w('tblGrid')}/{w('gridCol')}")]
         if width and sum(columns) > width * 1.1:
             report.add(
                 "error",

@@ -13,7 +13,7 @@ from apps.office.libreoffice import convert, find_soffice
 from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import OfficeError, open_with
 from apps.office.sheets.pivots import check_pivot, read_pivots, sheet_parts
-from apps.office.sheets.recalculate import ERRORS, calculate, check_values, is_calculated_on_load
+from apps.office.sheets.recalculate import ERRORS, calculate, check_values, is_calculated_on_load, stored_cells
 from apps.office.sheets.workbook import MAX_SHEET_BYTES, sheet_bytes
 from envs.errors import require
 
@@ -65,33 +65,33 @@ def check_workbook(rendered: RenderedFile, report: CheckReport) -> None:
 
 def _count(workbook: "Workbook", package: OfficePackage, report: CheckReport) -> None:
     sheets = workbook.worksheets
-    texts = (cell.value for sheet in sheets for line in sheet.iter_rows() for cell in line)
+    cells = [cell for sheet in sheets for cell in stored_cells(sheet)]
+    texts = (cell.value for cell in cells)
     report.facts |= {
         "sheets": len(workbook.sheetnames),
         "words": sum(count_words(text) for text in texts if isinstance(text, str) and not text.startswith("=")),
-        "formulas": sum(cell.data_type == "f" for sheet in sheets for line in sheet.iter_rows() for cell in line),
+        "formulas": sum(cell.data_type == "f" for cell in cells),
         "charts": sum("/charts/chart" in name and name.endswith(".xml") for name in package.parts),
         "figures": sum("/media/" in name for name in package.parts),
         "tables": sum(len(sheet.tables) for sheet in sheets),
         "validations": sum(len(sheet.data_validations.dataValidation) for sheet in sheets),
         "formats": sum(len(formatting.rules) for sheet in sheets for formatting in sheet.conditional_formatting),
-        "comments": sum(cell.comment is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
-        "links": sum(cell.hyperlink is not None for sheet in sheets for line in sheet.iter_rows() for cell in line),
+        "comments": sum(cell.comment is not None for cell in cells),
+        "links": sum(cell.hyperlink is not None for cell in cells),
     }
 
 
 def _check_cells(workbook: "Workbook", report: CheckReport) -> None:
     for sheet in workbook.worksheets:
         alike = 0
-        for line in sheet.iter_rows():
-            for cell in line:
-                value, place = cell.value, f"{sheet.title}!{cell.coordinate}"
-                if isinstance(value, str) and value.strip() in ERRORS and cell.data_type != "f":
-                    report.add("error", "formula-error", f"{place} holds {value.strip()}", place)
-                elif isinstance(value, str) and _NUMBER.match(value.strip()) and not _is_code(value.strip()):
-                    alike += 1
-                    if alike <= 5:
-                        report.add("warning", "number-as-text", f"{place} holds the number {value!r} as text", place)
+        for cell in stored_cells(sheet):
+            value, place = cell.value, f"{sheet.title}!{cell.coordinate}"
+            if isinstance(value, str) and value.strip() in ERRORS and cell.data_type != "f":
+                report.add("error", "formula-error", f"{place} holds {value.strip()}", place)
+            elif isinstance(value, str) and _NUMBER.match(value.strip()) and not _is_code(value.strip()):
+                alike += 1
+                if alike <= 5:
+                    report.add("warning", "number-as-text", f"{place} holds the number {value!r} as text", place)
         if sheet.max_row == 1 and sheet.max_column == 1 and sheet["A1"].value is None and not _has_drawings(sheet):
             report.add("warning", "empty-sheet", f"the sheet {sheet.title!r} is empty", sheet.title)
 

@@ -3,7 +3,7 @@
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apps.office.libraries import XmlElement
 from apps.office.libreoffice import convert
@@ -11,7 +11,10 @@ from apps.office.package import OfficePackage, open_package
 from apps.office.safe_xml import FilePath, open_with
 from envs.errors import require
 
-_WORKBOOK = "xl/workbook.xml"
+if TYPE_CHECKING:
+    from openpyxl.cell import Cell
+    from openpyxl.worksheet.worksheet import Worksheet
+
 ERRORS = ("#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#N/A", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 
 
@@ -51,20 +54,25 @@ def calculate(path: FilePath) -> list[CalculatedCell]:
         for sheet in formulas.worksheets:
             if sheet.title not in fresh.sheetnames:
                 continue
-            for line in sheet.iter_rows():
-                for cell in line:
-                    if cell.data_type != "f":
-                        continue
-                    formula = getattr(cell.value, "text", cell.value)
-                    cells.append(
-                        CalculatedCell(
-                            cell=f"{sheet.title}!{cell.coordinate}",
-                            formula=str(formula or "").removeprefix("="),
-                            stored=stored[sheet.title][cell.coordinate].value,
-                            value=fresh[sheet.title][cell.coordinate].value,
-                        )
+            for cell in stored_cells(sheet):
+                if cell.data_type != "f":
+                    continue
+                formula = getattr(cell.value, "text", cell.value)
+                cells.append(
+                    CalculatedCell(
+                        cell=f"{sheet.title}!{cell.coordinate}",
+                        formula=str(formula or "").removeprefix("="),
+                        stored=stored[sheet.title][cell.coordinate].value,
+                        value=fresh[sheet.title][cell.coordinate].value,
                     )
+                )
     return cells
+
+
+def stored_cells(sheet: "Worksheet") -> "list[Cell]":
+    """Return the cells that a sheet stores, by rows; `iter_rows` would make all cells up to the last one."""
+    cells: dict[tuple[int, int], Cell] = sheet._cells
+    return [cells[place] for place in sorted(cells)]
 
 
 def fill_values(path: FilePath) -> int:
@@ -87,9 +95,9 @@ def fill_values(path: FilePath) -> int:
             count += sum(_fill(cell, values.get(f"{sheet}!{cell.get('r')}")) for cell in root.iter("{*}c"))
             package.set_xml(part, root)
     _drop_chain(package)
-    for properties in _calculation_properties(package):
+    for part, properties in _calculation_properties(package):
         properties.attrib.pop("fullCalcOnLoad", None)
-        package.set_xml(_WORKBOOK, properties.getparent())
+        package.set_xml(part, properties.getparent())
     package.save(path)
     return count
 
@@ -100,12 +108,16 @@ def is_calculated_on_load(package: OfficePackage) -> bool:
     openpyxl and XlsxWriter, which cannot calculate, request it by default; `fill_values` withdraws the request.
     """
     return any(
-        properties.get("fullCalcOnLoad", "0") in ("1", "true") for properties in _calculation_properties(package)
+        properties.get("fullCalcOnLoad", "0") in ("1", "true") for _, properties in _calculation_properties(package)
     )
 
 
-def _calculation_properties(package: OfficePackage) -> list[XmlElement]:
-    return package.xml(_WORKBOOK).findall("{*}calcPr") if _WORKBOOK in package.parts else []
+def _calculation_properties(package: OfficePackage) -> list[tuple[str, XmlElement]]:
+    """Return the settings of calculation with the name of the workbook's part."""
+    parts = [one.target for one in package.relationships("") if one.kind == "officeDocument"]
+    return [
+        (part, element) for part in parts if part in package.parts for element in package.xml(part).findall("{*}calcPr")
+    ]
 
 
 def _fill(cell: XmlElement, value: object) -> bool:

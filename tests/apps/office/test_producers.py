@@ -1,6 +1,8 @@
 """Files as other programs write them by default are clean; what these programs would repair or refuse is an error."""
 
 import datetime
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,3 +136,48 @@ def test_values_count_if_programs_do_not_calculate_on_opening(tmp_path: Path, li
         tmp_path / "a.xlsx", tmp_path / "b.xlsx", "xl/workbook.xml", lambda t: t.replace(' fullCalcOnLoad="1"', "")
     )
     assert codes(check_file(path)) == {"not-calculated"}
+
+
+def rename_all(path: Path, target: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> Path:
+    with zipfile.ZipFile(path) as file, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
+        for name in file.namelist():
+            copy.writestr(*change(name, file.read(name)))
+    return target
+
+
+def make_strict(name: str, data: bytes) -> tuple[str, bytes]:
+    return name, re.sub(
+        rb"http://schemas.openxmlformats.org/(\w+)/2006/(?!ext)", rb"http://purl.oclc.org/ooxml/\1/", data
+    )
+
+
+def rename_workbook(name: str, data: bytes) -> tuple[str, bytes]:
+    is_root = name in ("_rels/.rels", "[Content_Types].xml")
+    return name.replace("workbook.xml", "book2.xml"), data.replace(b"workbook.xml", b"book2.xml") if is_root else data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "fact"), [("a.docx", "words"), ("a.xlsx", "formulas"), ("a.pptx", "charts")])
+def test_strict_files_are_read(name: str, fact: str, tmp_path: Path, libreoffice: Path) -> None:
+    write = next(write for own, write in WRITERS.values() if own == name)
+    write(tmp_path / name)
+    report = check_file(rename_all(tmp_path / name, tmp_path / f"strict-{name}", make_strict))
+    assert report.facts[fact] > 0 and "unreadable" not in codes(report)
+
+
+@pytest.mark.slow
+def test_wrong_endings_and_other_names_of_parts(tmp_path: Path, libreoffice: Path) -> None:
+    write_openpyxl(tmp_path / "a.xlsx")
+    report = check_file((tmp_path / "a.xlsx").rename(tmp_path / "a.docx"))
+    assert codes(report) == {"wrong-suffix"} and report.facts["sheets"] == 2
+    renamed = rename_all(tmp_path / "a.docx", tmp_path / "b.xlsx", rename_workbook)
+    assert codes(check_file(renamed)) == set()
+
+
+@pytest.mark.slow
+def test_nested_tables_are_not_added_to_the_width(tmp_path: Path, libreoffice: Path) -> None:
+    document = docx.Document()
+    document.add_paragraph("Outer")
+    document.add_table(2, 2).cell(1, 1).add_table(1, 2).cell(0, 0).text = "inner"
+    document.save(str(tmp_path / "a.docx"))
+    assert codes(check_file(tmp_path / "a.docx")) == set()

@@ -8,12 +8,13 @@ import pytest
 from openpyxl.styles import Font
 
 from apps.office.corrections import tidy
+from apps.office.diff import _compare_cells as compare_cells
 from apps.office.libreoffice import convert
 from apps.office.package import open_package
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.pivots import check_pivot, read_pivots
-from apps.office.sheets.recalculate import calculate, check_values
+from apps.office.sheets.recalculate import calculate, check_values, stored_cells
 from apps.office.sheets.workbook import (
     csv_safe,
     find_losses,
@@ -199,3 +200,16 @@ def test_tidied_workbook_fits_the_schema(tmp_path: Path) -> None:
     assert errors() != []
     tidy(path)
     assert [one for one in errors() if "inline" not in one] == []
+
+
+@pytest.mark.long
+def test_far_cells_cost_nothing(tmp_path: Path) -> None:
+    """One cell in the last row and column: not 17 billion empty ones."""
+    workbook = openpyxl.Workbook()
+    workbook.active["A1"], workbook.active["XFD1048576"] = 1, "end"
+    workbook.save(tmp_path / "a.xlsx")
+    workbook.active["XFD1048576"] = "END"
+    workbook.save(tmp_path / "b.xlsx")
+    assert [cell.coordinate for cell in stored_cells(workbook.active)] == ["A1", "XFD1048576"]
+    changes = compare_cells(tmp_path / "a.xlsx", tmp_path / "b.xlsx")
+    assert [(one.where, one.before, one.after) for one in changes] == [("Sheet!XFD1048576", "end", "END")]
