@@ -275,7 +275,7 @@ def test_an_input_is_never_written_to(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["count", "nothing.png"], "there is no file"),
-        (["count", __file__], "no image"),
+        (["count", __file__], "not an image"),
         (["probe", COINS], "coins.png"),
         (["crop", COINS, "--box", "1,2,3"], "expected 4 numbers"),
         (["crop", COINS, "--box", "9,9,3,3"], "left < right"),
