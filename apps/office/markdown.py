@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from apps.office.corrections import tidy
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.safe_xml import FilePath, OfficeError
-from apps.office.word.fields import add_caption, add_contents, headings, number_contents
+from apps.office.word.fields import add_caption, add_contents, append_field, headings, number_contents
 from apps.office.word.numbering import number_equations, number_headings
 from envs.errors import require
 
@@ -348,8 +348,6 @@ def _set_font(style: Any, name: str) -> None:
 
 
 def _add_page_number(paragraph: Any) -> None:
-    from apps.office.word.fields import append_field
-
     paragraph.alignment = require("docx.enum.text", "office").WD_ALIGN_PARAGRAPH.CENTER
     append_field(paragraph._p, "PAGE", "1")
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from apps.office.libraries import XmlElement
 from apps.office.pages import read_bookmarks
 from apps.office.safe_xml import FilePath, OfficeError
-from apps.office.word.numbering import heading_numbers
 from apps.office.word.ranges import find_text, isolate_runs, make_element, run_text, text_of, w
 from envs.errors import require
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 _FOOTNOTES = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
 _FOOTNOTES_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
+_DECIMAL = re.compile(r"^%1(?:\.%\d)*\.?$")
 
 
 def headings(document: "DocxDocument") -> list[tuple[int, str, XmlElement]]:
@@ -29,6 +29,47 @@ def headings(document: "DocxDocument") -> list[tuple[int, str, XmlElement]]:
         if match and text_of(paragraph._p).strip():
             found_headings.append((int(match[1]), text_of(paragraph._p).strip(), paragraph._p))
     return found_headings
+
+
+def heading_numbers(document: "DocxDocument") -> dict[XmlElement, str]:
+    """Return the decimal numbers that programs draw before headings, such as "1.2", by `w:p` element."""
+    formats = _decimal_lists(document)
+    counts = [0] * 9
+    numbers: dict[XmlElement, str] = {}
+    for level, _, paragraph in headings(document):
+        if _list_of(document, paragraph) not in formats:
+            continue
+        counts[level - 1] += 1
+        counts[level:] = [0] * (9 - level)
+        numbers[paragraph] = ".".join(map(str, counts[:level]))
+    return numbers
+
+
+def _decimal_lists(document: "DocxDocument") -> set[str]:
+    """Return the numbers of the lists with levels such as 1.2."""
+    if not any(relation.reltype.endswith("/numbering") for relation in document.part.rels.values()):
+        return set()
+    root = document.part.numbering_part.element
+    decimal = set()
+    for abstract in root.findall(w("abstractNum")):
+        formats = [level.get(w("val"), "") for level in abstract.iter(w("numFmt"))]
+        texts = [level.get(w("val"), "") for level in abstract.iter(w("lvlText"))]
+        if set(formats[:2]) == {"decimal"} and all(_DECIMAL.match(text) for text in texts[:2]):
+            decimal.add(abstract.get(w("abstractNumId")))
+    references = ((one.get(w("numId"), ""), one.find(w("abstractNumId"))) for one in root.findall(w("num")))
+    return {number for number, abstract in references if abstract is not None and abstract.get(w("val")) in decimal}
+
+
+def _list_of(document: "DocxDocument", paragraph: XmlElement) -> str:
+    """Return the number of the list of a heading: its own, or its style's; "" without a list."""
+    own = paragraph.find(f"{w('pPr')}/{w('numPr')}/{w('numId')}")
+    if own is not None:
+        return own.get(w("val"), "")
+    name = paragraph.find(f"{w('pPr')}/{w('pStyle')}")
+    styles: Mapping[str, XmlElement] = {style.style_id: style.element for style in document.styles}
+    style = styles.get(name.get(w("val"), "")) if name is not None else None
+    inherited = style.find(f"{w('pPr')}/{w('numPr')}/{w('numId')}") if style is not None else None
+    return inherited.get(w("val"), "") if inherited is not None else ""
 
 
 def add_contents(

@@ -1,11 +1,12 @@
 """Numbers of headings and equations of a docx file, which programs continue; python-docx does not write them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from apps.office.libraries import XmlElement
+from apps.office.word.fields import append_field, headings
 from apps.office.word.ranges import make_element, w
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MAX_LEVEL = 6
 _HEADING = re.compile(r"^heading (\d)$", re.IGNORECASE)
-_DECIMAL = re.compile(r"^%1(?:\.%\d)*\.?$")
 
 
 def number_headings(document: "DocxDocument", are_numbered: Sequence[bool]) -> None:
@@ -25,7 +25,7 @@ def number_headings(document: "DocxDocument", are_numbered: Sequence[bool]) -> N
         are_numbered: True for each heading that gets a number, in order; others, and those after the last one, are
             taken out of the list.
     """
-    paragraphs = _heading_paragraphs(document)
+    paragraphs = [(level, paragraph) for level, _, paragraph in headings(document)]
     if not any(are_numbered) or len(paragraphs) < len(are_numbered):
         return
     root = document.part.numbering_part.element
@@ -80,57 +80,8 @@ def _add_list(root: XmlElement) -> str:
     return number
 
 
-def heading_numbers(document: "DocxDocument") -> dict[XmlElement, str]:
-    """Return the decimal numbers that programs draw before headings, such as "1.2", by `w:p` element."""
-    formats = _decimal_lists(document)
-    counts = [0] * 9
-    numbers: dict[XmlElement, str] = {}
-    for level, paragraph in _heading_paragraphs(document):
-        if _list_of(document, paragraph) not in formats:
-            continue
-        counts[level - 1] += 1
-        counts[level:] = [0] * (9 - level)
-        numbers[paragraph] = ".".join(map(str, counts[:level]))
-    return numbers
-
-
-def _decimal_lists(document: "DocxDocument") -> set[str]:
-    """Return the numbers of the lists with levels such as 1.2."""
-    if not any(relation.reltype.endswith("/numbering") for relation in document.part.rels.values()):
-        return set()
-    root = document.part.numbering_part.element
-    decimal = set()
-    for abstract in root.findall(w("abstractNum")):
-        formats = [level.get(w("val"), "") for level in abstract.iter(w("numFmt"))]
-        texts = [level.get(w("val"), "") for level in abstract.iter(w("lvlText"))]
-        if set(formats[:2]) == {"decimal"} and all(_DECIMAL.match(text) for text in texts[:2]):
-            decimal.add(abstract.get(w("abstractNumId")))
-    references = ((one.get(w("numId"), ""), one.find(w("abstractNumId"))) for one in root.findall(w("num")))
-    return {number for number, abstract in references if abstract is not None and abstract.get(w("val")) in decimal}
-
-
-def _list_of(document: "DocxDocument", paragraph: XmlElement) -> str:
-    """Return the number of the list of a heading: its own, or its style's; "" without a list."""
-    own = paragraph.find(f"{w('pPr')}/{w('numPr')}/{w('numId')}")
-    if own is not None:
-        return own.get(w("val"), "")
-    name = paragraph.find(f"{w('pPr')}/{w('pStyle')}")
-    styles: Mapping[str, XmlElement] = {style.style_id: style.element for style in document.styles}
-    style = styles.get(name.get(w("val"), "")) if name is not None else None
-    inherited = style.find(f"{w('pPr')}/{w('numPr')}/{w('numId')}") if style is not None else None
-    return inherited.get(w("val"), "") if inherited is not None else ""
-
-
-def _heading_paragraphs(document: "DocxDocument") -> list[tuple[int, XmlElement]]:
-    from apps.office.word.fields import headings
-
-    return [(level, paragraph) for level, _, paragraph in headings(document)]
-
-
 def number_equations(document: "DocxDocument") -> None:
     """Number the displayed equations at the right margin, each in its own paragraph."""
-    from apps.office.word.fields import append_field
-
     section = document.sections[0]
     width = ((section.page_width or 0) - (section.left_margin or 0) - (section.right_margin or 0)) // 635  # twips
     for number, displayed in enumerate(list(document.element.body.iter(f"{_M}oMathPara")), 1):
