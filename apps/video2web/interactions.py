@@ -17,6 +17,7 @@ from visual_tools.ocr import read_text
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
+_KNOWN_PLACES = ("accordion", "menu", "toggle")  # clicked on, or next to, what changes
 _HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
 _REDUCED, _NEAR_ROWS = 4, 5
@@ -61,6 +62,7 @@ class Interaction:
         end_state: Number of the state of the page after the change; equal states share a number.
         end_row_px: Row of the page at which `end_page` begins.
         lost: Reason why it cannot be replayed; "" if it can.
+        is_guess: True if no pointer shows where it was clicked: it is built, but a replay would only repeat the guess.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class Interaction:
     end_state: int | None = None
     end_row_px: int = 0
     lost: str = ""
+    is_guess: bool = False
 
     @property
     def act(self) -> PageAction:
@@ -185,6 +188,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         duration_s=transition.duration_s,
         easing=transition.easing,
         leads_to=leads_to,
+        is_guess=transition.pointer_px is None and transition.kind not in _KNOWN_PLACES,
         end_page=board.states[transition.after].full_page if is_kept else None,
         end_state=transition.after if is_kept else None,
         end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
