@@ -283,7 +283,12 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbI
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
     if before is not None and after is not None and before.shape[:2] == after.shape[:2] == size:
-        return before, after, _find_scroll(before, box, states[0])
+        scroll = _find_scroll(before, box, states[0])
+        if transition.before != transition.after:  # the state at rest: the transition may be seen only in part
+            top = box.top + min(states[1].top_px, scroll)
+            end = states[1].full_page[top : top + box.height, box.left : box.right]
+            after = end if end.shape == after.shape else after
+        return before, after, scroll
     if transition.before == transition.after:
         raise _LostError("its window before and after is the same")
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
