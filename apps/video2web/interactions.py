@@ -17,6 +17,7 @@ from visual_tools.ocr import read_text
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
+_KNOWN_PLACES = ("accordion", "menu", "toggle")  # clicked on, or next to, what changes
 _HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
 _REDUCED, _NEAR_ROWS = 4, 5
@@ -61,6 +62,7 @@ class Interaction:
         end_state: Number of the state of the page after the change; equal states share a number.
         end_row_px: Row of the page at which `end_page` begins.
         lost: Reason why it cannot be replayed; "" if it can.
+        is_guess: True if no pointer shows where it was clicked: it is built, but a replay would only repeat the guess.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class Interaction:
     end_state: int | None = None
     end_row_px: int = 0
     lost: str = ""
+    is_guess: bool = False
 
     @property
     def act(self) -> PageAction:
@@ -185,6 +188,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
         duration_s=transition.duration_s,
         easing=transition.easing,
         leads_to=leads_to,
+        is_guess=transition.pointer_px is None and transition.kind not in _KNOWN_PLACES,
         end_page=board.states[transition.after].full_page if is_kept else None,
         end_state=transition.after if is_kept else None,
         end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
@@ -279,7 +283,12 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbI
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
     if before is not None and after is not None and before.shape[:2] == after.shape[:2] == size:
-        return before, after, _find_scroll(before, box, states[0])
+        scroll = _find_scroll(before, box, states[0])
+        if transition.before != transition.after:  # the state at rest: the transition may be seen only in part
+            top = box.top + min(states[1].top_px, scroll)
+            end = states[1].full_page[top : top + box.height, box.left : box.right]
+            after = end if end.shape == after.shape else after
+        return before, after, scroll
     if transition.before == transition.after:
         raise _LostError("its window before and after is the same")
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])

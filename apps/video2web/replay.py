@@ -44,6 +44,7 @@ _SURE_S = 0.25  # shorter durations are compared as if they were this long
 _CURVE_SPAN = 0.25  # mean distance at which curves count as entirely different
 _KEY_MS = 15
 _NOTHING = "nothing happens"
+_GUESSED = "no pointer is seen, so the place of the click is a guess"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +114,9 @@ async def replay(
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def try_twice(interaction: Interaction) -> Replay:
-        if interaction.lost:
-            return _absent(interaction, interaction.lost)
+        why = interaction.lost or (_GUESSED if interaction.is_guess else "")
+        if why:
+            return _absent(interaction, why)
         done = await try_one(interaction)  # a browser under load may have missed the act
         return await try_one(interaction) if done.why == _NOTHING else done
 

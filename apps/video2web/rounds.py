@@ -26,7 +26,18 @@ from visual_tools.images.files import load_image, save_image
 GOAL = 0.98
 MAX_ROUNDS = 8
 
-_INTERACTION_FACTS = ("kind", "page", "duration_s", "easing", "wait_s", "leads_to", "end_state", "end_row_px", "lost")
+_INTERACTION_FACTS = (
+    "kind",
+    "page",
+    "duration_s",
+    "easing",
+    "wait_s",
+    "leads_to",
+    "end_state",
+    "end_row_px",
+    "lost",
+    "is_guess",
+)
 
 Verdict = Literal["kept", "rolled back", "failed"]
 

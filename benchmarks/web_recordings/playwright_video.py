@@ -19,6 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from apps.video2web.render import ORIGIN, Renderer, SitePages
 from benchmarks.web_recordings.filming import VideoForm, encode
 from benchmarks.web_recordings.pointer_script import pointer_script
@@ -182,6 +184,12 @@ def take_ffmpegs_place(folder: Path) -> None:
     os.environ["PLAYWRIGHT_BROWSERS_PATH"] = str(folder)
 
 
+def _window(options: Mapping[str, str]) -> tuple[int, int]:
+    """Return width and height from the filter `pad=WIDTH:HEIGHT:...`."""
+    width, height = options["-vf"].removeprefix("pad=").split(":")[:2]
+    return int(width), int(height)
+
+
 def _encode_as_ffmpeg(arguments: Sequence[str]) -> None:
     """Encode the frames from standard input to the last argument, with the bit rate among the arguments."""
     av = require("av", "visual")
@@ -192,14 +200,18 @@ def _encode_as_ffmpeg(arguments: Sequence[str]) -> None:
         for frame in source.decode(video=0):
             if stream is None:
                 stream = target.add_stream("libvpx-vp9", rate=_TICKS, options=_VP9_OPTIONS)
-                stream.width, stream.height, stream.pix_fmt = frame.width, frame.height, "yuv420p"
+                stream.width, stream.height = _window(options)
+                stream.pix_fmt = "yuv420p"
                 stream.bit_rate = int(options["-b:v"].removesuffix("k")) * 1000
                 stream.codec_context.time_base = Fraction(1, _TICKS)
             time = float(frame.pts * frame.time_base) * _TICKS
             if time - last <= _MAX_LATE_TICKS:
                 continue
             last = tick = max(round(time), last + 1)
-            shown = frame.reformat(format="yuv420p")
+            pixels = np.full((stream.height, stream.width, 3), 128, np.uint8)  # padded and cropped, not scaled
+            image = frame.to_ndarray(format="rgb24")[: stream.height, : stream.width]
+            pixels[: image.shape[0], : image.shape[1]] = image
+            shown = av.VideoFrame.from_ndarray(pixels, format="rgb24")
             shown.pts, shown.time_base = tick, Fraction(1, _TICKS)
             target.mux(stream.encode(shown))
         if stream is not None:

@@ -91,12 +91,30 @@ def join_late(changes: list[MeasuredChange], scan: RecordingScan) -> list[Measur
     joined: list[MeasuredChange] = []
     for change in changes:
         last = joined[-1] if joined else None
+        if last is not None and change.jump_s is not None and _is_same_place(last, change):
+            joined[-1], change = _with_end_at(last, change, change.jump_s, scan)
         if last is None or not _is_late_end(last, change, scan):
             joined.append(change)
             continue
         whole = _united(last, change, last.fit)
         joined[-1] = replace(whole, middle=last.middle if whole.page_box == last.page_box else [])
     return joined
+
+
+def _is_same_place(last: MeasuredChange, change: MeasuredChange) -> bool:
+    common = change.page_box.intersection(last.page_box)
+    return common > _LATE_SHARE * min(change.page_box.area, last.page_box.area) and not change.is_scrolling
+
+
+def _with_end_at(
+    last: MeasuredChange, change: MeasuredChange, jump_s: tuple[float, float], scan: RecordingScan
+) -> tuple[MeasuredChange, MeasuredChange]:
+    """Return two changes of which the first one ends with the jump at the start of the second one."""
+    end, start = scan.index_at(jump_s[0]), scan.index_at(jump_s[1])
+    rest_s = max(change.fit.start_s + change.fit.duration_s - jump_s[1], 0.0)
+    fit = replace(change.fit, start_s=jump_s[1], duration_s=rest_s)
+    first = replace(last, end=end, seen_s=(last.seen_s[0], jump_s[0]), is_joined=True)
+    return first, replace(change, start=start, fit=fit, seen_s=(jump_s[1], change.seen_s[1]), is_joined=True)
 
 
 def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingScan) -> bool:

@@ -36,6 +36,7 @@ _SAME_POSITION = 0.45  # share of the larger box that a reverting change must co
 _MIN_PIECE_PX, _MAX_PIECE_SHARE = 3_000, 0.6  # size of the piece under the pointer that may replace the whole change
 _REST_S = 0.1  # seconds without motion after which the pointer rests
 _AFTER_SCROLL_S, _SOON_S = 0.45, 0.1  # seconds after a scroll that belong to it; gap within which scrolling continues
+_MIN_STEPS, _MIN_PAUSE_S, _JUMP = 4, 0.06, 4  # steps of an animation; pause and ratio that set a first step apart
 _BEGUN = 0.04  # progress from which a change is visible
 
 
@@ -56,6 +57,7 @@ class MeasuredChange:
         seen_s: Times of its first and its last visible step.
         is_scrolling: True if the page scrolls when it begins, or has just scrolled.
         is_joined: True if joined from pieces: the area between them is not known yet.
+        jump_s: Time of a first step far larger than the next one, and of that one: the late end of an earlier change.
         trigger: Trigger; "" until known.
         undo_of: The change that it reverts.
         undone_by: The change that reverts it.
@@ -73,6 +75,7 @@ class MeasuredChange:
     seen_s: tuple[float, float]
     is_scrolling: bool
     is_joined: bool = False
+    jump_s: tuple[float, float] | None = None
     trigger: str = ""
     undo_of: "MeasuredChange | None" = field(default=None, repr=False)
     undone_by: "MeasuredChange | None" = field(default=None, repr=False)
@@ -233,7 +236,22 @@ def _make(clip: _Clip, first: int, last: int, mask: Mask, scan: RecordingScan) -
         fit=fit,
         seen_s=_find_steps(times, progress),
         is_scrolling=_is_scrolling(scan, start),
+        jump_s=_find_jump(clip, first, last, scan),
     )
+
+
+def _find_jump(clip: _Clip, first: int, last: int, scan: RecordingScan) -> tuple[float, float] | None:
+    """Return the times of the first two steps if the first is far larger, and apart: changes begin with small steps."""
+    steps: list[tuple[float, int]] = []
+    for number in range(first + 1, last + 1):
+        size = int(np.count_nonzero(_changed_mask(clip, number - 1, number, scan)))
+        if size >= _MIN_CHANGED_PX:
+            steps.append((scan.moments[clip.indices[number]].time_s, size))
+        if len(steps) == _MIN_STEPS:
+            (jump_s, jump), (next_s, following) = steps[:2]
+            is_apart = next_s - jump_s >= _MIN_PAUSE_S
+            return (jump_s, next_s) if is_apart and jump >= _JUMP * following else None
+    return None
 
 
 def _scroll_at_rest(scan: RecordingScan, index: int) -> int:

@@ -277,6 +277,7 @@ async def test_a_storyboard_becomes_pages_and_interactions() -> None:
         "the window before and after it is not kept",
         "the acts that lead to its state are not known",
     ]
+    assert np.array_equal(interactions[1].after, full[1][box.slices])  # of the state at rest, not of the transition
     assert interactions[0].act.scroll_px == 300
     assert interactions[1].act.scroll_px == 0
     assert interactions[2].acts[0].trigger == "click"

@@ -171,3 +171,35 @@ def test_reading_stops_at_once_and_tells_how_far_it_is(tmp_path: Path) -> None:
 
     asyncio.run(stop_soon())  # it waits for the thread that reads
     assert time.monotonic() - began < 3.0
+
+
+def draw_slides(offset_px: float) -> Pixels:
+    slides = [Image.new("RGB", (280, 120), color) for color in ((20, 80, 120), (170, 60, 50), (50, 120, 80))]
+    image = Image.fromarray(draw(WORDS[:1]))
+    belt = Image.new("RGB", (840, 120))
+    for number, (slide, name) in enumerate(zip(slides, ("Bergen", "Cadiz", "Galway"), strict=True)):
+        ImageDraw.Draw(slide).text((90, 40), name, (255, 255, 255), ImageFont.truetype("DejaVuSans.ttf", 26))
+        belt.paste(slide, (280 * number, 0))
+    image.paste(belt.crop((round(offset_px), 0, round(offset_px) + 280, 120)), (40, 80))
+    return np.asarray(image)
+
+
+@pytest.mark.long
+def test_a_slide_that_comes_to_rest_only_when_the_next_one_starts(tmp_path: Path) -> None:
+    """A recorder sends the last frame of an animation only with the next click, just before the next animation."""
+    parts = (0.02, 0.1, 0.25, 0.45, 0.65)
+    moves = [(0.0, 0.0), *((1 + 0.04 * n, 280 * part) for n, part in enumerate(parts, 1)), (3.0, 280.0)]
+    moves += [(3.08 + 0.04 * n, 280 + 280 * part) for n, part in enumerate((*parts, 0.9, 1.0))]
+    path = tmp_path / "slides.webm"
+    encode([jpeg(draw_slides(at)) for _, at in moves], [time_s for time_s, _ in moves], 5.0, path, VideoForm())
+    board = read_recording(path)
+    assert [(one.before, one.after) for one in board.transitions] == [(0, 1), (1, 2)]
+    for state, offset_px in zip(board.states, (0, 280, 560), strict=True):
+        assert np.abs(state.image.astype(int) - draw_slides(offset_px)).mean() < 4
+
+
+@pytest.mark.long
+def test_a_click_that_no_pointer_shows_is_a_guess(tmp_path: Path) -> None:
+    given = read_inputs([write(tmp_path / "page.webm", VideoForm())], None)
+    assert [one.is_guess for one in given.interactions] == [True]
+    assert any("no pointer is seen" in warning for warning in given.warnings)
