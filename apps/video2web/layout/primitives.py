@@ -344,7 +344,7 @@ def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[Te
 
 
 def _is_control(image: RgbImage, toggle: Toggle, lines: Sequence[TextLine]) -> bool:
-    """Return whether a toggle is one: a label beside it, and empty, or with a tick or a dot in one colour."""
+    """Return whether a toggle is one: a label next to it, and empty, or with a tick or a dot in one colour."""
     box = toggle.box_px
     has_label = any(
         line.box_px.overlap_y(box) >= 0.5 * min(box.height, line.box_px.height)
