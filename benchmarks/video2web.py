@@ -152,7 +152,7 @@ async def measure_words(seeds: list[int], kinds: list[str], more: list[Path]) ->
     for kind in kinds:
         for page in (make_page(kind, seed) for seed in seeds):
             sites.append((kind, SitePages({"index.html": page.html}), page.viewport_px, "/"))
-    sites += [(path.stem, SiteFiles(path.parent), (1280, 800), path.name) for path in more]
+    sites += [(path.name, SiteFiles(path.parent), (1280, 800), path.name) for path in more]
     rows: dict[str, list[int]] = {}
     async with Renderer() as renderer:
         for name, site, viewport_px, path in sites:

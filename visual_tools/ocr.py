@@ -460,7 +460,7 @@ class OcrEngine:
         areas: list[Box] = []  # of the lines that are not rotated
         level: list[TextLine] = []
         for area, read in choose_directions(image, self._detector.detect(image), self._recognizer):
-            if read.confidence < _MIN_CONFIDENCE:
+            if read.confidence < _MIN_CONFIDENCE or not read.text.strip():
                 unread.append(area.box)
                 continue
             if area.angle_deg:

@@ -60,7 +60,7 @@ def blocks_of_ink(
     sorting = np.argsort(codes[rows, columns], kind="stable")
     names, starts = np.unique(codes[rows, columns][sorting], return_index=True)
     pixels = dict(zip(names.tolist(), np.split(sorting, starts[1:]), strict=True)) if names.size else {}
-    nodes: dict[int, list[tuple[str, list[Any]]]] = {}
+    nodes: dict[int, list[tuple[str, list[tuple[str, list[list[float]]]]]]] = {}
     for text, color, node_words in texts:
         red, green, blue = ((int(level) - _FIRST_LEVEL) // _LEVEL_STEP for level in color)
         nodes.setdefault((red * _NUM_LEVELS + green) * _NUM_LEVELS + blue, []).append((str(text).lower(), node_words))

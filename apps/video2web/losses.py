@@ -1,4 +1,4 @@
-"""What a reader of a page would miss: words, small marks, pictures, and controls that the reference does not have.
+"""Losses that a reader of a page would notice: words, small marks and pictures, and invented controls.
 
 Marks are found by their edges and compared by their pixels, without OCR and without the rules that write pages, so that
 something misread or overlooked by them still counts as lost.
@@ -77,7 +77,7 @@ def words_of_lines(lines: Sequence[TextLine]) -> list[PageWord]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What a reader of a page would miss, and what it has in addition.
+    """Losses that a reader of a page would notice, and things that only our page has.
 
     Attributes:
         words: Words of the reference that the page does not show as text.
@@ -203,7 +203,7 @@ def _match_words(theirs: Sequence[PageWord], ours: Sequence[PageWord]) -> tuple[
     unread = [word.box_px for word in theirs if not word.text]
     over = Counter(
         _bare(word.text) for word in ours if any(box.has_point(*word.box_px.center) for box in unread)
-    )  # text that nobody could read in the reference is not invented
+    )  # text over words that could not be read is not invented
     return lost, list((Counter(invented) - over).elements())
 
 

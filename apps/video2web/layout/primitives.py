@@ -36,7 +36,7 @@ _STRIP_PX = 1600
 
 _MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
 _MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
-_MIN_UNREAD, _WORD_GAP = 1.6, 0.25  # width and gap, relative to the height, of words that could not be read
+_MIN_UNREAD, _WORD_GAP = 1.6, 0.22  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
 _MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
 _MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
@@ -201,7 +201,7 @@ def read_page_text(image: RgbImage) -> PageText:
     unread += [line.box_px for line in wrong_lines if any(map(str.isalpha, line.text))]
     return PageText(
         lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
-        unread=tuple(word for box in _join_overlapping(unread) for word in _split_words(image, box)),
+        unread=tuple(word for box in _join_overlapping(unread, _JOIN_PX) for word in _split_words(image, box)),
     )
 
 
@@ -228,7 +228,9 @@ def _split_words(image: RgbImage, box: Box) -> list[Box]:
     area = box.clipped(image.shape[1], image.shape[0])
     if area.width < _MIN_UNREAD * area.height or not area.area:
         return []
-    runs = find_runs(find_ink(image[area.slices]).any(axis=0), max_gap=round(_WORD_GAP * area.height))
+    ink = find_ink(image[area.slices])
+    rows = np.flatnonzero(ink.any(axis=1))
+    runs = find_runs(ink.any(axis=0), max_gap=round(_WORD_GAP * (np.ptp(rows) + 1))) if rows.size else []
     return [Box(area.left + first, area.top, area.left + last, area.bottom) for first, last in runs]
 
 
@@ -342,7 +344,7 @@ def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[Te
 
 
 def _is_control(image: RgbImage, toggle: Toggle, lines: Sequence[TextLine]) -> bool:
-    """Return whether a toggle is one: a label beside it, and empty, or with a tick or a dot in one colour."""
+    """Return whether a toggle is one: a label next to it, and empty, or with a tick or a dot in one colour."""
     box = toggle.box_px
     has_label = any(
         line.box_px.overlap_y(box) >= 0.5 * min(box.height, line.box_px.height)
@@ -396,15 +398,15 @@ def _corner(rectangle: Rectangle) -> int:
     return round(math.sqrt(max(1 - rectangle.fill, 0) * rectangle.box_px.area / 0.86)) + 3
 
 
-def _join_overlapping(boxes: list[Box]) -> list[Box]:
+def _join_overlapping(boxes: list[Box], gap_px: int = 2) -> list[Box]:
     joined: list[Box] = []
     for box in sorted(boxes, key=lambda box: -box.area):
-        touching = [each for each in joined if each.padded(2).intersection(box)]
+        touching = [each for each in joined if each.padded(gap_px, 2).intersection(box)]
         for each in touching:
             joined.remove(each)
             box = box.union(each)
         joined.append(box)
-    return joined if len(joined) == len(boxes) else _join_overlapping(joined)
+    return joined if len(joined) == len(boxes) else _join_overlapping(joined, gap_px)
 
 
 def _make_frames(

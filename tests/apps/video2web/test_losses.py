@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from apps.video2web.compare import find_differences
+from apps.video2web.layout.markup import write_markup
+from apps.video2web.layout.primitives import find_pieces
+from apps.video2web.layout.tree import build_tree
 from apps.video2web.losses import PageWord, find_losses, find_marks, is_shown
 from apps.video2web.render import Renderer, Rendering, SitePages
 from apps.video2web.score import Reference, read_reference, rendered_reference, score_page
@@ -160,3 +163,41 @@ async def test_words_in_other_elements_and_colours_belong_to_their_owner(rendere
     )
     page = await renderer.render(SitePages({"index.html": html}), SIZE)
     assert [word.text for word in page.words] == ["call", "list()", "now", "for", "in", "all", "item"]
+
+
+SCRIPTS = {
+    "ar": "نبيع أكثر من مئتي نوع من النباتات المنزلية ونرسلها في صندوق دافئ",
+    "he": "אנחנו מגדלים מאתיים סוגים של צמחי בית ושולחים אותם בקופסה חמה",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("language", SCRIPTS)
+async def test_text_that_cannot_be_read_is_kept_as_pictures_and_counts_as_lost(
+    renderer: Renderer, language: str
+) -> None:
+    style = "<style>body{margin:30px;font:20px 'DejaVu Sans'}</style>"
+    html = (
+        f"<!doctype html><meta charset=utf-8>{style}<p dir=rtl>{SCRIPTS[language]}</p><p>iPhone 15 and more words</p>"
+    )
+    original = await renderer.render(SitePages({"index.html": html}), (900, 160))
+    reference = read_reference(original.image)
+    pieces = find_pieces(original.image, reference.read.lines if reference.read else ())
+    assert {leaf.kind for leaf in pieces.leaves} == {"text", "image"}
+    assert " ".join(leaf.text for leaf in pieces.leaves if leaf.kind == "text") == "iPhone 15 and more words"
+    ours = await renderer.render(SitePages(write_markup(build_tree(pieces), original.image).files()), (900, 160))
+    score = score_page(reference, ours)
+    assert len(SCRIPTS[language].split()) - 3 <= score.losses.num_unread <= len(SCRIPTS[language].split()) + 3
+    assert score.static < 0.7
+    assert "words could not be read" in find_differences(reference, ours, score).lines()[0]
+    assert score_page(reference, original).losses.num_unread == 0
+
+
+@pytest.mark.long
+async def test_chinese_stays_text(renderer: Renderer) -> None:
+    html = "<!doctype html><meta charset=utf-8><body style='font-size:20px'><p>我们种植两百多种室内植物</p>"
+    original = await renderer.render(SitePages({"index.html": html}), (600, 100))
+    pieces = find_pieces(original.image)
+    assert [leaf.text for leaf in pieces.leaves] == ["我们种植两百多种室内植物"]
+    ours = await renderer.render(SitePages(write_markup(build_tree(pieces), original.image).files()), (600, 100))
+    assert score_page(rendered_reference(original), ours).losses.kept == 1
