@@ -186,7 +186,7 @@ def screen_work(
         kept = session.open_screen
         if request.place == "here" and kept is not None:
             url = seen_url if (seen_url or "").startswith("http") else None
-            return await run_task(request.instruction, url=url, env=kept.env, is_on_screen=True, **more)
+            return await run_task(request.instruction, url=url, open_env=kept.env, **more)
         await session.close_screen()
         more |= {"uploads": files[0].parent} if files else {}
         screen = session.open_screen = OpenScreen(key=screen_key(chosen, own))
