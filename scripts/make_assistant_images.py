@@ -79,15 +79,17 @@ async def walk_filmed(page: Any) -> None:
         await asyncio.sleep(2)
         await page.get_by_role("button", name="Try the practice task").click()
         allow = page.get_by_role("button", name="Allow once")
-        await allow.wait_for(timeout=120_000)
+        await allow.wait_for(timeout=300_000)
+        await shoot(page, TARGET)
+        shrink(TARGET)
         await asyncio.sleep(3)
         await allow.click()
-        await ended.wait_for(timeout=120_000)
+        await ended.wait_for(timeout=300_000)
         await asyncio.sleep(3)
         await page.get_by_label("Instruction", exact=True).press_sequentially("Click Expenses.", delay=60)
         await page.keyboard.press("Enter")
         await ended.wait_for(state="detached")
-        await ended.wait_for(timeout=120_000)
+        await ended.wait_for(timeout=300_000)
         for number in (3, 8):
             await page.locator(".film .cell").nth(number).click()
             await asyncio.sleep(2)
@@ -118,7 +120,7 @@ async def walk(app: RunningAssistant, folder: Path | None, is_film: bool) -> Non
         await in_all(page, folder, "start")
         await practice.click()
         allow = page.get_by_role("button", name="Allow once")
-        await allow.wait_for(timeout=120_000)
+        await allow.wait_for(timeout=300_000)
         await shoot(page, TARGET)
         shrink(TARGET)
         if folder is not None:
@@ -152,13 +154,13 @@ def main() -> None:
     """Make them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", type=Path, help="Folder for all states, sizes and themes.")
-    parser.add_argument("--film", action="store_true", help="Write docs/assistant.mp4 instead.")
+    parser.add_argument("--film", action="store_true", help="Write docs/assistant.mp4 as well, and nothing else.")
     given = parser.parse_args()
     folder = given.all
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with RunningAssistant() as app:
-        asyncio.run(asyncio.wait_for(walk(app, folder, given.film), 600))
+        asyncio.run(asyncio.wait_for(walk(app, folder, given.film), 1200))
 
 
 def shrink(path: Path) -> None:

@@ -65,9 +65,9 @@ class SlowModel(ScriptedModel):
         return await super().generate(*given, **more)
 
 
-def begin(session: AssistantSession, model: ScriptedModel, env: FakeEnv, tmp_path: Any, **settings: Any) -> None:
+def begin(session: AssistantSession, model: ScriptedModel, screen: FakeEnv, tmp_path: Any, **settings: Any) -> None:
     async def work(watch: Watch) -> Any:
-        given = {"env": env} | settings
+        given = {"env": screen} | settings
         return await run_task("Do it", model=model, watch=watch, runs_dir=tmp_path, **given)
 
     session.start(work, "Do it")
