@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,19 +41,12 @@ PRACTICE_SWARM = (
 """Question that the embedded model can answer as a swarm, on a small generated web."""
 
 
-class Example(NamedTuple):
-    """Request that a new person may start with."""
-
-    title: str
-    request: dict[str, str]
-
-
 EXAMPLES = (
-    Example("Read a total", {"instruction": "Click Summary. Tell me the Total.", "place": "practice"}),
-    Example("Collect facts with a swarm", {"instruction": PRACTICE_SWARM, "mode": "swarm"}),
-    Example("Look at a website", {"instruction": "Tell me the heading of the page.", "place": "web"}),
+    {"title": "Read a total", "request": {"instruction": "Click Summary. Tell me the Total.", "place": "practice"}},
+    {"title": "Collect facts with a swarm", "request": {"instruction": PRACTICE_SWARM, "mode": "swarm"}},
+    {"title": "Look at a website", "request": {"instruction": "Tell me the heading of the page.", "place": "web"}},
 )
-"""Examples of the page; the first two need no endpoint."""
+"""Requests that a new person may start with; the first two need no endpoint."""
 
 
 class RunRequest(BaseModel):
