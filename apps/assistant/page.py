@@ -35,13 +35,15 @@ _DELETE_TASK_JS = (
     "(...values) => { if (!confirm('Delete this task?')) throw new Error('kept'); return values.slice(0, 2); }"
 )
 SETTING_TITLES = {
-    "model": "Model", "base_url": "Endpoint", "api_key": "Key", "preset": "Sampling preset", "fallback_model": "Second model",
-    "viewport": "Size of the browser", "screen": "Size of the desktop", "display": "Your own display", "monitor": "Monitor",
-    "headed": "Visible browser window", "observation": "What the agent sees", "max_images": "Pictures in a request",
-    "allow_domains": "Allowed sites", "deny_domains": "Denied sites", "approve": "When it asks", "policy": "File of rules",
-    "max_steps": "Most steps", "max_time": "Longest time", "max_tokens": "Most tokens", "max_cost": "Highest cost",
-    "prices": "File of prices", "secrets": "File of secrets", "http_auth": "File of logins", "storage_state": "Kept cookies",
-    "sandbox": "Sandbox for code", "search": "Search engine", "mcp": "Tool servers (MCP)", "runs_dir": "Folder of the runs",
+    "model": "Model", "base_url": "Endpoint", "api_key": "Key", "preset": "Sampling preset",
+    "fallback_model": "Second model", "viewport": "Size of the browser", "screen": "Size of the desktop",
+    "display": "Your own display", "monitor": "Monitor", "headed": "Visible browser window",
+    "observation": "What the agent sees", "max_images": "Pictures in a request", "allow_domains": "Allowed sites",
+    "deny_domains": "Denied sites", "approve": "When it asks", "policy": "File of rules", "max_steps": "Most steps",
+    "max_time": "Longest time", "max_tokens": "Most tokens", "max_cost": "Highest cost", "prices": "File of prices",
+    "secrets": "File of secrets", "http_auth": "File of logins", "storage_state": "Kept cookies",
+    "sandbox": "Sandbox for code", "search": "Search engine", "mcp": "Tool servers (MCP)",
+    "runs_dir": "Folder of the runs",
 }  # fmt: skip
 """Names of the settings on the page."""
 _ABILITIES = {"pictures": ("image-tokens", "image-count", "image-order"), "tools": ("tool-call",)}
