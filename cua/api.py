@@ -47,7 +47,7 @@ async def run_task(
     scope: RunScope | None = None,
     own_secrets: Secrets | None = None,
     keeps_env: bool = False,
-    is_on_screen: bool = False,
+    open_env: Env | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run one task to its end and record it.
@@ -64,7 +64,8 @@ async def run_task(
         scope: Scope of the parent run, such as a batch: its stop, budget and time limit apply in addition.
         own_secrets: Values that are typed for `{{name}}`, in addition to the secrets file of the settings.
         keeps_env: True to leave the environment open; the caller, who gets it by `watch.on_env`, closes it.
-        is_on_screen: True to continue on the current screen of `env`, without a reset and the task's setup.
+        open_env: Environment of kind `env` that an earlier run left open: this run continues on its screen, without a
+            reset and the task's setup.
         settings: Single settings by name, such as `max_steps=20` or `approve="yolo"`; the others come
             from files and the environment.
 
@@ -76,7 +77,7 @@ async def run_task(
     """
     task = _task(instruction)
     named = {name: value for name, value in (("model", model), ("env", env)) if isinstance(value, str)}
-    is_made = hasattr(env, "step")  # created by the caller; the record contains the task's spec
+    is_made = open_env is not None or hasattr(env, "step")  # created by the caller; the record contains the task's spec
     asked = settings_for_task(task, {**settings, **named, "url": url, "app": app}, is_made=is_made)
     url, app = asked.pop("url", url), asked.pop("app", app)
     resolved = load_settings({**settings, **named, **asked}).settings
@@ -91,13 +92,13 @@ async def run_task(
         schema=schema,
         watch=watch or Watch(),
         model=None if isinstance(model, str) else model,
-        env=None if isinstance(env, str) else env,
+        env=open_env or (None if isinstance(env, str) else env),
         own_secrets=own_secrets,
         keeps_env=keeps_env,
     )
     header = make_header(resolved, task, url=url, app=app, has_login=login is not None)
     with closing(TrajectoryWriter.create(parts.runs_dir, header, parts.secrets.redact)) as writer:
-        return await parts.run(task, Start(is_on_screen=is_on_screen), writer, scope)
+        return await parts.run(task, Start(is_on_screen=open_env is not None), writer, scope)
 
 
 async def resume_task(

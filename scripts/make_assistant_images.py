@@ -1,16 +1,22 @@
-"""Screenshots of the assistant's main states, through a real app and browser: docs/assistant.png, and more with --all.
+"""Pictures of the assistant through a real app and browser: docs/assistant.png; a film of its use with --film.
 
-python -m scripts.make_assistant_images [--all FOLDER]
+python -m scripts.make_assistant_images [--all FOLDER] [--film]
 """
 
 import argparse
 import asyncio
+import contextlib
+import io
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from tests.apps.assistant.running import RunningAssistant
 
 TARGET = Path(__file__).parents[1] / "docs" / "assistant.png"
+FILM = TARGET.with_suffix(".mp4")
+FILM_PX, FILM_FPS = (1200, 750), 4
 SIZES = {"1440": (1440, 900), "1024": (1024, 768), "phone": (390, 844)}
 
 
@@ -33,7 +39,68 @@ async def in_all(page: Any, folder: Path | None, name: str) -> None:
     await page.set_viewport_size(dict(zip(("width", "height"), SIZES["1440"], strict=True)))
 
 
-async def walk(app: RunningAssistant, folder: Path | None) -> None:
+@contextlib.asynccontextmanager
+async def filming(page: Any) -> AsyncIterator[None]:
+    """Write what the page shows inside the block as a film."""
+    import av
+    from PIL import Image
+
+    def encode(shot: bytes, count: int) -> None:
+        image = Image.open(io.BytesIO(shot)).convert("RGB").resize(FILM_PX)
+        for _ in range(count):
+            file.mux(stream.encode(av.VideoFrame.from_image(image)))
+
+    async def record() -> None:
+        num_frames, began_s = 0, time.monotonic()
+        while True:
+            shot = await page.screenshot(type="jpeg", quality=90)
+            due = round((time.monotonic() - began_s) * FILM_FPS) + 1
+            await asyncio.to_thread(encode, shot, max(1, due - num_frames))
+            num_frames = max(num_frames + 1, due)
+            await asyncio.sleep(1 / FILM_FPS)
+
+    with av.open(str(FILM), "w") as file:
+        stream = file.add_stream("libx264", rate=FILM_FPS, options={"crf": "30"})
+        stream.width, stream.height, stream.pix_fmt = *FILM_PX, "yuv420p"
+        recording = asyncio.create_task(record())
+        try:
+            yield
+        finally:
+            recording.cancel()
+            await asyncio.wait({recording})
+            file.mux(stream.encode())
+    print(f"wrote {FILM}")
+
+
+async def walk_filmed(page: Any) -> None:
+    """The first minutes of a person: practice task, its question, a further instruction, the steps, the history."""
+    ended = page.locator("assistant-screen[data-phase=ended]")
+    async with filming(page):
+        await asyncio.sleep(2)
+        await page.get_by_role("button", name="Try the practice task").click()
+        allow = page.get_by_role("button", name="Allow once")
+        await allow.wait_for(timeout=300_000)
+        await shoot(page, TARGET)
+        shrink(TARGET)
+        await asyncio.sleep(3)
+        await allow.click()
+        await ended.wait_for(timeout=300_000)
+        await asyncio.sleep(3)
+        await page.get_by_label("Instruction", exact=True).press_sequentially("Click Expenses.", delay=60)
+        await page.keyboard.press("Enter")
+        await ended.wait_for(state="detached")
+        await ended.wait_for(timeout=300_000)
+        for number in (3, 8):
+            await page.locator(".film .cell").nth(number).click()
+            await asyncio.sleep(2)
+        await page.get_by_role("button", name="Live", exact=True).click()
+        await page.locator(".entry[data-page=history]").click()
+        await asyncio.sleep(2)
+        await page.locator(".grid .run-card").first.click()
+        await asyncio.sleep(3)
+
+
+async def walk(app: RunningAssistant, folder: Path | None, is_film: bool) -> None:
     """The practice task from the start over a question and a take-over to its end; then the other pages."""
     from playwright.async_api import async_playwright
 
@@ -46,10 +113,14 @@ async def walk(app: RunningAssistant, folder: Path | None) -> None:
         await page.goto(app.address)
         practice = page.get_by_role("button", name="Try the practice task")
         await practice.wait_for()
+        if is_film:
+            await walk_filmed(page)
+            await browser.close()
+            return
         await in_all(page, folder, "start")
         await practice.click()
         allow = page.get_by_role("button", name="Allow once")
-        await allow.wait_for(timeout=120_000)
+        await allow.wait_for(timeout=300_000)
         await shoot(page, TARGET)
         shrink(TARGET)
         if folder is not None:
@@ -83,11 +154,13 @@ def main() -> None:
     """Make them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", type=Path, help="Folder for all states, sizes and themes.")
-    folder = parser.parse_args().all
+    parser.add_argument("--film", action="store_true", help="Write docs/assistant.mp4 as well, and nothing else.")
+    given = parser.parse_args()
+    folder = given.all
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     with RunningAssistant() as app:
-        asyncio.run(asyncio.wait_for(walk(app, folder), 600))
+        asyncio.run(asyncio.wait_for(walk(app, folder, given.film), 1200))
 
 
 def shrink(path: Path) -> None:

@@ -164,8 +164,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.get("/about", summary="Modes, examples, and the instruction that the practice page can verify")
     async def about() -> Json:
-        examples = [example._asdict() for example in EXAMPLES]
-        return {"modes": MODES, "practice": PRACTICE_INSTRUCTION, "examples": examples}
+        return {"modes": MODES, "practice": PRACTICE_INSTRUCTION, "examples": EXAMPLES}
 
 
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:

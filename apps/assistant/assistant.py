@@ -44,6 +44,7 @@ MAX_FILE_BYTES = 100 * 2**20  # with the limit below: bounds the disk that a pag
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_BYTES = 200  # of an uploaded file's name in UTF-8; file systems allow 255
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
+_SCREEN_MODES = {"instant", "thinking"}
 _TICK_S = 5.0
 """Interval of the schedule, well below the minute in which times are given."""
 _IDLE_TICKS = 6
@@ -132,7 +133,7 @@ class Assistant:
         placed = self._placed(request, session)
         chosen = settings_of(placed, self.preferences.values, denied=self._own_places)
         files = [self._find_upload(name) for name in request.files]
-        if session is None or not _is_next(session, request):
+        if session is None or (session.mode != request.mode and not {session.mode, request.mode} <= _SCREEN_MODES):
             session = self._make_session(request.mode)
         await self._close_screens(session)
         work = self._work(session, request, chosen, files)
@@ -171,8 +172,8 @@ class Assistant:
         chosen = settings_of(placed, self.preferences.values, denied=self._own_places)
         if session.open_screen.key != screen_key(chosen, self.preferences.secrets):
             raise CuaError("settings of the screen have changed; choose where to start")
-        if not has_live_screen(chosen, self.preferences.secrets):  # a secret that was typed may still be visible
-            raise CuaError("secrets may be visible on this screen; choose where to start")
+        if not has_live_screen(chosen, self.preferences.secrets):
+            raise CuaError("a typed secret may be visible on this screen; choose where to start")
         return placed
 
     async def _close_screens(self, kept: AssistantSession) -> None:
@@ -343,9 +344,3 @@ class Assistant:
             if f"{path.parent.name}/{path.name}" == name:
                 return path
         raise NotFoundError(f"there is no uploaded file {name[:200]!r}; upload it first")
-
-
-def _is_next(session: AssistantSession, request: RunRequest) -> bool:
-    """Return True if a session may go on with a request: in its mode, or in another one with a screen."""
-    screen_modes = ("instant", "thinking")
-    return session.mode == request.mode or (session.mode in screen_modes and request.mode in screen_modes)

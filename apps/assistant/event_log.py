@@ -59,7 +59,7 @@ class EventLog:
 
     def keep_thumbnail(self, data: bytes) -> str:
         """Store a small version of an image; return its name, or "" if the data are not an image."""
-        small = _thumbnail(data)
+        small = make_thumbnail(data, _THUMB_PX)
         return self._keep_image(small, "image/jpeg") if small else ""
 
     def keep_file_thumbnail(self, path: Path) -> str:
@@ -100,14 +100,14 @@ class EventLog:
         change.set()
 
 
-def _thumbnail(data: bytes) -> bytes:
-    """Return a small JPEG of an image; b"" if the data are not an image."""
+def make_thumbnail(data: bytes, size_px: tuple[int, int]) -> bytes:
+    """Return an image as a JPEG of at most this size; b"" if the data are not an image."""
     from PIL import Image
 
     buffer = io.BytesIO()
     try:
         image = Image.open(io.BytesIO(data))
-        image.thumbnail(_THUMB_PX)
+        image.thumbnail(size_px)
         image.convert("RGB").save(buffer, "JPEG", quality=75)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow raises for damaged files
         return b""

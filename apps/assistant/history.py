@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from apps.assistant.errors import NotFoundError
+from apps.assistant.event_log import make_thumbnail
 from cua.errors import TrajectoryError
 from cua.trajectory import RunRecord, default_runs_dir, load_run
 from cua.trajectory.describe import describe_action
@@ -154,13 +155,7 @@ def _images_of(run_dir: Path, stamp: tuple[int, int]) -> dict[int, str]:
 
 @lru_cache(maxsize=256)
 def _thumbnail(history: History, run_id: str, stamp: tuple[int, int]) -> bytes:
-    from PIL import Image
-
-    image = Image.open(io.BytesIO(history.image(run_id, 0))).convert("RGB")
-    image.thumbnail(_THUMB_PX)
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=80)
-    return buffer.getvalue()
+    return make_thumbnail(history.image(run_id, 0), _THUMB_PX)
 
 
 def _report(run_dir: Path) -> bytes:
@@ -261,20 +256,18 @@ def _mp4(run_dir: Path) -> bytes:
 
 
 class ExportKind(NamedTuple):
-    """Kind of export: its title, the suffix of its file's name, its media type, and the function that makes it."""
+    """Kind of export: the suffix of its file's name, its media type, and the function that makes it."""
 
-    title: str
     suffix: str
     media_type: str
     make: Callable[[Path], bytes]
-    needs_screen: bool = False
 
 
 EXPORTS = {
-    "report": ExportKind("Report", "html", "text/html", _report),
-    "osworld": ExportKind("OSWorld", "zip", "application/zip", _osworld, needs_screen=True),
-    "atif": ExportKind("ATIF", "zip", "application/zip", _atif),
-    "gif": ExportKind("Film (gif)", "gif", "image/gif", _gif, needs_screen=True),
-    "mp4": ExportKind("Film (mp4)", "mp4", "video/mp4", _mp4, needs_screen=True),
-    "record": ExportKind("Record", "zip", "application/zip", _record),
+    "report": ExportKind("html", "text/html", _report),
+    "osworld": ExportKind("zip", "application/zip", _osworld),
+    "atif": ExportKind("zip", "application/zip", _atif),
+    "gif": ExportKind("gif", "image/gif", _gif),
+    "mp4": ExportKind("mp4", "video/mp4", _mp4),
+    "record": ExportKind("zip", "application/zip", _record),
 }

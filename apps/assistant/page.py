@@ -48,6 +48,7 @@ SETTING_TITLES = {
 """Names of the settings on the page."""
 _ABILITIES = {"pictures": ("image-tokens", "image-count", "image-order"), "tools": ("tool-call",)}
 """Probes that show what an endpoint can do; one that succeeds is enough."""
+ENDPOINT_EXAMPLE = "http://127.0.0.1:8000/v1"
 ERRORS = (CuaError, EnvError, VisualError, ValueError)
 QUIET: Json = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -106,17 +107,11 @@ def _connect(gr: Any, assistant: Assistant) -> None:
     gr.Markdown("### Connect a model")
     with gr.Row():
         url = gr.Textbox(
-            given["base_url"],
-            label="Endpoint",
-            placeholder="http://127.0.0.1:8000/v1",
-            max_lines=1,
-            elem_id="connect-url",
-            min_width=220,
+            given["base_url"], label="Endpoint", placeholder=ENDPOINT_EXAMPLE, max_lines=1, elem_id="connect-url"
         )
-        model = gr.Textbox(given["model"], label="Model", max_lines=1, elem_id="connect-model", min_width=180)
-        key = gr.Textbox(
-            label="Key", type="password", placeholder=given["api_key"] or "none", elem_id="connect-key", min_width=160
-        )
+        model = gr.Textbox(given["model"], label="Model", max_lines=1, elem_id="connect-model")
+        hint = given["api_key"] or "none"
+        key = gr.Textbox(label="Key", type="password", placeholder=hint, elem_id="connect-key")
     with gr.Row():
         test = gr.Button("Test and save", variant="primary", elem_id="connect-test", min_width=150, scale=0)
         forget = gr.Button("Disconnect", elem_id="connect-forget", min_width=150, scale=0)
@@ -171,14 +166,13 @@ def _verdict(text: str, *, is_good: bool) -> str:
 
 def _all_settings(gr: Any, assistant: Assistant) -> None:
     rows = assistant.preferences.rows()
-    titles = {SETTING_TITLES.get(row["name"], row["name"]): row["name"] for row in rows}
+    names = [(str(SETTING_TITLES.get(row["name"], row["name"])), row["name"]) for row in rows if not row["is_secret"]]
     with gr.Row():
-        name = gr.Dropdown(list(titles.items()), value="model", label="Setting", elem_id="setting")
+        name = gr.Dropdown(names, value="model", label="Setting", elem_id="setting")
         value = gr.Dropdown(
             rows[0]["choices"], value=rows[0]["value"], allow_custom_value=True,
             label="Value (empty: back to its source)", elem_id="value",
         )  # fmt: skip
-        secret = gr.Textbox(label="Key", type="password", visible=False, elem_id="secret")
         save = gr.Button("Save", variant="primary", scale=0, min_width=110, elem_id="save")
     about = _html(gr, _about_setting(rows, "model"))
     table = gr.Dataframe(
@@ -186,24 +180,18 @@ def _all_settings(gr: Any, assistant: Assistant) -> None:
         elem_id="settings-table", datatype=["str", "str", "str"], label="In force",
     )  # fmt: skip
 
-    def choose(chosen: str) -> tuple[Any, Any, str]:
+    def choose(chosen: str) -> tuple[Any, str]:
         now = assistant.preferences.rows()
         row = next(row for row in now if row["name"] == chosen)
-        is_secret = row["is_secret"]
-        shown = "" if is_secret else row["value"]
-        return (
-            gr.update(visible=not is_secret, choices=row["choices"], value=shown),
-            gr.update(visible=is_secret, value=""),
-            _about_setting(now, chosen),
-        )
+        return gr.update(choices=row["choices"], value=row["value"]), _about_setting(now, chosen)
 
-    def keep(chosen: str, text: str, key: str) -> tuple[Any, Any]:
+    def keep(chosen: str, text: str) -> list[list[str]]:
         with _showing_errors(gr, "Not saved"):
-            assistant.preferences.change(chosen, key if chosen == "api_key" else text)
-        return _table_of(assistant.preferences.rows()), gr.update(value="")
+            assistant.preferences.change(chosen, text)
+        return _table_of(assistant.preferences.rows())
 
-    name.change(choose, name, [value, secret, about], **QUIET)
-    save.click(keep, [name, value, secret], [table, secret], **QUIET)
+    name.change(choose, name, [value, about], **QUIET)
+    save.click(keep, [name, value], table, **QUIET)
 
 
 def _secrets(gr: Any, assistant: Assistant) -> None:

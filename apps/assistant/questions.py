@@ -1,4 +1,4 @@
-"""Questions of an agent to a person: one sentence, the image around the target, and the answers that hold on."""
+"""Questions of an agent to a person: one sentence, the image around the target, and answers with their scope."""
 
 import asyncio
 import io
@@ -78,14 +78,15 @@ class Questions:
         site, risk = urlsplit(screen.url).netloc, verdict.risk or ""
         if (site, risk) in self._allowed:
             return True
+        target = await screen.find_target(actions)
         approval = Approval(
             id=secrets.token_hex(6),
-            question=question_of(verdict, turn.action_text, await screen.find_target(actions)),
+            question=question_of(verdict, turn.action_text, target),
             reason=verdict.reason,
             risk=risk,
             action=turn.action_text,
             code=turn.code,
-            target=await screen.describe_target(actions),
+            target=target.text or "" if target else "",
             site=site,
             crop=await asyncio.to_thread(_crop_around, screen.screenshot, screen.point_of(actions)),
             answer=asyncio.get_running_loop().create_future(),
@@ -141,7 +142,7 @@ def question_of(verdict: GuardVerdict, action: str, target: Target | None) -> st
 
 
 def shortened_line(text: str, chars: int = _AROUND_CHARS) -> str:
-    """Return a text as one line of at most so many characters."""
+    """Return a text as one line of at most `chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -43,19 +43,12 @@ PRACTICE_SWARM = (
 """Question that the embedded model can answer as a swarm, on a small generated web."""
 
 
-class Example(NamedTuple):
-    """Request that a new person may start with."""
-
-    title: str
-    request: dict[str, str]
-
-
 EXAMPLES = (
-    Example("Read a total", {"instruction": "Click Summary. Tell me the Total.", "place": "practice"}),
-    Example("Collect facts with a swarm", {"instruction": PRACTICE_SWARM, "mode": "swarm"}),
-    Example("Look at a website", {"instruction": "Tell me the heading of the page.", "place": "web"}),
+    {"title": "Read a total", "request": {"instruction": "Click Summary. Tell me the Total.", "place": "practice"}},
+    {"title": "Collect facts with a swarm", "request": {"instruction": PRACTICE_SWARM, "mode": "swarm"}},
+    {"title": "Look at a website", "request": {"instruction": "Tell me the heading of the page.", "place": "web"}},
 )
-"""Examples of the page; the first two need no endpoint."""
+"""Requests that a new person may start with; the first two need no endpoint."""
 
 
 class RunRequest(BaseModel):
@@ -210,7 +203,7 @@ def screen_work(
         kept = session.open_screen
         if request.place == "here" and kept is not None:
             url = seen_url if (seen_url or "").startswith("http") else None
-            return await run_task(request.instruction, url=url, env=kept.env, is_on_screen=True, **more)
+            return await run_task(request.instruction, url=url, open_env=kept.env, **more)
         await session.close_screen()
         more |= {"uploads": uploads} if uploads else {}
         screen = session.open_screen = OpenScreen(key=screen_key(chosen, own))

@@ -109,21 +109,13 @@ class SessionScreen:
         point_px = _first_point_px(actions)
         return self.geometry.to_model(*point_px) if point_px is not None and self.geometry is not None else None
 
-    async def describe_target(self, actions: Sequence[Action]) -> str:
-        """Return a description of the element at the first action's point; "" if unknown."""
-        point_px = _first_point_px(actions)
-        if self.env is not None and point_px is not None:
-            with contextlib.suppress(EnvError):
-                return await self.env.describe_point(*point_px) or ""
-        return ""
-
     async def find_target(self, actions: Sequence[Action]) -> Target | None:
         """Return what the first action with a target would activate; None if unknown."""
+        env = self.env
         with contextlib.suppress(EnvError):
-            for action in actions if self.env is not None else ():
-                targets = await self.env.find_targets(action) if self.env is not None else ()
-                if targets:
-                    return targets[0]
+            for action in actions if env is not None else ():
+                for target in await env.find_targets(action) if env is not None else ():
+                    return target
         return None
 
     def stop_streaming(self) -> None:

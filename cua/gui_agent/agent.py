@@ -206,10 +206,7 @@ class AgentOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Initial state of a run: empty, or the state after an earlier part of the same run.
-
-    With `is_on_screen`, the run continues on the environment's current screen: no reset, no setup of the task.
-    """
+    """Initial state of a run: empty, after an earlier part of the run, or the current screen, without a reset."""
 
     steps: Sequence[Step] = ()
     usage: Usage = field(default_factory=Usage)

@@ -207,12 +207,12 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
 async def test_keys_go_in_and_never_come_out(person: Person) -> None:
     page = person.page
     await person.go("Settings")
-    await page.get_by_role("button", name="All settings").click()
-    await page.get_by_label("Setting", exact=True).click()
-    await page.get_by_role("option", name="Key").click()
-    await page.locator("#secret input").fill(KEY)
-    await person.press("Save")
-    await page.locator("#settings-table").get_by_text("(set)").wait_for()
+    await page.locator("#connect-key input").fill(KEY)
+    await person.press("Test and save")
+    await page.locator("#verdict").get_by_text("no endpoint is set").wait_for()
+    await page.wait_for_function("document.querySelector('#connect-key input').value === ''")
+    (row,) = [row for row in await person.api("GET", "/settings") if row["name"] == "api_key"]
+    assert row["value"] == "(set)"
     assert KEY not in await page.content()
     assert KEY not in str(await person.api("GET", "/settings"))
     assert KEY not in str(await page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])"))

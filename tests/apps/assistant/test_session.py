@@ -65,9 +65,10 @@ class SlowModel(ScriptedModel):
         return await super().generate(*given, **more)
 
 
-def begin(session: AssistantSession, model: ScriptedModel, env: FakeEnv, tmp_path: Any, **settings: Any) -> None:
+def begin(session: AssistantSession, model: ScriptedModel, screen: FakeEnv, tmp_path: Any, **settings: Any) -> None:
     async def work(watch: Watch) -> Any:
-        return await run_task("Do it", model=model, env=env, watch=watch, runs_dir=tmp_path, **settings)
+        given = {"env": screen} | settings
+        return await run_task("Do it", model=model, watch=watch, runs_dir=tmp_path, **given)
 
     session.start(work, "Do it")
 
@@ -104,7 +105,7 @@ async def test_a_further_run_goes_on_where_the_last_one_ended(tmp_path: Any) -> 
     begin(session, ScriptedModel([say("pyautogui.click(0.5, 0.5)"), DONE]), env, tmp_path)
     await until(session, "ended")
     shown = session.screen.screenshot
-    begin(session, ScriptedModel([say("pyautogui.click(0.1, 0.1)"), DONE]), env, tmp_path, is_on_screen=True)
+    begin(session, ScriptedModel([say("pyautogui.click(0.1, 0.1)"), DONE]), env, tmp_path, env="browser", open_env=env)
     await until(session, "ended")
     assert env.num_resets == 1 and len([one for one in env.actions if isinstance(one, Click)]) == 2
     first = [event for event in session.log.events if event["event"] == "observed" and event["step"] == 1]
