@@ -189,7 +189,7 @@ def _match_words(theirs: Sequence[PageWord], ours: Sequence[PageWord]) -> tuple[
     for word in left:
         bare = _bare(word.text)
         if not word.text:
-            if not any(word.box_px.has_point(*our_word.box_px.center) for our_word in ours):
+            if not any(word.box_px.intersection(our_word.box_px) for our_word in ours):
                 lost.append(word)
             continue
         near = get_close_matches(bare, rest, 1, _MIN_RATIO) if not any(map(str.isdigit, bare)) else []
@@ -203,7 +203,7 @@ def _match_words(theirs: Sequence[PageWord], ours: Sequence[PageWord]) -> tuple[
     invented = [part for part in joined.split("\n") if part]
     unread = [word.box_px for word in theirs if not word.text]
     over = Counter(
-        _bare(word.text) for word in ours if any(box.has_point(*word.box_px.center) for box in unread)
+        _bare(word.text) for word in ours if any(box.intersection(word.box_px) for box in unread)
     )  # text over words that could not be read is not invented
     return lost, list((Counter(invented) - over).elements())
 
