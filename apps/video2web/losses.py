@@ -24,6 +24,7 @@ from visual_tools.widgets import find_edges
 _MIN_STEP = 16  # difference of neighbouring pixels at an edge; compression and soft shadows are below
 _STRAIGHT_PX, _MAX_STRAIGHT = 24, 0.5  # shapes that consist of straight edges this long are frames and rules
 _MIN_MARK_PX, _MIN_EDGE_PX = 4, 8  # side of a mark (bullets have 5) and pixels of its edges
+_GAP_PX = 5  # gap, plus 1, in the edge of a frame, such as at a pale round corner
 _JOIN_PX = 9  # gap that joins the parts of one mark
 PICTURE_PX = 48  # longer side from which a mark is called a picture
 _REACH_PX, _PICTURE_REACH_PX = 12, 32  # distance within which a mark and a picture are looked for
@@ -188,7 +189,7 @@ def _match_words(theirs: Sequence[PageWord], ours: Sequence[PageWord]) -> tuple[
     for word in left:
         bare = _bare(word.text)
         if not word.text:
-            if not any(word.box_px.has_point(*our_word.box_px.center) for our_word in ours):
+            if not any(word.box_px.intersection(our_word.box_px) for our_word in ours):
                 lost.append(word)
             continue
         near = get_close_matches(bare, rest, 1, _MIN_RATIO) if not any(map(str.isdigit, bare)) else []
@@ -202,7 +203,7 @@ def _match_words(theirs: Sequence[PageWord], ours: Sequence[PageWord]) -> tuple[
     invented = [part for part in joined.split("\n") if part]
     unread = [word.box_px for word in theirs if not word.text]
     over = Counter(
-        _bare(word.text) for word in ours if any(box.has_point(*word.box_px.center) for box in unread)
+        _bare(word.text) for word in ours if any(box.intersection(word.box_px) for box in unread)
     )  # text over words that could not be read is not invented
     return lost, list((Counter(invented) - over).elements())
 
@@ -236,10 +237,14 @@ def find_marks(image: RgbImage, words: Sequence[Box]) -> list[Box]:
     for box in words:
         area = box.padded(2, 2 + round(0.15 * box.height)).clipped(image.shape[1], image.shape[0])
         edges[area.slices] = 0
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(edges, connectivity=8)
+    whole_edges = cv2.morphologyEx(edges, cv2.MORPH_CLOSE, np.ones((_GAP_PX, _GAP_PX), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(whole_edges, connectivity=8)
+    labels = np.where(edges > 0, labels, 0)
     straight = cv2.morphologyEx(edges, cv2.MORPH_OPEN, np.ones((1, _STRAIGHT_PX), np.uint8))
     straight |= cv2.morphologyEx(edges, cv2.MORPH_OPEN, np.ones((_STRAIGHT_PX, 1), np.uint8))
-    shares = np.bincount(labels.ravel(), straight.ravel(), count) / np.maximum(stats[:, cv2.CC_STAT_AREA], 1)
+    shares = np.bincount(labels.ravel(), straight.ravel(), count) / np.maximum(
+        np.bincount(labels.ravel(), minlength=count), 1
+    )
     is_shape = shares < _MAX_STRAIGHT
     is_shape[0] = False
     frames = (~is_shape)[labels] & (edges > 0)

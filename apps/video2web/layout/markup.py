@@ -379,7 +379,10 @@ class _Writer:
         style = box_style(node.look) | font_style(text.lines[0], self._body)
         inside = [text.box_px.left - box.left, box.right - text.box_px.right]
         style["padding"] = f"2px {css_px(max(inside[1], 0))} 2px {css_px(max(inside[0], 0))}"
-        code = self._sheet.tag("code", "code", style, escape(text.lines[0].text), inline=True)
+        kind = "code" if is_mono(text.lines[0]) else "tag"
+        code = self._sheet.tag(
+            "code" if kind == "code" else "span", kind, style, escape(text.lines[0].text), inline=True
+        )
         return (
             code
             if place.in_row and not place.style
@@ -438,7 +441,7 @@ class _Writer:
     # -------------------------------------------------------------- leaves
 
     def _mark(self, node: Node) -> str:
-        return self._image_tag(node, _Place(style={"flex": "none"}))
+        return self._node(node, _Place(style={"flex": "none"}, in_row=True))
 
     def _text(self, node: Node, place: _Place) -> str:
         first = node.lines[0]

@@ -41,7 +41,7 @@ _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
 _MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
 _MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
 _MAX_LABEL = 1.6  # of a toggle's height, distance of its label
-_RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 90  # of a toggle: border, ink of a tick, levels of its colour
+_RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 100  # of a toggle: border, ink of a tick, levels of its colour
 _MAX_OFF_LINE = 24  # levels by which a pixel of a corner may differ from a mixture of two colours
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
 

@@ -126,9 +126,15 @@ def is_bullet(node: Node) -> bool:
     return node.kind == "image" and max(node.box_px.width, node.box_px.height) <= MAX_BULLET_PX
 
 
+def is_mark(node: Node) -> bool:
+    """Return whether a node is a bullet, or a single character that may be a tick or a cross."""
+    text = node.lines[0].text if node.kind == "text" and len(node.lines) == 1 else ""
+    return is_bullet(node) or (len(text) == 1 and (not text.isalnum() or text in "XxVv"))
+
+
 def is_item(node: Node) -> bool:
     """Return whether a row is an item of a list: a small mark, then text."""
-    if node.kind != "row" or node.look != PLAIN or not is_bullet(node.children[0]):
+    if node.kind != "row" or node.look != PLAIN or not is_mark(node.children[0]):
         return False
     rest = node.children[1:]
     gap = rest[0].box_px.left - node.children[0].box_px.right if rest else 0

@@ -8,7 +8,7 @@ from apps.video2web.layout.fonts import measure
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import MIN_COLUMN_GAP_PX, SAME_EDGE_PX, Node, NodeKind, core, split, union
 from apps.video2web.layout.primitives import PLAIN, BoxStyle, PagePieces, Primitive
-from apps.video2web.layout.roles import is_bullet, is_code, is_inline, is_item
+from apps.video2web.layout.roles import is_bullet, is_code, is_inline, is_item, is_mark
 from visual_tools.box import Box
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
@@ -35,7 +35,7 @@ def find_table(nodes: Sequence[Node]) -> Node | None:
         return None
     rows = split(texts, core, 0)
     columns = split(texts, lambda node: (node.box_px.left, node.box_px.right), MIN_COLUMN_GAP_PX)
-    if len(rows) < _MIN_ROWS or len(columns) < 2 or len(columns) > 20 or all(map(is_bullet, columns[0])):
+    if len(rows) < _MIN_ROWS or len(columns) < 2 or len(columns) > 20 or all(map(is_mark, columns[0])):
         return None
     places = {id(node): number for number, column in enumerate(columns) for node in column}
     cells: list[Node] = []
@@ -307,7 +307,7 @@ def _is_line_with_code(nodes: Sequence[Node]) -> bool:
 
 
 def _is_columns_first(rows: Sequence[Sequence[Node]], columns: Sequence[Sequence[Node]]) -> bool:
-    if all(map(is_bullet, columns[0])) and len(columns[0]) <= len(rows):
+    if all(map(is_mark, columns[0])) and len(columns[0]) <= len(rows):
         return False
     above = [union(line) for line in rows]
     beside = [union(line) for line in columns]

@@ -238,6 +238,7 @@ async def test_corners_are_as_round_as_they_look(renderer: Renderer, name: str) 
     [
         ("<input type=checkbox checked>", "toggle"),
         ("<input type=checkbox>", "toggle"),
+        ("<input type=checkbox checked style='width:13px;height:13px'>", "toggle"),
         ("<svg width=18 height=18><rect width=18 height=18 rx=4 fill='#36c'/><path d='M4 4h10v3H4zM4 10h6v4H4z' "
          "fill='#fff'/></svg>", "image"),
         ("<svg width=18 height=18><circle cx=9 cy=9 r=8 fill='none' stroke='#333' stroke-width=2 /><path d='M9 4v6h4' "
