@@ -351,14 +351,16 @@ def _fields(row: Json) -> tuple[Any, ...]:
     return row["name"], row["instruction"], row["mode"], start, where, row["when"], (row["name"], row["values"])
 
 
-def _task(names: tuple[str, ...], words: str, mode: str, start: str, where: str, when: str, *values: str) -> SavedTask:
+def _task(
+    names: tuple[str, ...], words: str, mode: str, start: str, where: str | None, when: str, *values: str
+) -> SavedTask:
     """Return the task in the form's fields.
 
     Raises:
         ConfigError: If a field is missing or too long.
     """
     place = PLACES[start]
-    field = {"web": {"url": where.strip() or None}, "desktop": {"app": where.strip() or None}}.get(place, {})
+    field = {"web": {"url": where or None}, "desktop": {"app": where or None}}.get(place, {})
     given = {name: text for name, text in zip(names, values, strict=True) if text}
     try:
         kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}

@@ -70,7 +70,8 @@ export function markdown(text, cite) {
     let end = at + 1;
     if (FENCE.test(line)) {
       end = run(at + 1, (one) => !/^\s*```\s*$/.test(one));
-      made.push(make("pre", { tabindex: "0" }, lines.slice(at + 1, end).join("\n")));
+      const fenced = lines.slice(at + 1, end).join("\n"); // some models fence the whole answer
+      made.push(...(/```(markdown|md)\s*$/.test(line) ? markdown(fenced, cite) : [make("pre", { tabindex: "0" }, fenced)]));
       end += 1;
     } else if (ROW.test(line)) {
       end = run(at, (one) => ROW.test(one));

@@ -48,8 +48,8 @@ async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> 
     await person.press("Test and save")
     await verdict.get_by_text("no endpoint is set").wait_for()
     with FakeOpenAI(ScriptedModel(["OK"] * 40), model_id="seer") as server:
-        await page.get_by_label("Endpoint", exact=True).first.fill(server.base_url)
-        await page.get_by_label("Model", exact=True).first.fill("seer")
+        await page.locator("#connect-url input").fill(server.base_url)
+        await page.locator("#connect-model input").fill("seer")
         await person.press("Test and save")
         await verdict.get_by_text("works").wait_for(timeout=90_000)
         assert "\n" not in (await verdict.text_content()).strip()
@@ -59,7 +59,7 @@ async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> 
     assert (values["base_url"], values["model"]) == (server.base_url, "seer")
     await person.press("Disconnect")
     await verdict.get_by_text("Disconnected").wait_for()
-    assert await page.get_by_label("Model", exact=True).first.input_value() == "literal"
+    assert await page.locator("#connect-model input").input_value() == "literal"
 
 
 async def test_a_task_is_saved_filled_in_and_run(person: Person) -> None:

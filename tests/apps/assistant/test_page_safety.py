@@ -161,6 +161,7 @@ MARKDOWN = """async (text) => {
 
 async def test_answers_are_a_safe_part_of_markdown(person: Person) -> None:
     assert await person.page.evaluate(MARKDOWN, SAFE) == AS_HTML
+    assert await person.page.evaluate(MARKDOWN, "```markdown\n- [^t001.0^]\n```") == ["<ul><li><i>t001.0</i></li></ul>"]
     hostile = "".join(await person.page.evaluate(MARKDOWN, "\n\n".join(EVIL)))
     assert set(re.findall(r"<(\w+)", hostile)) <= {"p", "code"}
     assert await person.page.evaluate(MARKDOWN, "a ` b ** c * d [x] (y) | z") == ["<p>a ` b ** c * d [x] (y) | z</p>"]
