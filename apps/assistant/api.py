@@ -44,7 +44,7 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ErrorAnswer(BaseModel):
+class ApiError(BaseModel):
     """Answer to a request that failed."""
 
     error: str
@@ -104,7 +104,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
         redoc_url=None,
         openapi_url="/api/docs.json",
         dependencies=[fastapi.Depends(bearer)],  # for the document; `Access` checks the token
-        responses={status: {"model": ErrorAnswer} for status in (400, 401, 404, 422)},
+        responses={status: {"model": ApiError} for status in (400, 401, 404, 422)},
     )
     for add in (_add_sessions, _add_control, _add_streams, _add_files, _add_runs, _add_tasks, _add_settings):
         router = fastapi.APIRouter(prefix="/api")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from apps.video2web.losses import Losses
+from apps.video2web.losses import LostContent
 from apps.video2web.pixels import Levels, RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
@@ -83,7 +83,7 @@ class PageDifferences:
     regions: tuple[Box, ...] = ()
     problems: tuple[str, ...] = ()
     overflow_px: int = 0
-    losses: Losses = field(default_factory=Losses)
+    losses: LostContent = field(default_factory=LostContent)
 
     def lines(self) -> list[str]:
         """Return all differences as text, one finding per line."""
@@ -176,7 +176,7 @@ def _described(differences: PageDifferences) -> Iterator[str]:
         differences.recolored,
         differences.problems,
         [word for word in differences.losses.words if word.text],
-        differences.losses.pictures,
+        differences.losses.images,
         differences.losses.marks,
         differences.losses.controls,
     )
@@ -185,13 +185,13 @@ def _described(differences: PageDifferences) -> Iterator[str]:
         yield f"... and {left} more"
 
 
-def _losses(losses: Losses) -> Iterator[str]:
+def _losses(losses: LostContent) -> Iterator[str]:
     """Yield what a reader would miss, the largest first within a kind."""
     if losses.num_unread:
         yield f"lost: {losses.num_unread} words could not be read ({READABLE}); they are kept as pictures"
     for word in [word for word in losses.words if word.text][:MAX_LISTED]:
         yield f"lost: the word {_shown(word.text)} at ({word.box_px.left}, {word.box_px.top}) is not visible as text"
-    for name, boxes in (("picture", losses.pictures), ("mark (tick, icon, bullet)", losses.marks)):
+    for name, boxes in (("picture", losses.images), ("mark (tick, icon, bullet)", losses.marks)):
         for box in sorted(boxes, key=lambda box: -box.area)[:MAX_LISTED]:
             yield f"lost: the {name} at {_place(box)} is missing or looks different"
     for box in losses.controls[:MAX_LISTED]:

@@ -213,7 +213,7 @@ class ReadingStoppedError(Exception):
     """The caller has stopped the reading of a recording."""
 
 
-class Reading:
+class ReadingProgress:
     """Progress of reading a recording in another thread, and the switch to stop it.
 
     Args:
@@ -270,7 +270,7 @@ async def take_inputs(
     urls = [text for text in inputs if is_url(text)]
     window = viewport_px or (VIEWPORT_PX if urls and is_url(inputs[0]) else None)
     shown = await photograph_pages(urls, window or VIEWPORT_PX, rules) if urls else {}
-    reading = Reading(say)
+    reading = ReadingProgress(say)
     try:
         return await asyncio.to_thread(read_inputs, inputs, window, shown, reading)
     finally:
@@ -281,7 +281,7 @@ def read_inputs(
     inputs: Sequence[str | Path],
     viewport_px: tuple[int, int] | None,
     shown: Mapping[str, RgbImage] = MappingProxyType({}),
-    reading: Reading | None = None,
+    reading: ReadingProgress | None = None,
 ) -> SiteInputs:
     """Return references from images of pages, or from one screen recording.
 
@@ -299,7 +299,7 @@ def read_inputs(
     if only is not None and only.is_file() and only.stat().st_size and _is_recording(only):
         if viewport_px is not None:
             raise ConfigError("a recording has the size of its own window; leave --viewport out")
-        return _read_recording(only, reading or Reading())
+        return _read_recording(only, reading or ReadingProgress())
     pages, window = read_images(inputs, viewport_px, shown)
     return SiteInputs(pages=tuple(pages), viewport_px=window, warnings=tuple(_find_empty(pages)))
 
@@ -314,7 +314,7 @@ def find_demo() -> Path:
     return Path(str(files("apps.video2web").joinpath("data", "demo.webm")))
 
 
-def _read_recording(path: Path, reading: Reading) -> SiteInputs:
+def _read_recording(path: Path, reading: ReadingProgress) -> SiteInputs:
     """Read the pages of a recording (the first state, and navigation targets) and its interactions.
 
     Raises:

@@ -26,8 +26,8 @@ _STRAIGHT_PX, _MAX_STRAIGHT = 24, 0.5  # shapes that consist of straight edges t
 _MIN_MARK_PX, _MIN_EDGE_PX = 4, 8  # side of a mark (bullets have 5) and pixels of its edges
 _GAP_PX = 5  # gap, plus 1, in the edge of a frame, such as at a pale round corner
 _JOIN_PX = 9  # gap that joins the parts of one mark
-PICTURE_PX = 48  # longer side from which a mark is called a picture
-_REACH_PX, _PICTURE_REACH_PX = 12, 32  # distance within which a mark and a picture are looked for
+IMAGE_PX = 48  # longer side from which a mark is called a picture
+_REACH_PX, _IMAGE_REACH_PX = 12, 32  # distance within which a mark and a picture are looked for
 _PAD_PX, _INSET = 3, 0.2  # margin of a compared crop, and share of it cut off on each side for its inside
 _MIN_LIKE, _MIN_LIKE_INSIDE = 0.6, 0.4  # correlation with the other page
 _MIN_CONTRAST, _MIN_SPREAD = 0.25, 12.0  # standard deviation relative to the other page's, and of an inside in levels
@@ -77,13 +77,13 @@ def words_of_lines(lines: Sequence[TextLine]) -> list[PageWord]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
+class LostContent:
     """Losses that a reader of a page would notice, and things that only our page has.
 
     Attributes:
         words: Words of the reference that the page does not show as text.
         marks: Ticks, icons, bullets and other small marks that are missing or look different.
-        pictures: The same for pictures.
+        images: The same for pictures.
         controls: Checkboxes, radio buttons and fields that the reference does not show.
         invented_words: Words that the reference does not have.
         invented_marks: Marks and pictures that the reference does not have.
@@ -93,7 +93,7 @@ class Losses:
 
     words: tuple[PageWord, ...] = ()
     marks: tuple[Box, ...] = ()
-    pictures: tuple[Box, ...] = ()
+    images: tuple[Box, ...] = ()
     controls: tuple[Box, ...] = ()
     invented_words: tuple[str, ...] = ()
     invented_marks: tuple[Box, ...] = ()
@@ -110,7 +110,7 @@ class Losses:
             "words that could not be read, kept as pictures": self.num_unread,
             "words lost": len(self.words) - self.num_unread,
             "marks lost": len(self.marks),
-            "pictures lost": len(self.pictures),
+            "pictures lost": len(self.images),
             "controls invented": len(self.controls),
         }
         return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -123,7 +123,7 @@ def find_losses(
     our_words: Sequence[PageWord],
     our_ink: Sequence[Box],
     controls: Sequence[Box],
-) -> Losses:
+) -> LostContent:
     """Compare what a reader sees on two pages.
 
     Args:
@@ -140,21 +140,19 @@ def find_losses(
     gone = [box for box in marks if not is_shown(reference, box, ours)]
     our_marks = find_marks(ours, our_ink)
     invented_marks = [box for box in our_marks if not is_shown(ours, box, reference)]
-    invented_controls = tuple(
-        box for box in controls if not is_shown(ours, _start_of(box), reference, _is_picture(box))
-    )
+    invented_controls = tuple(box for box in controls if not is_shown(ours, _start_of(box), reference, _is_image(box)))
     invented_marks = [box for box in invented_marks if not any(map(box.intersection, invented_controls))]
-    usual = float(np.median([word.box_px.area for word in theirs])) if theirs else float(PICTURE_PX**2)
+    usual = float(np.median([word.box_px.area for word in theirs])) if theirs else float(IMAGE_PX**2)
 
     def weigh(boxes: Sequence[Box]) -> float:
         return sum(max(math.sqrt(box.area / max(usual, 1.0)), 1.0) for box in boxes)
 
     total = len(theirs) + weigh(marks) + len(invented) + weigh(invented_marks) + len(invented_controls)
     kept = len(theirs) - len(lost) + weigh(marks) - weigh(gone)
-    return Losses(
+    return LostContent(
         words=tuple(lost),
-        marks=tuple(box for box in gone if not _is_picture(box)),
-        pictures=tuple(box for box in gone if _is_picture(box)),
+        marks=tuple(box for box in gone if not _is_image(box)),
+        images=tuple(box for box in gone if _is_image(box)),
         controls=invented_controls,
         invented_words=tuple(invented),
         invented_marks=tuple(invented_marks),
@@ -162,8 +160,8 @@ def find_losses(
     )
 
 
-def _is_picture(box: Box) -> bool:
-    return max(box.width, box.height) >= PICTURE_PX
+def _is_image(box: Box) -> bool:
+    return max(box.width, box.height) >= IMAGE_PX
 
 
 # ------------------------------------------------------------------ words
@@ -251,7 +249,7 @@ def find_marks(image: RgbImage, words: Sequence[Box]) -> list[Box]:
     rest = (frames & (cv2.dilate(straight, np.ones((3, 3), np.uint8)) == 0)).astype(np.uint8)
     shapes: Levels = is_shape[labels].astype(np.uint8)
     for left, top, width, height, _ in cv2.connectedComponentsWithStats(rest, connectivity=8)[2][1:].tolist():
-        if max(width, height) >= PICTURE_PX:  # more than a round corner: a picture within straight edges
+        if max(width, height) >= IMAGE_PX:  # more than a round corner: a picture within straight edges
             part = Box(left, top, left + width, top + height)
             whole = _box_of(stats[int(np.median(labels[part.slices][rest[part.slices] > 0]))])
             holds_words = any(whole.intersection(word) for word in words)
@@ -284,7 +282,7 @@ def is_shown(image: RgbImage, box: Box, other: RgbImage, is_outline: bool = Fals
     other one; with `is_outline`, the inside does not count.
     """
     cv2 = require("cv2", "visual")
-    reach = _PICTURE_REACH_PX if _is_picture(box) else _REACH_PX
+    reach = _IMAGE_REACH_PX if _is_image(box) else _REACH_PX
     crop_box = box.padded(_PAD_PX).clipped(image.shape[1], image.shape[0])
     window_box = crop_box.padded(reach).clipped(other.shape[1], other.shape[0])
     if window_box.width < crop_box.width or window_box.height < crop_box.height:

@@ -59,7 +59,7 @@ class LiteralAuthor:
         count = sum(len(page) for page in corrections.values())
         embedded = {str(page): list(boxes) for page, boxes in memory.get("embedded", {}).items()}
         for page, score in enumerate(best.score.pages):
-            lost = (*score.losses.marks, *score.losses.pictures, *score.losses.controls)
+            lost = (*score.losses.marks, *score.losses.images, *score.losses.controls)
             embedded[str(page)] = [*embedded.get(str(page), []), *(list(astuple(box)) for box in lost)]
         files = await asyncio.to_thread(self._files, request, corrections, embedded, is_full=True)
         summary = f"height of the page and {kind} of texts fitted by rules ({count} corrections in all)"

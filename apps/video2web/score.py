@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import find_text_ink
 from apps.video2web.layout.primitives import PageText, read_page, read_page_text
-from apps.video2web.losses import Losses, PageWord, find_losses, words_of_lines
+from apps.video2web.losses import LostContent, PageWord, find_losses, words_of_lines
 from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replay import Replay, score_replays
@@ -105,7 +105,7 @@ class PageScore:
 
     blocks: BlockScores
     visual: VisualSimilarity
-    losses: Losses
+    losses: LostContent
     layout: float | None = None
     problem: str = ""
     page_blocks: tuple[TextBlock, ...] = field(default=(), repr=False)
@@ -241,7 +241,7 @@ def no_page(reference: Reference, problem: str) -> PageScore:
     return PageScore(
         blocks=BlockScores(block_match=0, text=0, position=0, color=0, num_matched=0, unmatched=(lost, ())),
         visual=VisualSimilarity(structure=0, edges=0, colors=0),
-        losses=Losses(words=reference.words, kept=0.0),
+        losses=LostContent(words=reference.words, kept=0.0),
         layout=None if reference.boxes is None else 0.0,
         problem=problem,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
-from apps.video2web.losses import PICTURE_PX, find_marks, words_of_lines
+from apps.video2web.losses import IMAGE_PX, find_marks, words_of_lines
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
@@ -300,7 +300,7 @@ def _find_small_images(
 def _is_icon(image: RgbImage, frame: Primitive, lines: Sequence[TextLine]) -> bool:
     """Return whether a small painted square holds something other than text."""
     box = frame.box_px
-    if frame.look.fill is None or max(box.width, box.height) >= PICTURE_PX:
+    if frame.look.fill is None or max(box.width, box.height) >= IMAGE_PX:
         return False
     if any(line.box_px.intersection(box) for line in lines):
         return False

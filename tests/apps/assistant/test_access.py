@@ -225,7 +225,7 @@ async def test_the_document_names_the_token_and_the_form_of_errors(tmp_path: Pat
         for method, operation in methods.items():
             assert operation["security"] == [{"HTTPBearer": []}], (method, path)
             error = operation["responses"]["422"]["content"]["application/json"]["schema"]
-            assert error == {"$ref": "#/components/schemas/ErrorAnswer"}, (method, path)
+            assert error == {"$ref": "#/components/schemas/ApiError"}, (method, path)
 
 
 @pytest.mark.parametrize("name", ["ä" * 300 + ".txt", "😀" * 150 + ".txt", "x" * 5000 + ".txt", "." * 300])
