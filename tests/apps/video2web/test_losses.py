@@ -69,7 +69,7 @@ LOST = {
     "a covered word": (COVERED, "words", 1, 0.98),
     "a picture as a rectangle": (
         PAGE.replace(PICTURE, "<div style='width:320px;height:120px;margin:20px 0;background:#9bd'></div>"),
-        "pictures", 1, 0.85,
+        "images", 1, 0.85,
     ),
     "an icon as a checkbox": (
         PAGE.replace(ICON, "<input type=checkbox checked style='width:22px;height:22px;margin:0 0 -6px'>"),
