@@ -148,7 +148,7 @@ def describe_probes(probes: Sequence[Json]) -> tuple[str, bool]:
     status = {str(row["name"]): str(row["status"]) for row in probes}
     counts = Counter(status.values())
     able = [text for text, names in _ABILITIES.items() if any(status.get(name) in ("ok", "warning") for name in names)]
-    is_good = status.get("chat") in ("ok", "warning", "inconclusive")
+    is_good = any(status.get(name) in ("ok", "warning") for name in ("chat", "stream"))
     parts = [f"{'works' if is_good else 'does not work'}{', with ' + ' and '.join(able) if able and is_good else ''}"]
     notes = counts["warning"] + counts["inconclusive"] + counts["not supported"]
     parts += [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apps.assistant.page import describe_probes
 from apps.assistant.preferences import Preferences, SystemKeyring, find_keyring
 from cua.errors import ConfigError
 
@@ -133,3 +134,15 @@ def test_models_that_run_here_are_offered_and_others_may_be_named(tmp_path: Path
     assert row(preferences, "model")["is_open"]
     preferences.change("model", "kimi-k2.5")
     assert row(preferences, "model")["value"] == "kimi-k2.5"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "verdict"),
+    [
+        ({"chat": "ok", "image-count": "ok", "tool-call": "warning"}, ("works, with pictures and tools; 1 note", True)),
+        ({"chat": "failed", "stream": "ok", "image-count": "failed"}, ("works; 2 faults", True)),
+        ({"chat": "failed", "tool-call": "ok", "video": "not supported"}, ("does not work; 1 fault; 1 note", False)),
+    ],
+)
+def test_the_verdict_on_an_endpoint_is_one_line(statuses: dict[str, str], verdict: tuple[str, bool]) -> None:
+    assert describe_probes([{"name": name, "status": status} for name, status in statuses.items()]) == verdict
