@@ -15,6 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from apps.assistant.answers import (
+    ApiError,
+    RunDetails,
+    RunRow,
+    SecretRow,
+    SessionRow,
+    SessionState,
+    SettingRow,
+    TaskRow,
+    UploadedFile,
+)
 from apps.assistant.assistant import Assistant
 from apps.assistant.errors import NotFoundError
 from apps.assistant.history import EXPORTS
@@ -42,13 +53,6 @@ _ALIVE_S = 15.0
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class ApiError(BaseModel):
-    """Answer to a request that failed."""
-
-    error: str
-    detail: list[dict[str, Any]] = Field(default_factory=list)
 
 
 class Instruction(_Body):
@@ -141,19 +145,23 @@ async def _say_invalid(request: Any, error: Any) -> Any:
 
 
 def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
-    @router.get("/sessions", summary="All sessions, newest first")
+    @router.get("/sessions", summary="All sessions, newest first", response_model=list[SessionRow])
     async def list_sessions() -> list[Json]:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
-    @router.post("/sessions", summary="Start a run in a new session", status_code=201)
+    @router.post("/sessions", summary="Start a run in a new session", status_code=201, response_model=SessionState)
     async def begin(request: RunRequest) -> Json:
         return (await assistant.send(request)).view()
 
-    @router.get("/sessions/{session_id}", summary="State of a session")
+    @router.get("/sessions/{session_id}", summary="State of a session", response_model=SessionState)
     async def show(session_id: str) -> Json:
         return assistant.find(session_id).view()
 
-    @router.post("/sessions/{session_id}/orders", summary="Redirect the active run, or start the next run of a session")
+    @router.post(
+        "/sessions/{session_id}/orders",
+        summary="Redirect the active run, or start the next run of a session",
+        response_model=SessionState,
+    )
     async def order_more(session_id: str, request: RunRequest) -> Json:
         return (await assistant.send(request, session_id)).view()
 
@@ -169,7 +177,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
 
 def _add_control(router: "APIRouter", assistant: Assistant) -> None:
     def add(path: str, do: str, summary: str) -> None:
-        @router.post(f"/sessions/{{session_id}}/{path}", summary=summary, operation_id=do)
+        @router.post(f"/sessions/{{session_id}}/{path}", summary=summary, operation_id=do, response_model=SessionState)
         async def command(session_id: str) -> Json:
             return await _run_command(assistant, session_id, {"do": do})
 
@@ -178,16 +186,28 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
     add("stop", "stop", "Stop the run immediately")
     add("take-over", "take_over", "Take over mouse and keyboard")
 
-    @router.post("/sessions/{session_id}/redirect", summary="Replace the instruction from the next step on")
+    @router.post(
+        "/sessions/{session_id}/redirect",
+        summary="Replace the instruction from the next step on",
+        response_model=SessionState,
+    )
     async def redirect(session_id: str, words: Instruction) -> Json:
         assistant.find(session_id).redirect(words.instruction)
         return assistant.find(session_id).view()
 
-    @router.post("/sessions/{session_id}/children/{child}/cancel", summary="End a sub-agent; its parent gets its text")
+    @router.post(
+        "/sessions/{session_id}/children/{child}/cancel",
+        summary="End a sub-agent; its parent gets its text",
+        response_model=SessionState,
+    )
     async def cancel_child(session_id: str, child: str) -> Json:
         return await _run_command(assistant, session_id, {"do": "cancel_child", "child": child})
 
-    @router.post("/sessions/{session_id}/children/{child}/redirect", summary="Give a sub-agent a new instruction")
+    @router.post(
+        "/sessions/{session_id}/children/{child}/redirect",
+        summary="Give a sub-agent a new instruction",
+        response_model=SessionState,
+    )
     async def redirect_child(session_id: str, child: str, words: Instruction) -> Json:
         return await _run_command(
             assistant, session_id, {"do": "redirect_child", "child": child, "instruction": words.instruction}
@@ -350,7 +370,9 @@ async def _receive_commands(assistant: Assistant, session: AssistantSession, soc
 def _add_files(router: "APIRouter", assistant: Assistant) -> None:
     from starlette.requests import Request
 
-    @router.post("/files", summary="Upload a file: its bytes are the body", status_code=201)
+    @router.post(
+        "/files", summary="Upload a file: its bytes are the body", status_code=201, response_model=UploadedFile
+    )
     async def upload(request: Request, name: str) -> Json:
         return {"name": await assistant.save_upload(name, request.stream())}
 
@@ -358,11 +380,11 @@ def _add_files(router: "APIRouter", assistant: Assistant) -> None:
 def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
     from starlette.responses import Response
 
-    @router.get("/runs", summary="Recorded runs, newest first")
+    @router.get("/runs", summary="Recorded runs, newest first", response_model=list[RunRow])
     async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[Json]:
         return await asyncio.to_thread(assistant.history.find_runs, search, limit)
 
-    @router.get("/runs/{run_id}", summary="A run with its steps")
+    @router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails)
     async def show(run_id: str) -> Json:
         return await asyncio.to_thread(assistant.history.details, run_id)
 
@@ -381,11 +403,13 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
         headers = {"content-disposition": f'attachment; filename="{name}"', "content-security-policy": "sandbox"}
         return Response(data, media_type=EXPORTS[kind].media_type, headers=headers)
 
-    @router.post("/runs/{run_id}/resume", summary="Resume a run", status_code=201)
+    @router.post("/runs/{run_id}/resume", summary="Resume a run", status_code=201, response_model=SessionState)
     async def resume(run_id: str) -> Json:
         return assistant.resume(run_id).view()
 
-    @router.post("/runs/{run_id}/again", summary="Repeat the task of a run", status_code=201)
+    @router.post(
+        "/runs/{run_id}/again", summary="Repeat the task of a run", status_code=201, response_model=SessionState
+    )
     async def again(run_id: str) -> Json:
         return (await assistant.again(run_id)).view()
 
@@ -396,16 +420,20 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
-    @router.get("/tasks", summary="Saved tasks: parameters, next time, result of the last time")
+    @router.get(
+        "/tasks", summary="Saved tasks: parameters, next time, result of the last time", response_model=list[TaskRow]
+    )
     async def list_tasks() -> list[Json]:
         return assistant.tasks.rows()
 
-    @router.put("/tasks/{name}", summary="Save a task; `{word}` in its instruction is a parameter")
+    @router.put(
+        "/tasks/{name}", summary="Save a task; `{word}` in its instruction is a parameter", response_model=list[TaskRow]
+    )
     async def save(name: str, task: SavedTask) -> list[Json]:
         assistant.tasks.save(name, task)
         return assistant.tasks.rows()
 
-    @router.post("/tasks/{name}/run", summary="Start a saved task", status_code=201)
+    @router.post("/tasks/{name}/run", summary="Start a saved task", status_code=201, response_model=SessionState)
     async def run(name: str, given: Values) -> Json:
         return (await assistant.run_task(name, given.values)).view()
 
@@ -416,11 +444,17 @@ def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
-    @router.get("/settings", summary="Settings with value and source; secrets show whether they are set")
+    @router.get(
+        "/settings",
+        summary="Settings with value and source; secrets show whether they are set",
+        response_model=list[SettingRow],
+    )
     async def show() -> list[Json]:
         return assistant.preferences.rows()
 
-    @router.put("/settings/{name}", summary="Change a setting; an empty value resets it")
+    @router.put(
+        "/settings/{name}", summary="Change a setting; an empty value resets it", response_model=list[SettingRow]
+    )
     async def change(name: str, setting: Setting) -> list[Json]:
         try:
             await asyncio.to_thread(assistant.preferences.change, name, setting.value)
@@ -434,11 +468,19 @@ def _add_settings(router: "APIRouter", assistant: Assistant) -> None:
     async def test() -> Json:
         return await asyncio.to_thread(assistant.preferences.test_endpoint)
 
-    @router.get("/secrets", summary="Names of the secrets that are typed as {{name}}, and their domains")
+    @router.get(
+        "/secrets",
+        summary="Names of the secrets that are typed as {{name}}, and their domains",
+        response_model=list[SecretRow],
+    )
     async def show_secrets() -> list[Json]:
         return assistant.preferences.secret_rows()
 
-    @router.put("/secrets/{name}", summary="Store a secret, write-only; an empty value deletes it")
+    @router.put(
+        "/secrets/{name}",
+        summary="Store a secret, write-only; an empty value deletes it",
+        response_model=list[SecretRow],
+    )
     async def change_secret(name: str, secret: NamedSecret) -> list[Json]:
         await asyncio.to_thread(assistant.preferences.change_secret, name, secret.value, secret.domains)
         return assistant.preferences.secret_rows()

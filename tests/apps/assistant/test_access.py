@@ -1,6 +1,7 @@
 """Who gets in, and what passes: the access rules in front of a small application."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,10 +11,12 @@ import httpx
 import pytest
 
 from apps.assistant.access import MAX_JSON_BYTES, POLICY, Access, is_loopback
+from apps.assistant.answers import SessionRow
 from apps.assistant.api import make_api
 from apps.assistant.assistant import Assistant
 from apps.assistant.preferences import Preferences
 from apps.assistant.run_request import RunRequest
+from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.server import ServeOptions, check_options
 from apps.assistant.session import AssistantSession
 from cua.errors import ConfigError, CuaError
@@ -226,6 +229,23 @@ async def test_the_document_names_the_token_and_the_form_of_errors(tmp_path: Pat
             assert operation["security"] == [{"HTTPBearer": []}], (method, path)
             error = operation["responses"]["422"]["content"]["application/json"]["schema"]
             assert error == {"$ref": "#/components/schemas/ApiError"}, (method, path)
+
+
+async def test_answers_have_the_documented_fields_and_lose_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("K25_RUNS_DIR", str(tmp_path))
+    assistant = Assistant(Preferences(tmp_path / "settings.json"))
+    assistant.tasks.save("total", SavedTask(instruction="Tell me the {what}."))
+    session = assistant.sessions["s1"] = AssistantSession("thinking")
+    async with api_of(assistant) as web:
+        assert (await web.get("/api/sessions/s1")).json() == session.view()
+        assert (await web.get("/api/tasks")).json() == assistant.tasks.rows()
+        assert (await web.get("/api/settings")).json() == json.loads(json.dumps(assistant.preferences.rows()))
+        assert (await web.get("/api/sessions")).json()[0].keys() == SessionRow.model_fields.keys()
+        document = (await web.get("/api/docs.json")).json()
+    answer = document["paths"]["/api/sessions/{session_id}"]["get"]["responses"]["200"]["content"]
+    assert answer["application/json"]["schema"] == {"$ref": "#/components/schemas/SessionState"}
 
 
 @pytest.mark.parametrize("name", ["ä" * 300 + ".txt", "😀" * 150 + ".txt", "x" * 5000 + ".txt", "." * 300])
