@@ -1,13 +1,21 @@
-"""What tests of the loop share."""
+"""One browser of a test process for the tests of `cua web`, which run in the event loop of the session."""
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from apps.video2web.build import SiteEvaluator
+from apps.video2web.render import Renderer
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def evaluator() -> AsyncIterator[SiteEvaluator]:
     async with SiteEvaluator() as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def renderer(evaluator: SiteEvaluator) -> Renderer:
+    """Renderer of the shared evaluator, which replaces it after a page has blocked it."""
+    return evaluator.renderer

@@ -12,7 +12,7 @@ from apps.video2web.rounds import BuildFolder, BuildRequest, Proposal, Round
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.score import read_reference
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (480, 260)
 GOOD = """<!doctype html><title>Plants</title><style>body{margin:0;font:16px sans-serif;color:#222}
 header{background:#234;color:#fff;padding:12px}h1{margin:20px}p{margin:20px}</style>
@@ -22,7 +22,7 @@ BETTER = GOOD.replace("#234", "#834")
 WORSE = "<!doctype html><p>Something else"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def build_request(evaluator: SiteEvaluator) -> BuildRequest:
     shown = await evaluator.render({"index.html": GOOD.encode()}, "index.html", SIZE)
     return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999)

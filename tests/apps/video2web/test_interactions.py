@@ -1,6 +1,5 @@
 """Interactions of a real page, replayed on copies of it in a real browser."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from apps.video2web.score import read_reference
 from visual_tools.box import Box
 from visual_tools.images.files import load_image
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (480, 320)
 STYLE = """<style>body{margin:0;font:18px sans-serif;color:#222}header{background:#234;color:#fff;padding:14px}
 button{position:absolute;left:40px;top:120px;width:150px;height:44px;border:0;background:#2563eb;
@@ -34,12 +33,6 @@ FIRST = f"""<!doctype html>{STYLE}<header>Fern and Company</header><button>Open 
 SECOND = f"<!doctype html>{STYLE}<header>Second page</header><h1 style='margin:100px 40px'>All plants</h1>"
 SITE = {"index.html": FIRST, "page-2.html": SECOND}
 BUTTON, LINK = (115, 142), (300, 142)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
 
 
 async def _record(renderer: Renderer, kind: str, at: tuple[int, int], box: Box, **more: object) -> Interaction:
@@ -60,7 +53,7 @@ async def _record(renderer: Renderer, kind: str, at: tuple[int, int], box: Box, 
     return Interaction(**{**{name: getattr(made, name) for name in made.__slots__}, **more})
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def recorded(renderer: Renderer) -> list[Interaction]:
     return [
         await _record(renderer, "hover", BUTTON, Box(40, 120, 190, 164)),

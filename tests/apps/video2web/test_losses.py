@@ -1,7 +1,6 @@
 """What a reader would miss costs: words that are covered, marks, pictures, and controls that nobody drew."""
 
 import io
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from apps.video2web.render import Renderer, Rendering, SitePages
 from apps.video2web.score import Reference, read_reference, rendered_reference, score_page
 from visual_tools.box import Box
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (800, 560)
 ICON = (
     "<svg width=22 height=22 viewBox='0 0 22 22' style='vertical-align:middle'><path d='M11 1l3 7 7 1-5 5 1 7-6-3-6 "
@@ -40,18 +39,12 @@ COVERED = PAGE.replace(
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def original(renderer: Renderer) -> Rendering:
     return await renderer.render(SitePages({"index.html": PAGE}), SIZE)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def references(original: Rendering) -> tuple[Reference, Reference]:
     return read_reference(original.image, "page.png"), rendered_reference(original, "page.html")
 

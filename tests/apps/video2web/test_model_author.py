@@ -28,11 +28,11 @@ from tests.fake_openai import FakeOpenAI, FunctionModel
 from visual_tools.images.files import save_image
 from visual_tools.sandbox import KernelMaker
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 MISSING = re.compile(r"missing: the text '(.*?)' at")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def build_request(evaluator: SiteEvaluator) -> BuildRequest:
     shown = await evaluator.render({"index.html": GOOD.encode()}, "index.html", SIZE)
     return BuildRequest(pages=(read_reference(shown.image, "page.png"),), viewport_px=SIZE, goal=0.999, max_rounds=4)

@@ -3,22 +3,15 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from apps.video2web.build import SiteEvaluator
 from apps.video2web.render import Renderer, SiteFiles, SitePages, open_page
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class _Listener:

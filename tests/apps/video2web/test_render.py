@@ -1,25 +1,17 @@
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from apps.video2web.render import MAX_PAGE_PX, Renderer, SiteFiles, SitePages
 from visual_tools.pages.text_blocks import match_blocks, read_blocks
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGE = """<!doctype html><title>Plants</title><style>body{margin:0;font-family:sans-serif}
 header{background:#223344;color:#fff;padding:16px} .gone{display:none}</style>
 <header><b>Fern</b> and Co</header><h1>Plants for your flat</h1><p>We grow two hundred kinds.</p>
 <p class=gone>nobody sees this</p><script>var text = 'nor this'</script><input value="typed">"""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
 
 
 @pytest.mark.long

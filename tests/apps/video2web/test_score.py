@@ -1,7 +1,6 @@
 """Scores of pages: what is alike is worth 1, what only looks alike is not."""
 
 import io
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from apps.video2web.score import (
 )
 from visual_tools.box import Box
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (640, 400)
 STYLE = """<style>body{margin:0;font:16px sans-serif;color:#222}header{background:#234;color:#fff;padding:12px}
 h1{margin:20px}p{margin:20px;width:400px}.box{margin:20px;width:200px;height:60px;background:#c33}</style>"""
@@ -31,18 +30,12 @@ PAGE = f"""<!doctype html>{STYLE}<header>Fern and Company</header><h1>Plants for
 <input placeholder="Your city" style="margin:20px"><div class=box></div>"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def original(renderer: Renderer) -> Rendering:
     return await renderer.render(SitePages({"index.html": PAGE}), SIZE)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def reference(original: Rendering) -> Reference:
     return read_reference(original.image, "page.png")
 

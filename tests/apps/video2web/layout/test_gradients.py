@@ -1,11 +1,9 @@
 """Gradients behind text and cards: found as what they are, painted again by a real browser."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from apps.video2web.layout.gradients import Gradient, find_gradient
 from apps.video2web.layout.markup import write_markup
@@ -17,7 +15,7 @@ from visual_tools.box import Box
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 HEAD = "<!doctype html><style>body{margin:0;font-family:sans-serif}"
 LOGIN = (
     HEAD
@@ -26,12 +24,6 @@ LOGIN = (
 button{background:#c33;color:#fff;border:0;padding:12px 40px;font-size:16px}</style>
 <div class=card><h1>Welcome back</h1><p>Sign in to see your orders and your plants.</p><button>Sign in</button></div>"""
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
 
 
 def _paint_page(gradient: str) -> SitePages:

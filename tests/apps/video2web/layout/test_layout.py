@@ -1,6 +1,5 @@
 """The rules that make a page from an image, on real pages rendered by a real browser."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from apps.video2web.site_files import write_site
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 PAGE = """<!doctype html><style>body{margin:0;font-family:sans-serif;color:#222}
 header{background:#234;color:#fff;padding:16px 32px;display:flex;justify-content:space-between}
 nav a{color:#cde;margin-left:24px} .cards{display:grid;grid-template-columns:repeat(3,1fr);gap:24px;padding:32px}
@@ -35,13 +34,7 @@ If one dies within a year, you get another one.</p><button>Shop plants</button><
 <tr><td>Monstera<td>24 EUR<td>12 left<tr><td>Cactus<td>8 EUR<td>40 left<tr><td>Fern<td>11 EUR<td>7 left</table>"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def renderer() -> AsyncIterator[Renderer]:
-    async with Renderer() as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def copied(renderer: Renderer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Rendering, Markup, Rendering]:
     reference = await renderer.render(SitePages({"index.html": PAGE}))
     markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
@@ -162,7 +155,7 @@ pre{background:#0d1117;color:#c9d1d9;padding:16px;border-radius:6px}</style><hea
     print(item.id)</pre><ul><li>between one and ten<li>an opaque string<li>ascending order</ul></article></div>"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def docs(renderer: Renderer) -> tuple[Rendering, Markup]:
     reference = await renderer.render(SitePages({"index.html": DOCS}), (1100, 700))
     return reference, write_markup(build_tree(find_pieces(reference.image)), reference.image)

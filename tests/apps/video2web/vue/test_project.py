@@ -19,7 +19,7 @@ from apps.video2web.rounds import BuildRequest
 from apps.video2web.rules_author import LiteralAuthor
 from apps.video2web.vue.project import build_project, export_site, make_project
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (640, 400)
 HOME = b"""<!doctype html><html lang="de"><head><title>Farne &amp; Moose</title><link rel="stylesheet" href="style.css">
 <script src="first.js"></script><style>b > i { color: red }</style></head>
