@@ -24,18 +24,35 @@ _ADDRESS = re.compile(
 _QUOTED = re.compile(
     r"```(?!json).*?```|^>[^\n]*$|[\"“„«「][^\"“”„«»「」\n]*\s[^\"“”„«»「」\n]*[\"”“»」]", re.DOTALL | re.MULTILINE
 )
-_NAME = re.compile(r"[^\s\"'`<>|,;:!?()\[\]{}*=“”„«»‹›「」『』（）《》，。；：、—…→]+")
-_CLAUSE = re.compile(r"[,;:.!?()](?=\s)|[。，；：\n]|\s(?:and|but|und|aber)\s")
-_DENIED_BEFORE = re.compile(
-    r"(?:\b(?:no|without|neither|nor|instead of|such as|for example|kein\w*|ohne)(?:\s+\w+)?"
-    r"|(?:\b(?:not|never|cannot|unable|failed|missing|nicht|would)\b"
-    r"|\bcan (?:also )?(?:add|make|create|write|save|export)\b|n[’']t\b)(?:\s+\S+){0,6}"
-    r"|没有\S*|不存在\S*)[\s\"'`“*_]*$",
+_NAME_OF_WORDS = re.compile(rf"\W(?:[\w()-]+\s){{1,4}}[\w()-]+\.(?:{'|'.join(_ENDINGS)})\W", re.IGNORECASE)
+_SAYS = re.compile(r"\b(?:says?|said|reads?|states?|writes?|mentions?|asks?|sagt|steht|heißt|schreibt)[:,]?\s*$")
+_CJK = r"[\u3040-\u30ff\u3400-\u9fff]"
+_RUN_ON = re.compile(
+    rf"(?<={_CJK})(?=[A-Za-z0-9_-]{{1,80}}\.(?:{'|'.join(_ENDINGS)})(?![A-Za-z0-9]))"
+    rf"|(?<=\.)(?P<ending>{'|'.join(_ENDINGS)})(?={_CJK})",
     re.IGNORECASE,
 )
+"""Where a name adjoins a word of a script without spaces."""
+_NAME = re.compile(r"(?:\(\d{1,3}\)(?=\.\w)|[^\s\"'`<>|,;:!?()\[\]{}*=“”„«»‹›「」『』（）《》，。；：、—…→])+")
+_CLAUSE = re.compile(r"[,;:.!?()](?=\s)|[。，；：\n]|\s(?:and|but|so|then|und|aber|sondern)\s")
+_MAKES = "add|make|create|write|save|export|convert|name|call|rename|turn"
+_DENIED_BEFORE = re.compile(
+    r"(?:\b(?:no|without|neither|nor|instead of|such as|for example|kein\w*|ohne|sans|sin)"
+    r"(?:\s+\w+)?(?:\s+\S+\s+(?:or|oder))?"
+    r"|(?:\b(?:not(?!\s+only)|never|cannot|unable|failed|missing(?!\s+(?:in|from))|nicht(?!\s+nur)|pas|would|würde|könnte)\b|n[’']t\b"
+    rf"|\b(?:can|could|should|might|may|recommend|suggest)\s+(?:(?:also|then|to)\s+)?(?:{_MAKES})\b)(?:\s+\S+){{0,6}}"
+    r"|\b(?:(?:look|search)(?:ed|ing) for|deleted|removed|renamed)(?:\s+(?:an?|the|old|temporary|files?|named))*"
+    r"|(?:没有|不存在|未能)\S*)[\s\"'`“*_]*$",
+    re.IGNORECASE,
+)
+_IS_THERE = (
+    "exist|there|here|found|present|available|created|made|written|saved|given|provided|included|produced|generated|"
+    "attached|uploaded|among|in|part|open|opened|read|vorhanden|gefunden|erstellt|geschrieben|gespeichert|da|dabei"
+)
 _DENIED_AFTER = re.compile(
-    r"^[\s\"'`”*_]*(?:(?:(?:is|are|was|were|does|do|did|has|have|could|ist|wurde)\s*)?(?:not|never|missing|absent|nicht)\b"
-    r"|(?:is|are|was|were|does|do|did|ca|could)n[’']t\b|cannot\b|不存在|没有|fehlt\b)",
+    r"^[\s\"'`”*_:(–—-]*(?:(?:(?:is|are|was|were|does|do|did|has|have|can|could|ist|wurde|konnte|existiert)\s*)?"
+    rf"(?:(?:not|never|n[’']t|cannot|nicht)\s+(?:be(?:en)?\s+)?(?:{_IS_THERE})|missing|absent)\b"
+    r"|existiert nicht|不存在|没有|fehlt\b)",
     re.IGNORECASE,
 )
 
@@ -63,7 +80,7 @@ def find_missing_files(answer: str, folders: Iterable[Path], inputs: Sequence[Pa
         base = _base_of(name).casefold()
         return base in input_bases or (base in bases and re.match(r"[/~]|\w:", name) is not None)
 
-    return [name for name in dict.fromkeys(_names_in(_QUOTED.sub(" ", text))) if not exists(name)]
+    return [name for name in dict.fromkeys(_names_in(_QUOTED.sub(_unquote, text))) if not exists(name)]
 
 
 def find_invented_files(
@@ -86,6 +103,12 @@ def find_invented_files(
         for name in find_missing_files(answer, [folder])
         if _base_of(name) not in given and not _is_from_results(_base_of(name), steps)
     ]
+
+
+def _unquote(quotation: re.Match[str]) -> str:
+    """Return a quotation that is a name of several words unchanged, and a space for any other."""
+    is_said = _SAYS.search(quotation.string[max(0, quotation.start() - 20) : quotation.start()])
+    return quotation[0] if _NAME_OF_WORDS.fullmatch(quotation[0]) and not is_said else " "
 
 
 def _base_of(name: str) -> str:
@@ -124,6 +147,7 @@ def _without_existing(text: str, paths: Iterable[str]) -> str:
 
 
 def _names_in(text: str) -> Iterator[str]:
+    text = _RUN_ON.sub(lambda match: f"{match['ending'] or ''} ", text)
     for match in _NAME.finditer(text):
         name = match[0].rstrip("._-/\\")
         stem, _, ending = re.split(r"[/\\]", name)[-1].rpartition(".")
@@ -132,6 +156,7 @@ def _names_in(text: str) -> Iterator[str]:
         before, after = text[: match.start()], text[match.start() + len(name) :]
         is_marked = before.endswith("`") or "/" in name
         is_call = after.startswith(("(", "*", "=")) and not after.startswith("**")
-        is_denied = _DENIED_BEFORE.search(_CLAUSE.split(before[-300:])[-1]) or _DENIED_AFTER.match(after[:40])
+        clause = _CLAUSE.split(before[-300:])[-1] + "".join(re.findall(rf"^{_CJK}+", name))
+        is_denied = _DENIED_BEFORE.search(clause) or _DENIED_AFTER.match(after[:40])
         if (is_marked or ending.lower() in _ENDINGS) and not is_call and not is_denied:
             yield name

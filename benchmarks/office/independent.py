@@ -3,6 +3,7 @@
 python -m benchmarks.office.independent
 """
 
+import html
 import re
 import shutil
 import subprocess
@@ -19,9 +20,11 @@ _UNDRAWN = re.compile(r"slideLayout|slideMaster|[nN]otes|[cC]omments")  # parts 
 
 
 def words_of(path: Path) -> set[str]:
-    """Return the words in the text elements of an office file, or on the pages of a PDF file."""
+    """Return the words in the text elements of an office file, on the pages of a PDF file, or of an HTML page."""
     if path.suffix == ".pdf":
         text = " ".join(page.text for page in read_pages(path))
+    elif path.suffix == ".html":
+        text = html.unescape(re.sub(r"<[^>]*>", " ", path.read_text("utf-8")))
     else:
         parts = [data for part, data in open_package(path).parts.items() if not _UNDRAWN.search(part)]
         text = " ".join(match.decode() for data in parts for match in _TEXT.findall(data))
@@ -30,6 +33,8 @@ def words_of(path: Path) -> set[str]:
 
 def convert_all(files: list[Path], ending: str, folder: Path) -> None:
     """Convert many files with one start of LibreOffice, with a profile of its own."""
+    if not files:
+        return
     argv = ["soffice", "--headless", f"-env:UserInstallation={(folder / 'profile').as_uri()}", "--convert-to", ending]
     subprocess.run([*argv, "--outdir", str(folder), *map(str, files)], capture_output=True, check=False, timeout=900)
 
@@ -51,21 +56,32 @@ def main() -> None:
         for kind in ("docx", "xlsx", "pptx"):
             own = [path for path in files if path.suffix == f".{kind}"]
             convert_all(own, kind, root / "saved")
+            convert_all(
+                own if kind == "xlsx" else [], "html", root / "shown"
+            )  # cells as displayed, whatever their width
             row = counts.setdefault(kind, Counter(files=len(own)))
             for path in own:
                 words = words_of(path)
                 row["words"] += len(words)
-                for what, result in (("drawn", path.with_suffix(".pdf")), ("saved", path)):
-                    place = root / what / result.name
-                    if place.is_file() and (what == "drawn" or find_kind(place) == kind):
+                for what, result in (
+                    ("drawn", path.with_suffix(".pdf")),
+                    ("shown", path.with_suffix(".html" if kind == "xlsx" else ".pdf")),
+                    ("saved", path),
+                ):
+                    folder = root / ("drawn" if result.suffix == ".pdf" else what)
+                    place = folder / result.name
+                    if place.is_file() and (what != "saved" or find_kind(place) == kind):
                         row[what] += 1
                         row[f"{what} words"] += len(words & words_of(place))
         print(
-            "| kind | files | rendered | words on the pages | re-saved | words after that |\n|---|--:|--:|--:|--:|--:|"
+            "| kind | files | rendered | words on the pages | whatever the column widths | re-saved | words after that |\n"
+            "|---|--:|--:|--:|--:|--:|--:|"
         )
         for kind, row in counts.items():
-            shares = [f"{row[f'{what} words'] / max(1, row['words']):.1%}" for what in ("drawn", "saved")]
-            print(f"| {kind} | {row['files']} | {row['drawn']} | {shares[0]} | {row['saved']} | {shares[1]} |")
+            shares = [f"{row[f'{what} words'] / max(1, row['words']):.1%}" for what in ("drawn", "shown", "saved")]
+            print(
+                f"| {kind} | {row['files']} | {row['drawn']} | {' | '.join(shares[:2])} | {row['saved']} | {shares[2]} |"
+            )
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ def folder(tmp_path: Path) -> Path:
         ("已保存为 总结.docx。", ["总结.docx"]),
         ('```json\n{"file": "x.csv"}\n```', ["x.csv"]),
         ("I did not change the text, and I saved x.docx.", ["x.docx"]),
+        ("a.docx does not contain macros, b.xlsx is not encrypted.", ["a.docx", "b.xlsx"]),
+        ("c.docx wurde nicht verändert, sondern neu erstellt.", ["c.docx"]),
+        ("Not only a.docx but also b.docx was written. Nothing is missing in c.docx.", ["a.docx", "b.docx", "c.docx"]),
+        ("已生成a.docx。ファイルは結果.xlsxです。", ["a.docx", "ファイルは結果.xlsx"]),
+        ('I saved "my summary.pdf" and b (2).docx.', ["summary.pdf", "(2).docx"]),
+        ("I renamed old.docx to new.docx. You should read a.docx.", ["new.docx", "a.docx"]),
     ],
 )
 def test_invented_files_are_found(folder: Path, answer: str, missing: list[str]) -> None:
@@ -44,6 +50,11 @@ def test_invented_files_are_found(folder: Path, answer: str, missing: list[str])
         'The letter says "please find terms.pdf attached" and\n> see annex.docx\n',
         "There is no file notes.txt; I could not open old.xls. data.csv is missing, b.csv does not exist.",
         "Neither a.pdf nor b.pdf was given. I can also create slides.pptx if you like.",
+        "I looked for a.txt but found nothing. I deleted temp.csv and renamed old.docx to report.docx.",
+        "You could convert it to a.pdf. I recommend to name it b.pdf. Ich könnte es als c.pdf speichern.",
+        "没有找到总结.xlsx。文件报表.csv不存在。Je n'ai pas trouvé notes.txt. a.txt wurde nicht gefunden.",
+        "a.txt has not been created, b.txt was never written, c.txt is not among the files, d.txt isn't there.",
+        'The letter says "see annex.pdf".',
         "It wrote nothing.",
     ],
 )

@@ -11,7 +11,7 @@ from apps.office.check.findings import CheckReport, Expectation, RenderedFile
 from apps.office.check.glyphs import check_package_glyphs
 from apps.office.check.pdf import check_pdf
 from apps.office.check.slides import check_slides
-from apps.office.check.workbook import check_workbook
+from apps.office.check.workbook import check_workbook, find_far_cell
 from apps.office.corrections import FONT_ORDER
 from apps.office.libreoffice import find_soffice, render_pdf
 from apps.office.package import OfficePackage, find_kind, open_package
@@ -86,6 +86,10 @@ def check_file(path: FilePath, images: FilePath | None = None, expect: Sequence[
         if package is not None:
             path, package = _make_readable(path, package, Path(scratch))
         is_drawn = package is None or kind != "xlsx" or sheet_bytes(package) <= MAX_SHEET_BYTES
+        far = find_far_cell(package) if package is not None and kind == "xlsx" and is_drawn else None
+        if far:
+            is_drawn = False
+            report.add("warning", "too-large", f"cells reach to {far}, so it was not rendered; clear stray cells", far)
         pdf = path if kind == "pdf" else _render(path, Path(scratch), report) if is_drawn else None
         pages = read_pages(pdf) if pdf is not None else []
         report.facts["pages"] = len(pages)

@@ -1,6 +1,7 @@
 """Checks of docx files: counts and findings."""
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from apps.office.check.findings import CheckReport, RenderedFile
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _WP = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _REFERENCE = re.compile(r"^\s*(REF|PAGEREF|NOTEREF)\s+(\S+)")
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
@@ -208,13 +210,25 @@ def _check_typed_references(
     document: "DocxDocument", rendered: RenderedFile, report: CheckReport, sections: Sections
 ) -> None:
     """Report references as text without a target; numbers that programs add are known from the rendering only."""
-    paragraphs = list(body_paragraphs(document))
+    paragraphs = list(_shown_paragraphs(document, rendered))
     lines = [line for page in rendered.pages for line in page.text.splitlines()]
     titles = [title for _, title, _ in read_bookmarks(rendered.pdf)] if rendered.pdf is not None else []
     for reference in find_dangling([text_of(paragraph) for paragraph in paragraphs], lines, titles):
         if rendered.pages or reference.kind not in ("section", "equation"):
             section = sections.of(paragraphs[reference.at])
             report.add("error", "missing-target", reference.describe(), section=section)
+
+
+def _shown_paragraphs(document: "DocxDocument", rendered: RenderedFile) -> Iterator[XmlElement]:
+    """Yield the paragraphs of body, headers, footers and notes; of a text box with two stored forms, the first."""
+    assert rendered.package is not None
+    relations = rendered.package.relationships(document.part.partname.lstrip("/"))
+    parts = [one.target for one in relations if one.kind in ("header", "footer", "footnotes", "endnotes")]
+    for root in (
+        document.element.body,
+        *(rendered.package.xml(part) for part in parts if part in rendered.package.parts),
+    ):
+        yield from (one for one in root.iter(w("p")) if next(one.iterancestors(f"{_MC}Fallback"), None) is None)
 
 
 def _check_comments(document: "DocxDocument", report: CheckReport, sections: Sections) -> None:

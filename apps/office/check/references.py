@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _LABELS = {
-    "figure": r"(?:[Ff]igure|FIGURE)s?|[Ff]igs?\.|Abbildung(?:en)?|Abb\.|Figura",
-    "table": r"(?:[Tt]able|TABLE)s?|[Tt]abs?\.|Tabellen?|Tableau|Tabla",
+    "figure": r"(?:[Ff]igure|FIGURE)s?|[Ff]igs?\.|Abbildung(?:en)?|Abb\.|[Ff]igura",
+    "table": r"(?:[Tt]able|TABLE)s?|[Tt]abs?\.|Tabellen?|[Tt]ableau|[Tt]abla",
     "equation": r"[Ee]quations?|[Ee]qs?\.|Gleichung(?:en)?|Gl\.",
     "section": r"[Ss]ections?|[Ss]ecs?\.|[Ss]ect\.|§|Abschnitte?|[Cc]hapters?|Kapitel",
     "appendix": r"[Aa]ppendix|[Aa]ppendices|Anhang|Annexe?",
@@ -22,14 +22,16 @@ _CAPTION_END = re.compile(r"\)?\s*(?:[:：.|–—-]|\t|\s{2,}|$|\s+(?=[A-ZÄÖ�
 _UNFINISHED = re.compile(r"(?:\b(?:see|in|of|and|or|by|the|from|to|as|with|cf\.|than|siehe|in der|und|von)|[,(–-])\s*$")
 _HEADING_NUMBER = re.compile(r"^\s*(?:§\s*|\w+\s+)?((?:\d{1,2}|[A-Z])(?:\.\d{1,2})*)[.:)]?\s+\S")
 _EQUATION_NUMBER = re.compile(r"\(([A-Z]?\d{1,3}(?:\.\d{1,3})*)\)\s*$")
-_CUE = re.compile(r"(?:\b(?:see|in|cf\.?|from|by|of|as|to|and|siehe|vgl\.|voir|per)|[(,;])\s*$", re.IGNORECASE)
+_CUE = re.compile(r"(?:\b(?:see|in|cf\.?|from|by|of|as|to|and|siehe|vgl\.|voir|la|le|per)|[(,;])\s*$", re.IGNORECASE)
 _FOREIGN_AFTER = re.compile(
     r"\s*(?:(?:of|from|von|aus|des?|du)\s+(?!(?:this|our|dies\w*|the (?:present|same|following|next))\b)"
-    r"|in\s+(?:\[|the original|their\b|his\b|her\b|[A-Z]\w+(?:\s+et al|\s+and\s+[A-Z]|,?\s*[\[(]))"
-    r"|\[\d|[(,;]?\s*(?:ibid|op\. ?cit)|\([A-Z][^)]*\d{4})"
+    r"|in\s+(?:\[|the (?:original|supplement|(?:article|book|paper|report|study|thesis) (?:of|by)\b)"
+    r"|their\b|his\b|her\b|[A-Z]\w+(?:\s+et al|\s+and\s+[A-Z]|,?\s*[\[(]))"
+    r"|\[\d|[(,;]?\s*(?:ibid|op\. ?cit)|\([A-Z][^)]*\d{4}|(?:million|billion|percent)\b)"
 )
 _FOREIGN_BEFORE = re.compile(
     r"\[[^\]]*$|\([^)]*\b(?:19|20)\d\d[^)]*$|(?:['’]s|\b(?:their|his|her|its))\s+$|\b(?:19|20)\d\d[a-z]?\)?,?\s+$"
+    r"|\bet al\.?,?\s+$"
 )
 
 
@@ -135,7 +137,9 @@ def _expand(numbers: str) -> Iterator[str]:
 
 
 def _exists(number: str, kind: str, known: set[str]) -> bool:
-    """Return whether a target exists; laws with hundreds of sections are other works."""
+    """Return whether a target exists; laws with hundreds of sections and supplements ("Table S1") are other works."""
+    if number.startswith("S") and not any(other.startswith("S") for other in known):
+        return True
     if number in known or (kind == "section" and len(number) > 2 and number.isdigit()):
         return True
     if kind == "section" and any(other.startswith(f"{number}.") for other in known):

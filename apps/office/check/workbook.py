@@ -19,10 +19,13 @@ from envs.errors import require
 
 if TYPE_CHECKING:
     from openpyxl import Workbook
+    from openpyxl.cell import Cell
     from openpyxl.worksheet.worksheet import Worksheet
 
 _NUMBER = re.compile(r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?%?$")
 _REFERENCE = re.compile(r"^'?((?:[^'!]|'')+)'?!\$?[A-Z]{1,3}\$?\d+(?::\$?[A-Z]{1,3}\$?\d+)?$")
+_CELL = re.compile(rb'<(?:\w+:)?c\s[^>]*?\br="([A-Z]{1,3})(\d{1,7})"[^>]*(?<!/)>(?!</)')
+_MAX_DRAWN_PAGES = 15_000  # pages of 50 rows and 8 columns up to the last cell; LibreOffice takes minutes for more
 _HASHES = re.compile(r"(?<!\S)#{3,}(?!\S)")
 
 
@@ -94,6 +97,45 @@ def _check_cells(workbook: "Workbook", report: CheckReport) -> None:
                     report.add("warning", "number-as-text", f"{place} holds the number {value!r} as text", place)
         if sheet.max_row == 1 and sheet.max_column == 1 and sheet["A1"].value is None and not _has_drawings(sheet):
             report.add("warning", "empty-sheet", f"the sheet {sheet.title!r} is empty", sheet.title)
+        if sheet.sheet_state == "visible":
+            _check_widths(sheet, report)
+
+
+def _check_widths(sheet: "Worksheet", report: CheckReport) -> None:
+    """Report the columns whose texts are cut off at a filled cell to their right."""
+    spans = [
+        (one.min, one.max, 0.0 if one.hidden else one.width) for one in sheet.column_dimensions.values() if one.min
+    ]
+    default = sheet.sheet_format.defaultColWidth or 8.43
+    cut: dict[int, list[Cell]] = {}
+    for cell in stored_cells(sheet):
+        beside = sheet._cells.get((cell.row, cell.column + 1))
+        if cell.data_type != "s" or beside is None or beside.value is None:
+            continue
+        width = next((width for first, last, width in spans if first <= cell.column <= last), default)
+        longest = max(map(len, str(cell.value).splitlines()), default=0)
+        alignment = cell.alignment
+        if width and longest > 1.25 * width + 2 and not alignment.wrap_text and not alignment.shrink_to_fit:
+            cut.setdefault(cell.column, []).append(cell)
+    for cells in list(cut.values())[:5]:
+        place, shown = f"{sheet.title}!{cells[0].coordinate}", str(cells[0].value)[:40]
+        number = f"{len(cells)} texts" if len(cells) > 1 else "1 text"
+        text = f"column {cells[0].column_letter} cuts off {number}, such as {shown!r}: widen it or wrap the text"
+        report.add("warning", "column-too-narrow", text, place)
+
+
+def find_far_cell(package: OfficePackage) -> str | None:
+    """Return the corner of the filled cells, such as `Sheet1!XFD1048576`, of a sheet that takes minutes to render."""
+    for sheet, part in sheet_parts(package).items():
+        places = _CELL.findall(package.parts.get(part, b""))
+        letters = max((letters for letters, _ in places), key=lambda text: (len(text), text), default=b"A")
+        row = max((int(row) for _, row in places), default=1)
+        column = 0
+        for letter in letters:
+            column = 26 * column + letter - 64
+        if -(-row // 50) * -(-column // 8) > _MAX_DRAWN_PAGES:
+            return f"{sheet}!{letters.decode()}{row}"
+    return None
 
 
 def _is_code(text: str) -> bool:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from openpyxl.styles import Font
+from openpyxl.styles import Alignment, Font
 
+from apps.office.check.findings import CheckReport
+from apps.office.check.workbook import _check_cells as check_cells
+from apps.office.check.workbook import find_far_cell
 from apps.office.corrections import tidy
 from apps.office.diff import _compare_cells as compare_cells
 from apps.office.libreoffice import convert
@@ -213,3 +216,32 @@ def test_far_cells_cost_nothing(tmp_path: Path) -> None:
     assert [cell.coordinate for cell in stored_cells(workbook.active)] == ["A1", "XFD1048576"]
     changes = compare_cells(tmp_path / "a.xlsx", tmp_path / "b.xlsx")
     assert [(one.where, one.before, one.after) for one in changes] == [("Sheet!XFD1048576", "end", "END")]
+
+
+def test_texts_that_their_column_cuts_are_named(tmp_path: Path) -> None:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    sheet["A1"], sheet["B1"] = "missing at the bank", "Amount"
+    sheet["A2"], sheet["B2"] = "different amounts in May", 3
+    sheet["A3"] = "a long text beside an empty cell"
+    sheet["C1"], sheet["D1"] = "a text that is wrapped to fit", 1
+    sheet["C1"].alignment = Alignment(wrap_text=True)
+    sheet["E1"], sheet["F1"] = "a wide column shows all of this", 1
+    sheet.column_dimensions["E"].width = 40
+    workbook.save(tmp_path / "a.xlsx")
+    report = CheckReport(file="a.xlsx", kind="xlsx")
+    check_cells(openpyxl.load_workbook(tmp_path / "a.xlsx"), report)
+    assert [(one.code, one.level, one.place) for one in report.findings] == [
+        ("column-too-narrow", "warning", "Sheet!A1")
+    ]
+    assert "column A cuts off 2 texts" in report.findings[0].text
+
+
+@pytest.mark.parametrize(("place", "is_far"), [("XFD1048576", True), ("H60000", False)])
+def test_cells_far_from_the_others(place: str, is_far: bool, tmp_path: Path) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active["A1"], workbook.active[place] = 1, "far"
+    workbook.active["XFD1000000"].font = Font(bold=True)
+    workbook.save(tmp_path / "a.xlsx")
+    package = open_package(tmp_path / "a.xlsx")
+    assert find_far_cell(package) == (f"Sheet!{place}" if is_far else None)
