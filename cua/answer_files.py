@@ -21,9 +21,7 @@ _ADDRESS = re.compile(
     r"\b\w[\w+.-]{0,20}://\S+|\bwww\.\S+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\S+"
     r"|(?<![\w/.-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.[a-z]{2,20}/\S+"
 )
-_QUOTED = re.compile(
-    r"```(?!json).*?```|^>[^\n]*$|[\"“„«「][^\"“”„«»「」\n]*\s[^\"“”„«»「」\n]*[\"”“»」]", re.DOTALL | re.MULTILINE
-)
+_QUOTED = re.compile(r"```(?!json).*?```|^>[^\n]*$|[\"“„«「][^\"“”„«»「」\n]*[\"”“»」]", re.DOTALL | re.MULTILINE)
 _NAME_OF_WORDS = re.compile(rf"\W(?:[\w()-]+\s){{1,4}}[\w()-]+\.(?:{'|'.join(_ENDINGS)})\W", re.IGNORECASE)
 _SAYS = re.compile(r"\b(?:says?|said|reads?|states?|writes?|mentions?|asks?|sagt|steht|heißt|schreibt)[:,]?\s*$")
 _CJK = r"[\u3040-\u30ff\u3400-\u9fff]"
@@ -106,7 +104,9 @@ def find_invented_files(
 
 
 def _unquote(quotation: re.Match[str]) -> str:
-    """Return a quotation that is a name of several words unchanged, and a space for any other."""
+    """Return a quotation that is one word, or a name of several, unchanged, and a space for any other."""
+    if quotation[0][0] not in "`>" and not re.search(r"\s", quotation[0]):
+        return quotation[0]
     is_said = _SAYS.search(quotation.string[max(0, quotation.start() - 20) : quotation.start()])
     return quotation[0] if _NAME_OF_WORDS.fullmatch(quotation[0]) and not is_said else " "
 
@@ -153,10 +153,11 @@ def _names_in(text: str) -> Iterator[str]:
         stem, _, ending = re.split(r"[/\\]", name)[-1].rpartition(".")
         if not re.search(r"\w", stem) or ending.lower() not in _ENDINGS | _CODE_ENDINGS:
             continue
-        before, after = text[: match.start()], text[match.start() + len(name) :]
+        start, end = match.start(), match.start() + len(name)
+        before, after = text[max(0, start - 300) : start], text[end : end + 40]
         is_marked = before.endswith("`") or "/" in name
         is_call = after.startswith(("(", "*", "=")) and not after.startswith("**")
-        clause = _CLAUSE.split(before[-300:])[-1] + "".join(re.findall(rf"^{_CJK}+", name))
-        is_denied = _DENIED_BEFORE.search(clause) or _DENIED_AFTER.match(after[:40])
+        clause = _CLAUSE.split(before)[-1] + "".join(re.findall(rf"^{_CJK}+", name))
+        is_denied = _DENIED_BEFORE.search(clause) or _DENIED_AFTER.match(after)
         if (is_marked or ending.lower() in _ENDINGS) and not is_call and not is_denied:
             yield name

@@ -18,6 +18,7 @@ from apps.office.markdown import IMAGE
 from apps.office.sheets.workbook import csv_safe
 from apps.video2web.vue.components import prop_name
 from cua.answer import find_claims, read_text_answer
+from cua.answer_files import find_missing_files
 from cua.guard import risk, words
 from cua.gui_agent.protocol.parse import find_blocks
 from cua.messages import Reply
@@ -73,6 +74,10 @@ def verdict(text: str) -> Any:
     return read_verdict(text, {"yes": True})
 
 
+def missing_files(text: str) -> list[str]:
+    return find_missing_files(text, [])
+
+
 def if_valid(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a reader that also takes texts that `read` refuses by a ValueError."""
 
@@ -87,6 +92,14 @@ READERS: list[tuple[Callable[[str], Any], str, str, str]] = [
     (_amount_of, "", "1", "1,1" * 9),
     (IMAGE.findall, "", "![", ""),
     (csv_safe, "=", "1", "x"),
+    (missing_files, 'a.pdf "', " x", ""),
+    (missing_files, "", "b.pdf ", ""),
+    (missing_files, "a.pdf ", "```x ", ""),
+    (missing_files, "", "no a b ", "a.pdf"),
+    (missing_files, "a.pdf ", "(a ", "b.pdf"),
+    (missing_files, "a.pdf ", "a.", ""),
+    (missing_files, "a.pdf ", "a+", "://"),
+    (missing_files, "a.pdf ", "図", "b.pdf"),
     (prop_name, "s", "1", "x"),
     (re.compile(_DAY_OF_JUNE).findall, "", "1", ""),
     (parse_label, "1", " ", "x"),
