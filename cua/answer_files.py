@@ -9,6 +9,7 @@ from cua.messages import Part, TextPart
 from cua.step import ToolStep
 
 MISSING_END = "the model's answer; it names {files}, and the run has no such file"
+_MAX_CHARS = 50_000  # of an answer that are checked: bounds the time, a millisecond for each name
 _MAX_FILES = 20_000  # of a folder: bounds the time of a check
 
 _ENDINGS = frozenset(
@@ -66,7 +67,7 @@ def find_missing_files(answer: str, folders: Iterable[Path], inputs: Sequence[Pa
         folders: Folders with the files of the run.
         inputs: Further files that exist; an answer may name them with any folder.
     """
-    text = _ADDRESS.sub(" ", answer.replace("e.g.", "such as"))
+    text = _ADDRESS.sub(" ", answer[:_MAX_CHARS].replace("e.g.", "such as"))
     if not any(_names_in(text)):
         return []
     paths = [path for folder in folders for path in _list_files(folder)]
