@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from cua.messages import Part, TextPart
 from cua.step import ToolStep
 
 MISSING_END = "the model's answer; it names {files}, and the run has no such file"
-_MAX_CHARS = 50_000  # of an answer that are checked: bounds the time, a millisecond for each name
+_MAX_NAMES = 5_000  # in an answer that are checked: bounds the time, a millisecond for each
 _MAX_FILES = 20_000  # of a folder: bounds the time of a check
 
 _ENDINGS = frozenset(
@@ -67,7 +68,7 @@ def find_missing_files(answer: str, folders: Iterable[Path], inputs: Sequence[Pa
         folders: Folders with the files of the run.
         inputs: Further files that exist; an answer may name them with any folder.
     """
-    text = _ADDRESS.sub(" ", answer[:_MAX_CHARS].replace("e.g.", "such as"))
+    text = _ADDRESS.sub(" ", answer.replace("e.g.", "such as"))
     if not any(_names_in(text)):
         return []
     paths = [path for folder in folders for path in _list_files(folder)]
@@ -79,7 +80,8 @@ def find_missing_files(answer: str, folders: Iterable[Path], inputs: Sequence[Pa
         base = _base_of(name).casefold()
         return base in input_bases or (base in bases and re.match(r"[/~]|\w:", name) is not None)
 
-    return [name for name in dict.fromkeys(_names_in(_QUOTED.sub(_unquote, text))) if not exists(name)]
+    names = islice(_names_in(_QUOTED.sub(_unquote, text)), _MAX_NAMES)
+    return [name for name in dict.fromkeys(names) if not exists(name)]
 
 
 def find_invented_files(
