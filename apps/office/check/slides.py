@@ -41,7 +41,9 @@ def check_slides(rendered: RenderedFile, report: CheckReport) -> None:
         ),
         "links": sum(1 for group in shapes for shape in group for _ in _links(shape)),
     }
-    if rendered.pages and len(rendered.pages) != len(slides) - _num_hidden(slides):
+    if not slides:
+        report.add("error", "no-pages", "it has no slides; add one")
+    elif rendered.pages and len(rendered.pages) != len(slides) - _num_hidden(slides):
         report.add("error", "slide-count", f"{len(slides)} slides are rendered as {len(rendered.pages)} pages")
     for number, (slide, group) in enumerate(zip(slides, shapes, strict=True), 1):
         _check_slide(presentation, slide, group, number, report)

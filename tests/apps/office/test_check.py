@@ -15,7 +15,8 @@ from PIL import Image
 from pptx.util import Inches
 
 from apps.office.check.check import check_file
-from apps.office.check.findings import CheckReport, Expectation
+from apps.office.check.findings import CheckReport, Expectation, RenderedFile
+from apps.office.check.slides import check_slides
 from apps.office.libreoffice import render_pdf
 from apps.office.markdown import Manuscript, write_docx, write_pdf
 from apps.office.safe_xml import OfficeError
@@ -393,3 +394,10 @@ def test_the_process_group_ends_with_its_time(tmp_path: Path, libreoffice: Path)
         convert(source, tmp_path / "a.pdf", timeout_s=0.05)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed
+
+
+def test_presentation_without_slides(tmp_path: Path) -> None:
+    pptx.Presentation().save(str(tmp_path / "a.pptx"))
+    report = CheckReport(file="a.pptx", kind="pptx")
+    check_slides(RenderedFile(path=tmp_path / "a.pptx", package=None, pdf=None, pages=[]), report)
+    assert [(one.code, one.text) for one in report.findings] == [("no-pages", "it has no slides; add one")]
