@@ -83,6 +83,6 @@ def _shown(chosen: Sequence[VideoEvent], request: VideoRequest) -> Sequence[Vide
 
 
 def _line(event: VideoEvent) -> str:
-    length = f" ({event.duration_s:.0f} s)" if event.duration_s >= 1.5 else ""
+    length = f" ({event.duration_s:.0f} s)" if event.duration_s >= 1.5 and event.kind != "score" else ""
     doubt = "; unsure: its frame, looked at again, does not show this" if event.is_unsure else ""
     return f"- {event.citation} {event.kind}: {event.text}{length}{doubt}"

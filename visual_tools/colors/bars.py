@@ -21,7 +21,7 @@ _MIN_SHARE = 0.95
 _IN_LINE_PX = 2
 _MAX_CUT = 2.0
 _MIN_WRITING = 0.5
-_LOOSE_PX, _STEP_PX, _MIN_BAR_PX = 3, 2, 6
+_LOOSE_PX, _STEP_PX, _MIN_BAR_PX, _MAX_ALIKE = 3, 2, 6, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,9 @@ def find_bars(
 
 
 def split_touching_bars(areas: Areas, candidates: list[Area]) -> tuple[Areas, list[Area]]:
-    """Split areas whose outline is a row of steps, such as a histogram, into bars of one width.
+    """Split areas whose outline is a row of steps, such as a histogram, at the steps, into bars of one width.
 
-    Neighbours of equal length are told apart by that width.
+    Neighbours of equal length are told apart by that width, except if each step is a group of as many.
     """
     numbers, items, free = areas.map.copy(), [], int(areas.map.max()) + 1
     for item in candidates:
@@ -96,13 +96,16 @@ def _find_steps(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
     edges = edges[(np.diff(edges, prepend=0) > _STEP_PX) & (edges < len(heights) - _STEP_PX)]
     borders = [0, *edges.tolist(), len(heights)]
     widths = np.diff(borders)
-    counts = np.rint(widths / max(int(widths.min()), 1)).astype(int)
-    base_px = len(heights) / counts.sum()
-    is_even = np.abs(widths - counts * base_px).max() <= max(_STEP_PX, _EQUAL * base_px)
-    if len(widths) < 2 or base_px < _MIN_BAR_PX or not is_even:
-        return []
-    places = [round(at * base_px) for at in range(int(counts.sum()) + 1)]
-    return list(pairwise(places))
+    for parts in range(1, _MAX_ALIKE + 1) if len(widths) > 1 else ():  # bars of equal length in the narrowest step
+        counts = np.maximum(np.rint(widths * parts / widths.min()), 1).astype(int)
+        base_px = len(heights) / counts.sum()
+        if base_px < _MIN_BAR_PX:
+            break
+        if np.abs(widths - counts * base_px).max() <= max(_STEP_PX, _EQUAL * base_px):
+            steps = zip(borders, borders[1:], counts, strict=False)
+            places = [start + round((end - start) * at / n) for start, end, n in steps for at in range(n)]
+            return list(pairwise([*places, len(heights)]))
+    return []
 
 
 def join_cut_bars(
@@ -115,7 +118,11 @@ def join_cut_bars(
         area, box = boxes.popitem()
         for other, rest in boxes.items():
             gap = _find_gap(box, rest) if area.color == other.color else None
-            if gap is not None and _is_written_over(image, palette, gap, area.color):
+            large = _MIN_WRITING * min(
+                area.area_px, other.area_px
+            )  # as large in the gap: a bar between two of a length
+            is_next = gap is not None and all(item.area_px < large for item in items if gap.contains(item.box_px))
+            if gap is not None and is_next and _is_written_over(image, palette, gap, area.color):
                 areas, joined = _join(areas, area, other, gap)
                 items = [item for item in items if item not in (area, other) and not gap.contains(item.box_px)]
                 boxes = {item: boxes[item] for item in items if item in boxes}

@@ -158,6 +158,7 @@ RequestedKind = Literal["auto", "pie", "area", "bars"]
 _CLOSENESS = (1.0, 0.6, 0.35)
 _MAX_PIXELS = 4_000_000
 _MIN_MAIN = 0.55
+_MAX_TEXT_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +197,8 @@ def segment_image(
     grounds = frozenset(color for color in (ground, panel) if color is not None)
     swatches = find_swatches(areas, candidates, grounds)
     lines = read_lines(image, candidates, swatches) if read_labels else []
+    limit_px = _MAX_TEXT_SHARE * min(image.shape[:2])  # a row of bars can be read as a word
+    lines = [line for line in lines if min(line.box_px.width, line.box_px.height) < limit_px]
     return SegmentedImage(
         image=image,
         palette=palette,
@@ -384,7 +387,8 @@ def _measure_pie(scene: SegmentedImage, *, is_asked: bool) -> ColorMeasurement |
 def _measure_bars(scene: SegmentedImage) -> ColorMeasurement | None:
     areas, candidates = join_cut_bars(scene.image, scene.palette, scene.areas, scene.candidates)
     bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
-    if not bars and len({item.color for item in candidates}) == 1:
+    is_split = not bars and len({item.color for item in candidates}) == 1
+    if is_split:
         areas, candidates = split_touching_bars(areas, candidates)
         bars = find_bars(scene.image, scene.palette.rgb, areas, candidates, scene.swatches)
     if not bars:
@@ -398,7 +402,8 @@ def _measure_bars(scene: SegmentedImage) -> ColorMeasurement | None:
         color_labels=match_swatches(scene.swatches, scene.lines),
         item_labels={},
         kind="bars",
-        method="bars, by their rectangles",
+        method="bars, by their rectangles"
+        + ("; they touch, so that equal neighbours may count as one" if is_split else ""),
     )
 
 

@@ -49,7 +49,7 @@ MIN_OPENING_WIDTHS = 0.35
 MIN_REGION_WIDTHS = 2.0
 MIN_INSIDE_SHARE = 0.02
 SMALL_SHARE = 0.2
-MAZE_SHARE, SURFACE_EDGE_SHARE, SURFACE_SHARE = 0.3, 0.8, 0.08
+MAZE_SHARE, SURFACE_EDGE_SHARE, MIN_SURFACE_EDGE_SHARE, SURFACE_SHARE = 0.3, 0.8, 0.5, 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,8 @@ def _without_clutter(free: NDArray[np.bool_], width_px: float) -> NDArray[np.boo
     edge = np.bincount(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]), minlength=len(stats))
     surface = 1 + int(np.argmax(edge[1:])) if len(stats) > 1 else 0
     is_maze = (edge == 0) & (side_px > MAZE_SHARE * max(free.shape))
-    if surface and edge[surface] > SURFACE_EDGE_SHARE * edge.sum() and is_maze[1:].any():
+    is_around = edge[surface] > max(SURFACE_EDGE_SHARE * edge[1:].sum(), MIN_SURFACE_EDGE_SHARE * edge.sum())
+    if surface and is_around and is_maze[1:].any():  # a part of a desk may be as bright as the page
         depth = cv2.distanceTransform((labels == surface).view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5).max()
         is_clutter[surface] = depth > max(2 * width_px, SURFACE_SHARE * min(free.shape))
     without: NDArray[np.bool_] = is_clutter[labels]

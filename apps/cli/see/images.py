@@ -297,7 +297,11 @@ def share(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Measure the share of each colour in a pie, in bars or in an area."""
+    """Measure the share of each colour in a pie, in bars or in an area.
+
+    Bars or sectors of one colour are listed one by one. Where shares are not those of the values, or a name has no bar,
+    the output says so.
+    """
     import visual_tools as vt
 
     form = choice("--kind", kind, ("auto", "pie", "bars", "area"))
@@ -309,7 +313,7 @@ def share(
             image, num_colors=colors, box=part, background=background, kind=form, read_labels=labels
         )
         lines = [f"{row.share:7.2%}  {row.color_hex}  {row.color_name}" + _label(row.label) for row in result.shares]
-        lines += describe_bars(image, result) if result.kind == "bars" else []
+        lines += describe_bars(image, result)
         return OperationResult(result=result, lines=[*lines, result.method], image=vt.draw_share(image, result))
 
     Sink(operation="share", inputs=files, output=output, as_json=as_json, force=force).show(work)

@@ -295,12 +295,19 @@ def describe_gaps(result: "PathResult") -> list[str]:
 
 
 def describe_bars(image: "NDArray[np.uint8]", shares: "ColorShares") -> list[str]:
-    """Return a line for each bar, in order, where several have one colour: share, name below or beside it, value."""
+    """Return a line for each bar, in order, where several have one colour: share, name below or beside it, value.
+
+    Sectors of a pie are listed with their places. The last lines say what is unsure.
+    """
     import visual_tools as vt
 
+    if shares.kind == "area" and len(shares.shares) == 1:
+        return ["unsure: everything measured has one colour; no bars or sectors were told apart in it"]
     bars = [piece for share in shares.shares for piece in share.pieces]
-    if all(len(share.pieces) == 1 for share in shares.shares):
+    if shares.kind == "area" or all(len(share.pieces) == 1 for share in shares.shares):
         return []
+    if shares.kind == "pie":
+        return [f"sector at {piece.center_px[0]},{piece.center_px[1]}: {piece.share:7.2%}" for piece in bars]
     is_upright = len({piece.box_px.bottom // _BASE_PX for piece in bars}) <= len(
         {p.box_px.left // _BASE_PX for p in bars}
     )
@@ -311,27 +318,46 @@ def describe_bars(image: "NDArray[np.uint8]", shares: "ColorShares") -> list[str
     except ImageError:
         axis = None
     words = [(line.text, line.box_px) for line in vt.read_text(image)] if len(bars) <= _MAX_BARS else []
-    lines, bases, tops = [], [0.0], [0.0]
+    lines: list[str] = []
+    ranges: list[tuple[float, float]] = []
+    names: list[tuple[str, Box]] = []
     for number, piece in enumerate(bars[:_MAX_BARS], 1):
         box = piece.box_px
         ends = (box.top, box.bottom) if is_upright else (box.left, box.right)
-        values = [] if axis is None else [axis.to_value(end - 0.5) for end in ends]
-        value = f"  value {max(values, key=abs):.4g}" if values else ""
-        bases, tops = [*bases, min(map(abs, values), default=0.0)], [*tops, max(map(abs, values), default=0.0)]
+        values = [] if axis is None else sorted((axis.to_value(end - 0.5) for end in ends), key=abs)
+        value = f"  value {values[-1]:.4g}" if values else ""
+        ranges += [(values[0], values[-1])] if values else []
         near = [
-            (gap, text)
+            (gap, text, place)
             for text, place in words
             if (gap := place.top - box.bottom if is_upright else box.left - place.right) >= -2
             and (place.overlap_x(box) if is_upright else place.overlap_y(box)) > 0
         ]
+        names += [min(near)[1:]] if near else []
         name = f"  {min(near)[1]}" if near else ""
         lines.append(f"bar {number}: {piece.share:7.2%}{value}{name}")
-    unsure = (
-        [] if axis is not None else ["unsure: no axis with numbers was read, so the bars have shares and no values"]
+    is_mixed = len({end > 0 for _, end in ranges}) > 1
+    base, top = (max((abs(pair[at]) for pair in ranges), default=0.0) for at in (0, 1))
+    rest = ", ".join(
+        text
+        for text, place in words
+        if not text.isdecimal() and (text, place) not in names and _is_in_row(place, names, is_upright)
     )
-    if max(bases) > _BASE_SHARE * max(tops):
-        unsure.append(
-            f"unsure: bars begin at {max(bases):.4g} and not at 0, so that shares are of drawn lengths, not values"
-        )
+    doubts = {
+        "no axis with numbers was read, so the bars have shares and no values": axis is None,
+        f"bars begin at {base:.4g} and not at 0, so that shares are of drawn lengths, not values": base / _BASE_SHARE
+        > top,
+        "the axis is logarithmic, so that shares are of drawn lengths, not values": axis and axis.kind == "log",
+        "bars lie on both sides of 0; shares are of lengths without their sign": is_mixed,
+        f"no bar was found for {rest}: it may be too short, or its name be given to another bar": rest,
+    }
+    unsure = [f"unsure: {doubt}" for doubt, is_held in doubts.items() if is_held]
     more = [f"... and {len(bars) - _MAX_BARS} more bars"] if len(bars) > _MAX_BARS else []
     return [*lines, *more, *unsure]
+
+
+def _is_in_row(place: Box, names: list[tuple[str, Box]], is_upright: bool) -> bool:
+    """Return True if a text is lined up with the names of bars."""
+    if is_upright:
+        return any(2 * place.overlap_y(name) > min(place.height, name.height) for _, name in names)
+    return any(min(abs(place.right - name.right), abs(place.left - name.left)) <= _BASE_PX for _, name in names)

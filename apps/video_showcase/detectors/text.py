@@ -7,7 +7,7 @@ static long enough, and neither are moving objects; a background is read once pe
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ _HIDDEN_S = 2.6
 _SAME = 0.86
 _MIN_CONFIDENCE, _SURE = 0.6, 0.9
 _UNSURE = 0.3
+_BRIEF_FRAMES = (2, 4)
+"""Samples before a change of score in which a brief score is looked for: the date can be a sample late."""
 _MARGIN_PX = 5
 _MAX_BOXES = 6
 _READS_A_MINUTE = 30.0
@@ -91,6 +93,12 @@ class _Track:
     def is_score(self) -> bool:
         """True if it is another score than the block before it."""
         return _is_score_change(self.before, self.text)
+
+    @property
+    def is_told(self) -> bool:
+        """True if it has words, or is another score that is more than a clock."""
+        is_pair = self.is_score and _SCORE.search(_CLOCK_TOKEN.sub("", self.text)) is not None
+        return is_pair or _has_words(self.text, self.confidence)
 
 
 @dataclass(slots=True)
@@ -250,9 +258,11 @@ class OnScreenTextDetector:
         """Return the events of all frames; what a frame read again does not show is corrected, or unsure."""
         blocks = sorted([*self._done, *self._tracks], key=lambda block: block.start_s)
         for track in blocks if self._frame_at is not None else ():
-            if _has_words(track.text, track.confidence) and (track.is_score or not track.is_first):
+            if track.is_told and (track.is_score or not track.is_first):
                 self._check(track)
-        events = [self._event(file, track) for track in blocks if _has_words(track.text, track.confidence)]
+                blocks = [*blocks, *self._find_brief_scores(track)]
+        blocks.sort(key=lambda block: block.start_s)
+        events = [self._event(file, track) for track in blocks if track.is_told]
         return [event for event in events if event is not None]
 
     def _check(self, track: _Track) -> None:
@@ -276,6 +286,24 @@ class OnScreenTextDetector:
             seen_s = time_s
         if old_s < seen_s - 2.5 * step_s or not old_s < track.start_s <= seen_s:
             track.start_s = track.evidence_s = self._find_change(track, old_s, seen_s)
+
+    def _find_brief_scores(self, track: _Track) -> list[_Track]:
+        """Return the scores between a score and the one before it that were shown too briefly to be read, latest first.
+
+        Two frames must show one, so that a digit that turns is not taken for another score.
+        """
+        previous = track.previous
+        late_s, early_s = (track.start_s - frames / self._rate for frames in _BRIEF_FRAMES)
+        if previous is None or not track.is_score or early_s <= previous.shown_s:
+            return []
+        for text in self._read_again(track, late_s):
+            brief = replace(track, text=text, shown_s=late_s, end_s=track.start_s, evidence_s=early_s)
+            is_other = _is_score_change(text, track.text) and brief.is_score
+            if is_other and self._is_shown(brief, early_s):
+                brief.start_s = self._find_change(brief, previous.shown_s, early_s)
+                track.previous = brief
+                return [brief, *self._find_brief_scores(brief)]
+        return []
 
     def _correct(self, track: _Track, *times_s: float) -> None:
         """Take what frames show instead of a text that none of them shows, if they agree, or mark it as unsure."""
@@ -374,8 +402,6 @@ def _find_boxes(static: Mask, fresh: Mask) -> list[Box]:
 
 def _read_box(image: NDArray[np.uint8], box: Box, read: Read) -> list[TextLine]:
     """Read the lines within a box, in pixels of the image; small ones are enlarged first."""
-    from dataclasses import replace
-
     cv2 = require("cv2", "visual")
     crop = image[box.slices]
     scale = 2.0 if max(crop.shape[:2]) <= 480 or crop.shape[0] < 2 * _TEXT_HEIGHT_PX else 1.0

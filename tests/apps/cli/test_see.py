@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFont
 from skimage.data import data_dir
 
@@ -125,6 +126,54 @@ def test_bars_of_one_colour_are_listed(tmp_path: Path) -> None:
     lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
     assert [line.split()[2] for line in lines if line.startswith("bar ")] == ["16.67%", "33.33%", "50.00%"]
     assert "unsure: no axis with numbers was read, so the bars have shares and no values" in lines
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("values", "scale", "doubt"),
+    [
+        ([12, 30, 7, 22], "linear", None),
+        ([12, -30, 7, -22], "linear", "bars lie on both sides of 0; shares are of lengths without their sign"),
+        ([10, 100, 1000, 10000], "log", "the axis is logarithmic, so that shares are of drawn lengths, not values"),
+        (
+            [12, 30, 0, 22],
+            "linear",
+            "no bar was found for Carla: it may be too short, or its name be given to another bar",
+        ),
+    ],
+)
+def test_bars_whose_shares_are_no_shares_are_unsure(
+    tmp_path: Path, values: list[float], scale: str, doubt: str | None
+) -> None:
+    figure = Figure(figsize=(6.4, 4))
+    axes = figure.subplots()
+    axes.bar(["Anton", "Berta", "Carla", "Doris"], values, color="#4477aa")
+    axes.set_yscale(scale)
+    figure.savefig(tmp_path / "bars.png", dpi=100)
+    lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
+    assert [line for line in lines if line.startswith("unsure")] == ([f"unsure: {doubt}"] if doubt else [])
+    assert sum(line.startswith("bar ") for line in lines) == sum(value != 0 for value in values)
+
+
+@pytest.mark.long
+def test_sectors_of_one_colour_are_listed(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (300, 300), "white")
+    for start, end in ((0, 60), (60, 200), (200, 360)):
+        ImageDraw.Draw(picture).pieslice((20, 20, 280, 280), start, end, fill="#4477aa", outline="white", width=4)
+    picture.save(tmp_path / "pie.png")
+    lines = see(tmp_path, "share", "pie.png").stdout.splitlines()
+    shares = [float(line.split()[-1].rstrip("%")) for line in lines if line.startswith("sector at ")]
+    assert shares == pytest.approx([44.4, 38.9, 16.7], abs=1)
+
+
+@pytest.mark.long
+def test_one_share_of_one_colour_is_unsure(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (400, 300), "white")
+    for number, length in enumerate((60, 120, 180)):
+        ImageDraw.Draw(picture).rectangle((60 + 90 * number, 280 - length, 110 + 90 * number, 279), outline="black")
+    picture.save(tmp_path / "outlines.png")
+    lines = see(tmp_path, "share", "outlines.png").stdout.splitlines()
+    assert "unsure: everything measured has one colour; no bars or sectors were told apart in it" in lines
 
 
 @pytest.mark.long

@@ -29,7 +29,9 @@ class Stage:
         misread: dict[float, str] | None = None,
         *,
         is_visible: bool = True,
+        confidence: float = 0.95,
     ) -> None:
+        self._confidence = confidence
         self._show, self._texts, self._misread = show, list(texts), misread or {}
         self.time_s = 0.0
         self._is_visible = is_visible
@@ -52,7 +54,7 @@ class Stage:
         box = Box(int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
         text = self._texts[round((255 - float(np.median(image[is_ink][:, 2]))) / 30)]
         wrong = next((word for at, word in self._misread.items() if abs(at - self.time_s) < 0.05), text)
-        return [TextLine(text=wrong, box_px=box, confidence=0.95)]
+        return [TextLine(text=wrong, box_px=box, confidence=self._confidence)]
 
     def frame_at(self, time_s: float) -> NDArray[np.uint8]:
         return self.frame(time_s) if self._is_visible else np.zeros((180, 320, 3), np.uint8)
@@ -115,6 +117,35 @@ def test_a_misreading_is_corrected_by_the_frame_that_is_cited(wrong: str) -> Non
     assert [(event.kind, event.text) for event in stage.watch(28, is_checked=True)] == [("score", BOARD[1])]
 
 
+@pytest.mark.parametrize("shown_s", [0.9, 1.2])
+@pytest.mark.parametrize("clock", [ticking, lambda time_s: ""])
+def test_scores_that_follow_each_other_within_seconds_are_all_found(
+    shown_s: float, clock: Callable[[float], str]
+) -> None:
+    texts = ["NOR 0 - 0 BAS", "NOR 1 - 0 BAS", "NOR 1 - 1 BAS", "NOR 2 - 1 BAS"]
+    stage = Stage(lambda time_s: (texts[min(max(int((time_s - 9) / shown_s + 1), 0), 3)], clock(time_s)), texts)
+    events = [event for event in stage.watch(28, is_checked=True) if event.kind == "score"]
+    assert [event.text for event in events] == texts[1:]
+    assert [event.start_s for event in events] == pytest.approx([9 + shown_s * at for at in range(3)], abs=0.3)
+
+
+def test_a_score_without_words_that_is_read_with_some_doubt_is_kept_and_a_clock_is_none() -> None:
+    texts = ["2 - 1", "2 - 2", "0:14", "0:15"]
+    (event,) = Stage(step(9.0, *texts[:2]), texts, confidence=0.87).watch(28, is_checked=True)
+    assert (event.kind, event.text, event.is_unsure) == ("score", "2 - 2", False)
+    assert Stage(step(9.0, *texts[2:]), texts, confidence=0.87).watch(28, is_checked=True) == []
+
+
+def test_a_word_that_hides_the_board_for_a_moment_is_no_score() -> None:
+    texts = [*BOARD, "GOAL!"]
+
+    def show(time_s: float) -> tuple[str, str]:
+        return (texts[2] if 9 <= time_s < 10 else texts[time_s >= 10], "")
+
+    events = Stage(show, texts).watch(28, is_checked=True)
+    assert [event.text for event in events if event.kind == "score"] == [BOARD[1]]
+
+
 def test_a_change_that_was_only_misread_is_none() -> None:
     """The board is hidden for a moment and misread when it is seen again."""
 
@@ -138,3 +169,10 @@ def test_what_no_frame_shows_again_is_unsure() -> None:
     assert "unsure" in answer([event], parse_request("When does the score change?"), seconds=28, num_files=1)
     (sure,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True)
     assert not sure.is_unsure
+
+
+def test_a_score_has_no_length_in_the_answer() -> None:
+    """Its clip ends after three seconds; the score itself remains."""
+    (event,) = Stage(step(9.0, *BOARD), BOARD).watch(28, is_checked=True)
+    text = answer([event], parse_request("When does the score change?"), seconds=28, num_files=1)
+    assert text.splitlines()[1] == "- a.mp4@00:00:09 score: NOR 1 - 0 BAS"

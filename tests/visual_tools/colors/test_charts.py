@@ -133,13 +133,34 @@ def draw_bars(lengths: list[int], style: str) -> np.ndarray[tuple[int, ...], np.
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("lengths", [[60, 150, 110, 35], [120, 120, 40, 200, 80]])
+@pytest.mark.parametrize("lengths", [[60, 150, 110, 35], [120, 120, 40, 200, 80], [180, 180, 180, 70, 70]])
 def test_bars_of_one_colour_are_told_apart(lengths: list[int], style: str) -> None:
     found = color_share(draw_bars(lengths, style), read_labels=False)
     assert (found.kind, len(found.shares)) == ("bars", 1)
     pieces = sorted(
         found.shares[0].pieces, key=lambda piece: piece.box_px.top if "lying" in style else piece.box_px.left
     )
+    assert [piece.share for piece in pieces] == pytest.approx([length / sum(lengths) for length in lengths], abs=0.008)
+
+
+def test_touching_bars_of_uneven_whole_widths_end_at_their_steps() -> None:
+    page = np.full((320, 420, 3), 255, np.uint8)
+    lengths, edges = [79, 197, 47, 144, 230], [50, 116, 181, 248, 312, 379]  # bars of 65.8 px, drawn on whole pixels
+    for length, left, right in zip(lengths, edges, edges[1:], strict=False):
+        page[290 - length : 290, left:right] = (226, 74, 51)
+    found = color_share(page, read_labels=False)
+    pieces = sorted(found.shares[0].pieces, key=lambda piece: piece.box_px.left)
+    assert [piece.share for piece in pieces] == pytest.approx([length / sum(lengths) for length in lengths], abs=0.008)
+    assert found.method.endswith("touch, so that equal neighbours may count as one")
+
+
+@pytest.mark.long
+def test_bars_that_are_read_as_a_line_of_text_are_measured() -> None:
+    page = np.full((400, 640, 3), 255, np.uint8)
+    lengths = [78, 196, 46, 143, 293]  # read as "-JI"
+    for number, length in enumerate(lengths):
+        page[356 - length : 356, 103 + 94 * number : 178 + 94 * number] = (68, 119, 170)
+    pieces = sorted(color_share(page).shares[0].pieces, key=lambda piece: piece.box_px.left)
     assert [piece.share for piece in pieces] == pytest.approx([length / sum(lengths) for length in lengths], abs=0.008)
 
 

@@ -135,6 +135,14 @@ def test_a_page_on_a_dark_desk() -> None:
     assert (result.points_px - 80).tolist() == plain.points_px.tolist()
 
 
+def test_a_page_on_a_desk_that_is_partly_bright() -> None:
+    desk = np.full((OPEN.shape[0] + 160, OPEN.shape[1] + 160, 3), (70, 50, 40), np.uint8)
+    desk[-50:, -desk.shape[1] // 2 :] = desk[desk.shape[0] // 2 :, -50:] = 235  # a quarter of its edge
+    desk[80:-80, 80:-80] = OPEN
+    found, plain = vt.shortest_path(desk), vt.shortest_path(OPEN)
+    assert (found.start_px, found.num_points) == (tuple(at + 80 for at in plain.start_px), plain.num_points)
+
+
 @pytest.mark.parametrize("road", ["light", "dark"])
 def test_whole_cells_as_ends(road: str) -> None:
     """In a dead end such a cell has more wall than road around it."""
