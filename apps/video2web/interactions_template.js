@@ -166,7 +166,9 @@ function prepareReveal(act) {
 document.addEventListener('click', (event) => {
   const near = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown);
   const act = near.find((one) => one.element && (event.composedPath().includes(one.element)
-    || isAt(boxOf(one.element), event.pageX, event.pageY, reach)));
+    || isAt(boxOf(one.element), event.pageX, event.pageY, reach)))
+    || near.find((one) => one.row && one.row[0] <= event.pageX && event.pageX < one.row[1]
+      && Math.abs(event.pageY - one.y) <= 2 * reach);
   const opened = acts.find((one) => one.to === shown && one.back === 0);
   if (!act && shown && opened) show(opened.state, opened.seconds, opened.easing);
   if (!act) return;

@@ -28,7 +28,7 @@ _GAP_PX = 5  # gap, plus 1, in the edge of a frame, such as at a pale round corn
 _JOIN_PX = 9  # gap that joins the parts of one mark
 IMAGE_PX = 48  # longer side from which a mark is called a picture
 _REACH_PX, _IMAGE_REACH_PX = 12, 32  # distance within which a mark and a picture are looked for
-_PAD_PX, _INSET = 3, 0.2  # margin of a compared crop, and share of it cut off on each side for its inside
+_PAD_PX, _INSET = 3, 0.2  # margin of a compared crop, and share of the mark cut off on each side for its inside
 _MIN_LIKE, _MIN_LIKE_INSIDE = 0.6, 0.4  # correlation with the other page
 _MIN_CONTRAST, _MIN_SPREAD = 0.25, 12.0  # standard deviation relative to the other page's, and of an inside in levels
 _COMPARED_PX = 128  # longer side to which a picture is scaled
@@ -298,7 +298,7 @@ def is_shown(image: RgbImage, box: Box, other: RgbImage, is_outline: bool = Fals
     _, _, _, (left, top) = cv2.minMaxLoc(scores)
     height, width = crop.shape[:2]
     found = window[top : top + height, left : left + width]
-    down, right = round(_INSET * height), round(_INSET * width)
+    down, right = (round(scale * _PAD_PX + _INSET * (side - 2 * scale * _PAD_PX)) for side in (height, width))
     insides = [part[down : height - down, right : width - right] for part in (crop, found)]
     if _correlation(crop, found) < _MIN_LIKE:
         return False

@@ -206,6 +206,8 @@ class _Writer:
         else:
             to = self._state_of(interaction)
         self._ways.setdefault(way, to)
+        if interaction.kind == "accordion":  # its header is clicked anywhere along what unfolds
+            act["row"] = [interaction.box_px.left, interaction.box_px.right]
         self._acts.append({**act, "to": to})
 
     def _state_of(self, interaction: Interaction) -> str:

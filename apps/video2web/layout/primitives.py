@@ -35,6 +35,7 @@ _STRIP_PX = 1600
 """Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
 
 _MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
+_SURE_OF_ONE, _MIN_LIKENESS_OF_ONE = 0.98, 0.55  # for a line of one character; icons have up to 0.54, digits 0.57
 _MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
 _MIN_UNREAD, _WORD_GAP = 1.6, 0.22  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
@@ -216,11 +217,16 @@ def _is_misread(image: RgbImage, line: TextLine) -> bool:
         return True
     if len(line.text) <= 2 and not any(char.isascii() or char.isalpha() for char in line.text):
         return True  # bullets, icons
-    is_doubtful = line.confidence < _SURE or len(line.text) <= 2
-    if not is_doubtful or line.angle_deg or not line.text.isascii() or not any(map(str.isalnum, line.text)):
+    text = line.text.strip()
+    if line.angle_deg or not any(map(str.isalnum, text)):
+        return False
+    least = _MIN_LIKENESS
+    if len(text) == 1:  # OCR reads an icon as the character that looks most like it
+        least = _MIN_LIKENESS_OF_ONE if line.confidence < _SURE_OF_ONE else _MIN_LIKENESS
+    elif not text.isascii() or (line.confidence >= _SURE and len(text) > 2):
         return False
     ink = measure_ink(image, line.box_px)
-    return ink is not None and best_likeness(line.text.strip(), ink) < _MIN_LIKENESS
+    return ink is not None and best_likeness(text, ink) < least
 
 
 def _split_words(image: RgbImage, box: Box) -> list[Box]:

@@ -41,6 +41,7 @@ _MAX_BAR_PX = 190
 _EDGE_LEVELS = 8
 _PAINTED_LEVELS = 24  # of 255; above the noise of video codecs on an empty window
 _MAX_EMPTY = 0.0004  # share of other pixels in an empty window: less than a word of small text, about a caret
+_MIN_WINDOW = 0.6  # share of the width and the height of a frame that a window has beside padding
 _LOADS_SHARE = 0.0015  # share of the pixels that changes while a page loads; a moving pointer changes less
 _LOADED_S, _MAX_LOADING_S = 0.4, 2.5  # rest after which a page has loaded, and time after which it is taken as it is
 _ADDRESS = re.compile(r"^\W*(https?://|www\.|localhost[:/]|file://|127\.0\.0\.1)\S*|^\W*[\w-]+(\.[\w-]+)+/\S+", re.I)
@@ -195,7 +196,7 @@ def find_start(plan: FramePlan) -> float:
     shown_s = changed_s = 0.0
     for frame in plan.frames():
         if last is None or not changed_s:
-            if not is_empty(frame.image):
+            if not is_empty(_without_padding(frame.image)):
                 if last is None:
                     return 0.0
                 shown_s = changed_s = frame.timestamp_s
@@ -211,6 +212,14 @@ def find_start(plan: FramePlan) -> float:
             f"{plan.path.name} shows an empty window from start to end: a screen recording of a page was expected"
         )
     return changed_s
+
+
+def _without_padding(image: RgbImage) -> RgbImage:
+    """Cut off the plain bar at the right or the bottom with which recorders fill a window of another shape."""
+    is_bar = (np.abs(image.astype(np.int16) - image[-1, -1]) <= _PAINTED_LEVELS).all(axis=2)
+    height, width = (len(lines) - int(np.argmin(lines[::-1])) for lines in (is_bar.all(axis=1), is_bar.all(axis=0)))
+    least = _MIN_WINDOW * image.shape[0], _MIN_WINDOW * image.shape[1]
+    return image[:height, :width] if height >= least[0] and width >= least[1] else image
 
 
 def is_empty(image: RgbImage) -> bool:

@@ -120,6 +120,22 @@ async def test_a_menu_that_goes_again_is_laid_over_the_page(renderer: Renderer, 
 
 
 @pytest.mark.long
+async def test_the_header_of_an_accordion_is_clicked_along_its_row(renderer: Renderer) -> None:
+    folded = await _record(renderer, "accordion", BUTTON, Box(40, 190, 464, 304))
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    build_request = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(folded,))
+    files = (await LiteralAuthor().draft(build_request)).files
+    for place, does_open in (((430, 142), True), ((430, 100), False), ((470, 142), False)):
+        async with renderer.context(SitePages(files), SIZE) as context:
+            page = (await open_page(context)).page
+            await page.mouse.move(*place)
+            before = await page.screenshot()
+            await page.mouse.click(*place)
+            await page.wait_for_timeout(200)
+            assert (await page.screenshot() != before) == does_open, place
+
+
+@pytest.mark.long
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
     build_request = BuildRequest(

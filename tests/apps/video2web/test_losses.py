@@ -148,6 +148,19 @@ async def test_marks_are_found_and_frames_are_not() -> None:
     assert is_shown(page, Box(30, 130, 38, 138), np.roll(page, 6, axis=1))
 
 
+@pytest.mark.parametrize("side", [16, 20, 28, 40])
+async def test_an_outline_without_its_inside_is_not_the_same_mark(side: int) -> None:
+    outline = np.full((80, 120, 3), 255, np.uint8)
+    outline[20 : 20 + side, 30 : 30 + side] = 80
+    outline[22 : 18 + side, 32 : 28 + side] = 255
+    filled = outline.copy()
+    down, right = 20 + side // 3, 30 + side // 3
+    filled[down : down + side // 3 + 1, right : right + side // 3 + 1] = 80
+    (box,) = find_marks(filled, ())
+    assert is_shown(filled, box, np.roll(filled, 3, axis=1))
+    assert not is_shown(filled, box, outline)
+
+
 @pytest.mark.long
 async def test_words_in_other_elements_and_colours_belong_to_their_owner(renderer: Renderer) -> None:
     html = (

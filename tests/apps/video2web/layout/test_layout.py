@@ -1,9 +1,12 @@
 """The rules that make a page from an image, on real pages rendered by a real browser."""
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import pytest_asyncio
+from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.layout.markup import Markup, write_markup
 from apps.video2web.layout.primitives import find_pieces, read_page
@@ -11,6 +14,7 @@ from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
 from apps.video2web.score import read_reference, rendered_reference, score_page
 from apps.video2web.site_files import write_site
+from visual_tools.box import Box
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
 
@@ -245,3 +249,25 @@ async def test_an_icon_is_not_a_control(renderer: Renderer, mark: str, kind: str
     )
     page = await renderer.render(SitePages({"index.html": html}), (500, 200))
     assert [leaf.kind for leaf in find_pieces(page.image).leaves if leaf.kind != "text"] == [kind]
+
+
+_DROP = [(14, 3), *((14 + 7 * math.sin(turn / 4), 17 - 7 * math.cos(turn / 4)) for turn in range(4, 22)), (14, 3)]
+_MAP = [(4, 7), (11, 5), (17, 7), (24, 5), (24, 21), (17, 23), (11, 21), (4, 23), (4, 7)]
+
+
+@pytest.mark.long
+async def test_an_icon_is_not_the_only_character_of_a_line() -> None:
+    page = Image.new("RGB", (400, 240), "white")
+    paint, font = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 16)
+    for number, (icon, text) in enumerate(((_DROP, "Water at the hut"), (_MAP, "Paper works offline"))):
+        large = Image.new("RGB", (112, 112), "white")
+        ImageDraw.Draw(large).line([(4 * x, 4 * y) for x, y in icon], (32, 80, 60), 8, "curve")
+        page.paste(large.resize((28, 28), Image.Resampling.LANCZOS), (20, 20 + 100 * number))
+        paint.text((20, 60 + 100 * number), text, (20, 20, 30), font)
+        paint.text((300, 28 + 100 * number), "5X"[number], (20, 20, 30), font)
+    pieces = find_pieces(np.asarray(page))
+    texts = sorted(leaf.text for leaf in pieces.leaves if leaf.kind == "text")
+    assert texts == ["5", "Paper works offline", "Water at the hut", "X"]
+    icons = [leaf.box_px for leaf in pieces.leaves if leaf.kind == "image"]
+    for drawn in (Box(26, 23, 42, 44), Box(24, 124, 44, 143)):
+        assert any(box.contains(drawn, slack_px=2) for box in icons)

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.inputs import read_inputs, take_inputs
 from apps.video2web.recording import read_recording, tell_facts, to_json
-from apps.video2web.recording.frames import RecordingError
+from apps.video2web.recording.frames import RecordingError, plan_frames
 from benchmarks.web_recordings.filming import VideoForm, encode
 from visual_tools.box import Box
 
@@ -117,6 +117,20 @@ def test_an_empty_window_before_the_page_is_skipped(tmp_path: Path) -> None:
     given = read_inputs([path], None)
     assert [block.text for block in given.pages[0].blocks] == [line.lower() for line in WORDS]
     assert [(one.act.trigger, one.end_state) for one in given.interactions] == [("click", 1)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(300, 240), (360, 200), (360, 240)])
+def test_a_window_that_is_empty_beside_padding_is_not_the_page(tmp_path: Path, width: int, height: int) -> None:
+    padded = np.full((240, 360, 3), 128, np.uint8)  # as Playwright pads a window of another shape
+    padded[:height, :width] = 255
+    path = tmp_path / "padded.webm"
+    images = [padded, np.full((240, 360, 3), 255, np.uint8), draw(WORDS)]
+    encode([jpeg(image) for image in images], [0.0, 0.04, 0.12], 1.5, path, VideoForm())
+    assert plan_frames(path).start_s == pytest.approx(0.12, abs=0.03)
+    draft = draw(()).copy()
+    draft[:40] = (30, 60, 120)  # the header of a page is no padding
+    encode([jpeg(draft), jpeg(draw(WORDS))], [0.0, 0.8], 1.5, path, VideoForm())
+    assert plan_frames(path).start_s == 0
 
 
 @pytest.mark.long
