@@ -135,7 +135,7 @@ class RunDetails(RunRow):
     steps: list[RunStep]
 
 
-class TaskRow(_Answer):
+class SavedTaskRow(_Answer):
     """Saved task; `next` is its next time, "" without a schedule."""
 
     name: str

@@ -19,11 +19,11 @@ from apps.assistant.answers import (
     ApiError,
     RunDetails,
     RunRow,
+    SavedTaskRow,
     SecretRow,
     SessionRow,
     SessionState,
     SettingRow,
-    TaskRow,
     UploadedFile,
 )
 from apps.assistant.assistant import Assistant
@@ -421,13 +421,17 @@ def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
 
 def _add_tasks(router: "APIRouter", assistant: Assistant) -> None:
     @router.get(
-        "/tasks", summary="Saved tasks: parameters, next time, result of the last time", response_model=list[TaskRow]
+        "/tasks",
+        summary="Saved tasks with their next time and last result",
+        response_model=list[SavedTaskRow],
     )
     async def list_tasks() -> list[Json]:
         return assistant.tasks.rows()
 
     @router.put(
-        "/tasks/{name}", summary="Save a task; `{word}` in its instruction is a parameter", response_model=list[TaskRow]
+        "/tasks/{name}",
+        summary="Save a task; `{word}` in it is a parameter",
+        response_model=list[SavedTaskRow],
     )
     async def save(name: str, task: SavedTask) -> list[Json]:
         assistant.tasks.save(name, task)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from apps.cli.help_page import App
-from apps.cli.see import images, video
+from apps.cli.see import charts, images, video
 
 HELP = """Analyse images and videos without a model.
 
@@ -27,8 +27,8 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Text, charts, mazes": {
         "ocr": images.ocr,
         "codes": images.codes,
-        "axes": images.axes,
-        "share": images.share,
+        "axes": charts.axes,
+        "share": charts.share,
         "maze": images.maze,
         "diff": images.diff,
     },

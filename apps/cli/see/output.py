@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from visual_tools.colors.shares import ColorShares
     from visual_tools.paths.search import PathResult
 
+BOX = "LEFT,TOP,RIGHT,BOTTOM"
+"""Form of a box in usage texts."""
+
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Image.")]
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help="Images.")]
 VideoArgument = Annotated[Path, typer.Argument(metavar="VIDEO", help="Video.")]
