@@ -142,14 +142,10 @@ def _check_address(url: str) -> None:
     if not url.strip():
         raise ConfigError("an address is needed to start at, such as https://example.com")
     try:
-        found = to_url(url)
+        to_url(url)
     except AddressError as error:
         file = ". Upload a file to use it" if url.strip().lower().startswith("file:") else ""
         raise ConfigError(f"the start page cannot be opened: {error}{file}") from error
-    if not found.lower().startswith(("http://", "https://")):
-        raise ConfigError(
-            f"the start page cannot be opened: {url[:100]!r} is no web address; write https://example.com"
-        )
 
 
 def has_live_screen(chosen: Mapping[str, Any], own: Secrets) -> bool:

@@ -96,7 +96,7 @@ async def test_what_a_person_does_on_the_image_arrives_where_they_point(person: 
         await page.keyboard.type("Hello 7,")
         await page.get_by_label("Text to type into the screen").fill(" Grüße")
         await page.get_by_role("button", name="Type", exact=True).click()
-        for _ in range(100):
+        for _ in range(600):
             if (await told("text"))[1] == "Hello 7, Grüße":
                 break
             await asyncio.sleep(0.05)

@@ -297,7 +297,7 @@ async def test_no_way_to_other_files_through_the_app(app: RunningAssistant) -> N
         for name in ("../../up.txt", "..", "/etc/cron.d/x", "a\x00b\n.txt", "con\u202e.exe", "x" * 5000):
             stored = (await web.post("/api/files", params={"name": name}, content=b"x")).json()["name"]
             folder, _, plain = stored.partition("/")
-            assert (page_dir.parent / "uploads" / folder / plain).is_file() and len(plain) <= 120
+            assert (page_dir.parent / "uploads" / folder / plain).is_file() and len(plain.encode()) <= 200
         assert not list(page_dir.parent.glob("*.txt"))
         stolen = {"instruction": "read", "mode": "thinking", "files": ["../../../etc/passwd"]}
         assert (await web.post("/api/sessions", json=stolen)).status_code in (400, 404)
