@@ -1,4 +1,4 @@
-"""One browser of a test process for the tests of `cua web`, which run in the event loop of the session."""
+"""One browser and one sandbox of a test process for the tests of `cua web`, which run in the event loop of the session."""
 
 from collections.abc import AsyncIterator
 
@@ -7,11 +7,18 @@ import pytest_asyncio
 
 from apps.video2web.build import SiteEvaluator
 from apps.video2web.render import Renderer
+from visual_tools.sandbox import KernelLimits, KernelMaker, Sandbox
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def evaluator() -> AsyncIterator[SiteEvaluator]:
     async with SiteEvaluator() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def sandbox() -> AsyncIterator[KernelMaker]:
+    async with await Sandbox.start(limits=KernelLimits(wall_s=20)) as made:
         yield made
 
 

@@ -184,7 +184,7 @@ def test_reading_stops_at_once_and_tells_how_far_it_is(tmp_path: Path) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(stop_soon())  # it waits for the thread that reads
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 10.0  # 2 s on an idle machine; all of it takes a minute
 
 
 def draw_slides(offset_px: float) -> Pixels:
