@@ -1,4 +1,4 @@
-"""One browser and one sandbox of a test process for the tests of `cua web`, which run in the event loop of the session."""
+"""One browser and one sandbox of a test process, in the event loop of the session, for the tests of `cua web`."""
 
 from collections.abc import AsyncIterator
 
