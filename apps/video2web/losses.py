@@ -32,6 +32,7 @@ _PAD_PX, _INSET = 3, 0.2  # margin of a compared crop, and share of the mark cut
 _MIN_LIKE, _MIN_LIKE_INSIDE = 0.6, 0.4  # correlation with the other page
 _MIN_CONTRAST, _MIN_SPREAD = 0.25, 12.0  # standard deviation relative to the other page's, and of an inside in levels
 _COMPARED_PX = 128  # longer side to which a picture is scaled
+_MAX_NAMED = 12  # of a kind in one line
 _MIN_RATIO, _MIN_PART = 0.75, 2  # similarity of a word that OCR misread; characters of a part of a joined word
 
 
@@ -114,6 +115,20 @@ class LostContent:
             "controls invented": len(self.controls),
         }
         return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+    def details(self) -> str:
+        """Return the words and the places that are lost; "" without any."""
+        words = [word.text for word in self.words if word.text]
+        places = {"marks lost": self.marks, "pictures lost": self.images, "controls invented": self.controls}
+        named = {"words lost": words} | {
+            name: [f"at ({box.left}, {box.top})" for box in boxes] for name, boxes in places.items()
+        }
+        return "; ".join(
+            f"{name}: {', '.join(parts[:_MAX_NAMED])}"
+            + (f" and {len(parts) - _MAX_NAMED} more" if len(parts) > _MAX_NAMED else "")
+            for name, parts in named.items()
+            if parts
+        )
 
 
 def find_losses(

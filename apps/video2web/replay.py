@@ -2,11 +2,13 @@
 
 An interaction is present when the act changes the region that changed in the recording, and the region is then closer
 to the recorded end than the midpoint between recorded start and end. Duration and easing are measured on the frames of
-Chromium's screencast, as they were measured on the recording.
+Chromium's screencast, as they were measured on the recording. What a reader would miss in the end state costs as on a
+page.
 """
 
 import asyncio
 import base64
+import functools
 import io
 import time
 from collections.abc import Sequence
@@ -16,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from apps.video2web.interactions import Interaction, PageAction
+from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
+from apps.video2web.layout.primitives import read_page
+from apps.video2web.losses import LostContent, PageWord, find_losses, words_of_lines
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
@@ -45,6 +49,21 @@ _CURVE_SPAN = 0.25  # mean distance at which curves count as entirely different
 _KEY_MS = 15
 _NOTHING = "nothing happens"
 _GUESSED = "no pointer is seen, so the place of the click is a guess"
+_POINTER_PX = -8, -8, 20, 28  # what a pointer covers, from its tip
+_FRAME_PX = 10  # space around text at the edge of a box improves recognition
+_CONTROLS_JS = """() => {
+  const found = [];
+  const walk = (root) => root.querySelectorAll('*').forEach((element) => {
+    if (element.shadowRoot) walk(element.shadowRoot);
+    if (!element.matches('input, textarea, select')
+      || !element.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true })) return;
+    const box = element.getBoundingClientRect();
+    const top = root.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+    if (!top || top === element) found.push([box.left, box.top, box.right, box.bottom].map(Math.round));
+  });
+  walk(document);
+  return found;
+}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +76,7 @@ class Replay:
         why: Reason why it does not count; "" if it does.
         duration_s: Duration on our page; None if not compared.
         easing: Easing on our page; "" if unknown.
+        losses: What a reader would miss in the end state.
     """
 
     interaction: Interaction
@@ -64,15 +84,17 @@ class Replay:
     why: str = ""
     duration_s: float | None = None
     easing: str = ""
+    losses: LostContent = field(default_factory=LostContent)
 
     @property
     def score(self) -> float:
-        """Score: 0 if absent, else 0.8 for the end, plus up to 0.15 for the duration and 0.05 for the curve."""
+        """Score: 0 if absent, else 0.8, plus up to 0.15 for the duration and 0.05 for the curve, times what is kept."""
         if not self.is_present:
             return 0.0
         lasts = compare_durations(self.interaction.duration_s, self.duration_s)
         eases = compare_curves(self.interaction.easing, self.easing)
-        return END_SHARE + DURATION_SHARE * lasts + EASING_SHARE * eases
+        kept = 1.0 if self.losses.kept is None else self.losses.kept
+        return kept * (END_SHARE + DURATION_SHARE * lasts + EASING_SHARE * eases)
 
 
 def compare_durations(theirs_s: float, ours_s: float | None) -> float:
@@ -112,6 +134,7 @@ async def replay(
         viewport_px: Width and height of the viewport.
     """
     places = asyncio.Semaphore(_AT_ONCE)
+    ends: dict[int, EndState] = {}
 
     async def try_twice(interaction: Interaction) -> Replay:
         why = interaction.lost or (_GUESSED if interaction.is_guess else "")
@@ -126,9 +149,44 @@ async def replay(
                 recording = await _play(renderer, site, interaction, names[interaction.page], viewport_px)
         except (CuaError, TimeoutError) as error:
             return _absent(interaction, str(error) or "the page hangs")
-        return await asyncio.to_thread(compare_recording, interaction, recording)
+        done = await asyncio.to_thread(compare_recording, interaction, recording)
+        end = _end_of(interaction, recording)
+        if done.is_present and end is not None:
+            ends[id(interaction)] = end
+        return done
 
-    return tuple(await asyncio.gather(*(try_twice(interaction) for interaction in interactions)))
+    done = list(await asyncio.gather(*(try_twice(interaction) for interaction in interactions)))
+    for number, each in enumerate(done):  # afterwards: reading text would slow the animations down
+        end = ends.get(id(each.interaction))
+        if end is not None:
+            done[number] = replace(each, losses=await asyncio.to_thread(end.find_losses))
+    return tuple(done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndState:
+    """End state of an interaction, recorded and ours.
+
+    Attributes:
+        recorded: (H, W, 3) uint8 RGB.
+        ours: The same.
+        controls: Boxes of our form controls.
+        place_px: Left and upper edge on the page.
+    """
+
+    recorded: RgbImage
+    ours: RgbImage
+    controls: tuple[Box, ...]
+    place_px: tuple[int, int]
+
+    def find_losses(self) -> LostContent:
+        """Return what a reader of our state would miss; words are those that OCR reads."""
+        theirs, own = (_read_words(_pack(image)) for image in (self.recorded, self.ours))
+        found = find_losses(self.recorded, theirs, self.ours, own, [word.box_px for word in own], self.controls)
+        marks, images, controls = (
+            tuple(box.moved(*self.place_px) for box in boxes) for boxes in (found.marks, found.images, found.controls)
+        )
+        return replace(found, marks=marks, images=images, controls=controls)
 
 
 @dataclass(slots=True)
@@ -138,6 +196,8 @@ class Recording:
     Attributes:
         before: (H, W, 3) uint8 RGB.
         after: The same once the page is at rest.
+        whole: Then the whole page, for a recorded state that is higher than the window; None otherwise.
+        controls: Then the boxes of the form controls, in the window.
         times_s: Time of each frame since the act.
         frames: JPEG files.
         scrolls_px: Scroll offset of each frame.
@@ -148,6 +208,8 @@ class Recording:
     times_s: list[float] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
     scrolls_px: list[float] = field(default_factory=list)
+    whole: RgbImage | None = None
+    controls: tuple[Box, ...] = ()
 
     def crops(self, box: Box) -> list[RgbImage]:
         """Return a region of all frames, (h, w, 3) uint8 RGB each."""
@@ -180,7 +242,8 @@ async def _play(
 
     try:
         async with renderer.context(site, viewport_px) as context:
-            page = (await open_page(context, f"/{name}")).page
+            opened = await open_page(context, f"/{name}")
+            page = opened.page
             for act in interaction.acts[:-1]:
                 await _do(page, act)
                 await _settle(page, _SETTLE_S)
@@ -194,6 +257,12 @@ async def _play(
             await _do(page, interaction.act)
             await _settle(page, interaction.wait_s + min(interaction.duration_s, _MAX_WAIT_S) + _SETTLE_S)
             recording.after = load_image(await page.screenshot())
+            recording.controls = tuple(Box(*edges) for edges in await opened.look(_CONTROLS_JS))
+            end = _whole_end(interaction)
+            if end is not None and len(end) > len(recording.after):
+                await opened.photograph()  # elements that appear when scrolled into view appear now
+                await _settle(page, _SETTLE_S)
+                recording.whole = await opened.photograph()
             return recording
     except Error as error:
         raise CuaError(error.message.splitlines()[0]) from error
@@ -288,6 +357,46 @@ def _compare_by_itself(interaction: Interaction, recording: Recording, box: Box)
     if max(closeness[first:]) < _MIN_CLOSENESS:
         return _absent(interaction, "it does not come")
     return Replay(interaction=interaction, is_present=True)
+
+
+def _whole_end(interaction: Interaction) -> RgbImage | None:
+    """Return the whole recorded state; None for a window that is scrolled, in which a header may hide other rows."""
+    return None if any(act.scroll_px for act in interaction.acts) else interaction.end_page
+
+
+def _end_of(interaction: Interaction, recording: Recording) -> EndState | None:
+    """Return the end state to compare; None for what is compared as a page, and for what has gone again."""
+    if interaction.act.trigger == "scroll" or interaction.leads_to is not None:
+        return None
+    box = interaction.box_px.clipped(recording.after.shape[1], recording.after.shape[0])
+    if _closeness(interaction, recording.after[box.slices]) < _MIN_CLOSENESS:
+        return None
+    whole = _whole_end(interaction)
+    recorded, left, top = (interaction.after, box.left, box.top) if whole is None else (whole, 0, 0)
+    ours = (recording.after if recording.whole is None else recording.whole)[top:, left:]
+    height, width = (min(sides) for sides in zip(recorded.shape[:2], ours.shape[:2], strict=True))
+    recorded, ours = recorded[:height, :width].copy(), np.ascontiguousarray(ours[:height, :width])
+    if interaction.act.trigger != "wait":  # what the pointer covers is not known
+        x, y = interaction.act.x_px - left, interaction.act.y_px - top
+        hidden = Box(*_POINTER_PX).moved(x, y).clipped(width, height)
+        recorded[hidden.slices] = ours[hidden.slices]
+    controls = (control.moved(-left, -top) for control in recording.controls)
+    seen = tuple(control for control in controls if Box(0, 0, width, height).contains(control))
+    return EndState(recorded=recorded, ours=ours, controls=seen, place_px=(left, top + interaction.act.scroll_px))
+
+
+@functools.lru_cache(maxsize=4 * MAX_INTERACTIONS)
+def _read_words(png: bytes) -> tuple[PageWord, ...]:
+    """Return the words of an image; a state looks the same in every round."""
+    sides = (_FRAME_PX, _FRAME_PX)
+    lines = read_page(np.pad(load_image(png), (sides, sides, (0, 0)), mode="edge"))
+    return tuple(words_of_lines([line.moved(-_FRAME_PX, -_FRAME_PX) for line in lines]))
+
+
+def _pack(image: RgbImage) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
 
 
 def compare_change(interaction: Interaction, before: RgbImage, after: RgbImage) -> Replay:

@@ -140,7 +140,10 @@ def _views(
             findings=tuple(_clipped(str(line)) for line in each["findings"][:_MAX_FINDINGS]),
             broken=tuple(_clipped(str(line)) for line in broken[:_MAX_FINDINGS]),
             replays=tuple(
-                (bool(replay["is_there"]), _clipped(f"{replay['name']}: {replay['why'] or 'as recorded'}"))
+                (
+                    bool(replay["is_there"]) and not replay.get("lost"),
+                    _clipped(f"{replay['name']}: {replay['why'] or replay.get('lost') or 'as recorded'}"),
+                )
                 for replay in each["score"].get("replays", ())
             ),
             lines=tuple(_diff(folder, number, base)) if number else (),

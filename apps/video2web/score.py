@@ -163,11 +163,16 @@ class SiteScore:
     @property
     def losses(self) -> str:
         """What a reader would miss, in a few words; "" without any."""
-        return "; ".join(filter(None, (page.losses.summary() for page in self.pages)))
+        states = [
+            f"after {each.interaction.name}: {each.losses.summary()}" for each in self.replays if each.losses.summary()
+        ]
+        return "; ".join([*filter(None, (page.losses.summary() for page in self.pages)), *states])
 
     def missing(self) -> list[str]:
-        """Return the missing interactions as text."""
-        return [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_present]
+        """Return as text the missing interactions, and what a reader would miss in the states after the others."""
+        absent = [f"interaction: {each.interaction.name}: {each.why}" for each in self.replays if not each.is_present]
+        lost = [(each.interaction.name, each.losses.details()) for each in self.replays]
+        return absent + [f"interaction: after {name}: {details}" for name, details in lost if details]
 
     @property
     def score(self) -> float:
@@ -188,6 +193,7 @@ class SiteScore:
                     "name": each.interaction.name,
                     "is_there": each.is_present,
                     "why": each.why,
+                    "lost": each.losses.details(),
                     "score": round(each.score, 3),
                     "duration_s": [each.interaction.duration_s, each.duration_s],
                     "easing": [each.interaction.easing, each.easing],

@@ -235,6 +235,51 @@ async def test_typing_scrolling_reveals_and_clocks_are_done_again(renderer: Rend
     ]
 
 
+ICON = "<svg width=22 height=22><path d='M11 1l3 7 7 1-5 5 1 7-6-3-6 3 1-7-5-5 7-1z' fill='#a3c'/></svg>"
+OFFER = FIRST.replace(
+    "Here is the box.",
+    f"<b>Weekly letter</b><p>{ICON} Subscribe <b style='padding-left:60px;font-size:40px'>&minus;</b></p>",
+)
+CHECKBOX = "<input type=checkbox checked style='width:22px;height:22px;margin:0'>"
+COVER = "<i style='position:absolute;left:0;top:0;width:180px;height:36px;background:#fde68a'></i>"
+LOST = {
+    "nothing": (OFFER, "", ""),
+    "a word": (OFFER.replace("Subscribe", "<span style='opacity:0'>Subscribe</span>"), "words", "subscribe"),
+    "a covered word": (OFFER.replace("Weekly", f"{COVER}Weekly"), "words", "weekly, letter"),
+    "an icon as a checkbox": (OFFER.replace(ICON, CHECKBOX), "controls", "at (5"),
+    "minus signs": (OFFER.replace("&minus;", "&nbsp;"), "marks", "at (2"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LOST)
+async def test_what_a_reader_would_miss_in_a_state_costs_and_is_told(
+    renderer: Renderer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(SITE, "index.html", OFFER)
+    box = Box(40, 190, 464, 304)
+    opened = await _record(renderer, "modal", BUTTON, box)
+    folded = await _record(renderer, "menu", BUTTON, box, end_page=None, end_state=None)
+    html, kind, told = LOST[name]
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    request = BuildRequest(
+        pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, goal=0.5, interactions=(opened, folded)
+    )
+    async with SiteEvaluator() as evaluator:
+        score, _, _ = await evaluator.score_site(request, {"index.html": html.encode()})
+    assert all(each.is_present for each in score.replays)
+    if not kind:
+        assert [each.score for each in score.replays] == [1, 1], score.replays
+        assert (score.missing(), score.losses) == ([], "")
+        return
+    for each, line in zip(score.replays, score.missing(), strict=True):
+        assert getattr(each.losses, kind), each.losses
+        assert each.score == pytest.approx(each.losses.kept) and each.score < 0.95
+        assert line.startswith(f"interaction: after {each.interaction.name}: ")
+        assert f"{kind} {'invented' if kind == 'controls' else 'lost'}: {told}" in line
+        assert f"after {each.interaction.name}: {each.losses.summary()}" in score.losses
+
+
 async def test_durations_and_curves_are_compared() -> None:
     assert compare_durations(0.4, 0.4) == 1
     assert compare_durations(0.4, 0.6) == pytest.approx(0.5)
