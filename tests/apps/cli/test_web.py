@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from typer.testing import CliRunner
 
 from apps.cli.main import app
@@ -83,8 +83,10 @@ def test_a_site_is_built_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "accessibility: html-has-lang: 1 elements" in score["differences"]
     assert score["accessibility"] >= 1
     assert score["code_bytes"] == len(PAGE)
-    _image(tmp_path / "blank.png", (320, 200))
-    code, told = _run("build", "blank.png", "--model", "literal", "--output-format", "json", "--rounds", "1")
+    image = Image.open(_image(tmp_path / "words.png", (640, 200)))
+    ImageDraw.Draw(image).text((20, 60), "Harbour prices", fill="black", font_size=40)
+    image.save(tmp_path / "words.png")
+    code, told = _run("build", "words.png", "--model", "literal", "--output-format", "json", "--rounds", "1")
     assert code == 0, told
     made = json.loads(told.splitlines()[-1])
     assert made["score"] > 0.98

@@ -68,7 +68,7 @@ async def test_what_is_not_mended_is_reported(tmp_path: Path, libreoffice: Path)
 async def test_files_that_only_the_answer_names_are_findings(tmp_path: Path, libreoffice: Path) -> None:
     code = MENDED + "document.save('b.docx')\nprint('saved b.docx')"
     (tmp_path / "notes.csv").write_text("a")
-    replies = iter([cell(code), "From notes.csv I made a.docx and b.docx.", "a.docx holds all; b.docx is not needed."])
+    replies = iter([cell(code), "From notes.csv I made a.docx and b.docx.", "a.docx holds all; there is no b.docx."])
     made, model = await make(tmp_path, replies, files=(tmp_path / "notes.csv",))
     assert (made.is_clean, made.rounds, made.missing) == (True, 2, [])
     told = "".join(part.text for part in model.received[2][-1].parts if isinstance(part, TextPart))
