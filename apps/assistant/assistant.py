@@ -334,7 +334,9 @@ class Assistant:
         folder = self._folder / "given" / secrets.token_hex(8)
         folder.mkdir(parents=True, mode=0o700)
         for number, file in enumerate(files, start=1):
-            name = f"{number}-{file.name}" if (folder / file.name).exists() else file.name
+            name = file.name
+            while (folder / name).exists():  # two files of one name
+                name = f"{number}-{name}"
             (folder / name).hardlink_to(file)
         return folder
 

@@ -269,7 +269,7 @@ async def test_a_page_can_be_given_each_of_several_files_and_not_the_assistant(
     async with api_of(assistant) as web:
         names = [
             (await web.post("/api/files", params={"name": name}, content=b"x")).json()["name"]
-            for name in ("a.txt", "b.txt", "a.txt")
+            for name in ("3-a.txt", "a.txt", "a.txt")
         ]
     session = await assistant.send(RunRequest(instruction="Wait 60 seconds.", files=tuple(names)))
     while session.is_running and not isinstance(session.screen.env, BrowserEnv):
@@ -277,7 +277,7 @@ async def test_a_page_can_be_given_each_of_several_files_and_not_the_assistant(
     assert isinstance(session.screen.env, BrowserEnv), session.view()
     options = session.screen.env.options
     assert options.uploads_dir is not None
-    assert _names_in(Path(options.uploads_dir)) == ["3-a.txt", "a.txt", "b.txt"]
+    assert _names_in(Path(options.uploads_dir)) == ["3-3-a.txt", "3-a.txt", "a.txt"]
     assert options.denied_domains == ("localhost:7860",)
     await assistant.close()
 
