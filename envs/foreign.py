@@ -38,7 +38,7 @@ def contained() -> Iterator[None]:
     except Exception:
         raise
     except BaseException as error:
-        if _is_from_outside(error, here):
+        if is_from_outside(error, here):
             raise
         raise ForeignCodeError(describe_defect(error)) from error
 
@@ -87,7 +87,7 @@ def _current_task() -> "asyncio.Task[object] | None":
         return None
 
 
-def _is_from_outside(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
+def is_from_outside(error: BaseException, task: "asyncio.Task[object] | None") -> bool:
     """Return True if `task`, in which the code ran, was cancelled or destroyed, or the user pressed Ctrl-C."""
     if isinstance(error, asyncio.CancelledError):
         return task is not None and task.cancelling() > 0

@@ -97,10 +97,20 @@ class EnvPool:
         make_env: Factory of an env that was not reset yet.
         max_idle: Maximum number of idle envs; beyond it the longest idle one is closed.
         max_episodes: Number of episodes after which an env is closed and replaced, to bound accumulated state.
+        max_leased: Maximum number of leased envs of one spec; further takers wait, in order. None: no limit.
     """
 
-    def __init__(self, make_env: Callable[[EnvSpec], Env], *, max_idle: int = 8, max_episodes: int = 200) -> None:
+    def __init__(
+        self,
+        make_env: Callable[[EnvSpec], Env],
+        *,
+        max_idle: int = 8,
+        max_episodes: int = 200,
+        max_leased: int | None = None,
+    ) -> None:
         self._make_env = make_env
+        self._max_leased = max_leased
+        self._rooms: dict[str, asyncio.Semaphore] = {}
         self._max_idle = max_idle
         self._max_episodes = max_episodes
         self._idle: list[tuple[str, Env]] = []
@@ -116,14 +126,23 @@ class EnvPool:
         await self.close()
 
     async def take(self, spec: EnvSpec) -> LeasedEnv:
-        """Lease an env for a spec: an idle one, or a new one.
+        """Lease an env for a spec: an idle one, or a new one, as soon as fewer than `max_leased` are leased.
 
         Raises:
             EnvSetupError: If `make_env` raises it.
         """
+        key = spec.key
+        if self._max_leased is not None and not self._is_closed:
+            await self._rooms.setdefault(key, asyncio.Semaphore(self._max_leased)).acquire()
+        try:
+            return self._lease(spec, key)
+        except BaseException:
+            self._release_room(key)
+            raise
+
+    def _lease(self, spec: EnvSpec, key: str) -> LeasedEnv:
         if self._is_closed:
             raise EnvError("the env pool was closed; make a new one", retryable=False)
-        key = spec.key
         place = next((at for at in reversed(range(len(self._idle))) if self._idle[at][0] == key), None)
         env = self._make(spec) if place is None else self._idle.pop(place)[1]
         self._num_episodes[id(env)] += 1
@@ -131,6 +150,16 @@ class EnvPool:
 
     async def return_env(self, key: str, env: Env, *, is_broken: bool = False) -> None:
         """Return an env after its episode; called by `LeasedEnv.close`."""
+        try:
+            await self._take_back(key, env, is_broken)
+        finally:
+            self._release_room(key)
+
+    def _release_room(self, key: str) -> None:
+        if (room := self._rooms.get(key)) is not None:
+            room.release()
+
+    async def _take_back(self, key: str, env: Env, is_broken: bool) -> None:
         if is_broken or self._is_closed or self._num_episodes[id(env)] >= self._max_episodes:
             await self._close(env)
             return

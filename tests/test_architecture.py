@@ -294,6 +294,7 @@ def test_broad_excepts_stand_only_at_the_edges() -> None:
         "envs/remote",
         "cua/check_model",
         "cua/batch/run",
+        "cua/rollouts/scheduler",
         "envs/foreign",
         "cua/gui_agent/agent",
         "cua/swarm/custom_agent",

@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from cua.errors import ConfigError
+from cua.errors import ConfigError, CuaError, ModelError, TaskError, describe_defect
 from cua.json_text import Json, JsonMapping, well_formed
 from cua.messages import Usage
 from cua.model import Model
+from cua.run.budget import CapReachedError
 from cua.run.end import End, RunResult
 from cua.run.scope import RunScope
-from envs import Env, EnvSpec, Task, TaskSpec, registry
-from envs.foreign import contained
+from envs import Env, EnvError, EnvSpec, Task, TaskSpec, registry
+from envs.foreign import contained, describe_error
 
 EpisodeKind = Literal["scored", "env_error", "model_error", "evaluator_error", "timeout", "stopped"]
 """`scored`: the task gave a score, or the agent reported failure. `timeout`: the episode took too long.
@@ -183,3 +184,19 @@ def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
     if end.status == "failed":  # the agent gave up, or its conversation grew too long
         return "scored", 0.0
     return "evaluator_error", None
+
+
+def judge_error(error: Exception) -> tuple[EpisodeKind, str, bool]:
+    """Return the kind of an episode that raised an exception, a line for a person, and True if it can be retried."""
+    kind: EpisodeKind = "evaluator_error"
+    if isinstance(error, CapReachedError) and error.cap == "time":
+        kind = "timeout"
+    elif isinstance(error, ModelError):
+        kind = "model_error"
+    elif isinstance(error, EnvError):
+        kind = "env_error"
+    is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
+    if isinstance(error, TaskError):
+        return kind, str(error), is_retryable  # it names the error and its location
+    is_known = isinstance(error, EnvError | CuaError | CapReachedError)
+    return kind, describe_error(error) if is_known else describe_defect(error), is_retryable

@@ -24,6 +24,7 @@ class EnvProvider:
         make_task: Creates a task from its id and seed.
         make_env: Creates an environment that is not reset yet.
         max_idle: Maximum number of idle environments that are kept, usually the number of parallel episodes.
+        max_leased: Maximum number of environments of one spec at a time; None: no limit.
     """
 
     def __init__(
@@ -32,9 +33,10 @@ class EnvProvider:
         make_env: Callable[[EnvSpec], Env] = registry.make_env,
         *,
         max_idle: int = 8,
+        max_leased: int | None = None,
     ) -> None:
         self.make_task = make_task
-        self._pool = EnvPool(make_env, max_idle=max_idle)
+        self._pool = EnvPool(make_env, max_idle=max_idle, max_leased=max_leased)
 
     async def take_env(self, spec: EnvSpec) -> Env:
         """Return an environment for one episode; `close` returns it to the pool."""

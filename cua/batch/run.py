@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cua.batch.episode import Episode, EpisodeKind, EpisodeResult, Player, ending_of, judge_end
+from cua.batch.episode import Episode, EpisodeResult, Player, ending_of, judge_end, judge_error
 from cua.batch.episode_log import EpisodeLog
-from cua.errors import ConfigError, CuaError, ModelError, TaskError, describe_defect
+from cua.errors import ConfigError
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
-from envs import EnvError
 from envs.foreign import (
     ForeignCodeError,
     abandon,
@@ -267,9 +266,8 @@ class _Batch:
             return replace(template, kind="timeout", reason=str(error))
         if self._is_stopped() and isinstance(error, CapReachedError | StoppedError):
             return replace(template, kind="stopped", reason=describe_error(error))
-        kind = _kind_of(error)
-        is_retryable = kind in ("env_error", "model_error") and bool(getattr(error, "retryable", False))
-        return replace(template, kind=kind, reason=_line(error), is_retryable=is_retryable)
+        kind, reason, is_retryable = judge_error(error)
+        return replace(template, kind=kind, reason=reason, is_retryable=is_retryable)
 
 
 def _without_replay(result: EpisodeResult, no_retry_reason: str) -> EpisodeResult:
@@ -314,18 +312,3 @@ def _shown_dir(folder: Path, run_dir: str | None) -> str | None:
     if run_dir is None or not Path(run_dir).is_relative_to(folder):
         return run_dir
     return Path(run_dir).relative_to(folder).as_posix()
-
-
-def _kind_of(error: Exception) -> EpisodeKind:
-    if isinstance(error, CapReachedError) and error.cap == "time":
-        return "timeout"
-    if isinstance(error, ModelError):
-        return "model_error"
-    return "env_error" if isinstance(error, EnvError) else "evaluator_error"
-
-
-def _line(error: Exception) -> str:
-    """Describe an exception; for a defect also its location."""
-    if isinstance(error, TaskError):
-        return str(error)  # it names the error and its location
-    return describe_error(error) if isinstance(error, EnvError | CuaError | CapReachedError) else describe_defect(error)

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cua.errors import CuaError
-from cua.trajectory.disk import AppendOnlyLines, sync_folder, translate_os_errors
+from cua.trajectory.disk import AppendOnlyLines, sync_folder, translate_os_errors, whole_size
 from cua.trajectory.images import write_atomically
 from cua.trajectory.run_files import open_inside, read_inside
 
 FILE = "samples.jsonl"
 BLOBS = "blobs"
-FORMAT = "k25-samples/1"
+FORMAT: Literal["k25-samples/1"] = "k25-samples/1"
 MAX_LINE_BYTES = 2**28
 """Size limit of a line, which bounds the memory of a reader: about 20 million tokens."""
 MAX_BLOB_BYTES = 2**30
@@ -199,7 +199,7 @@ class SampleWriter:
         with translate_os_errors("write", folder):
             (folder / BLOBS).mkdir(parents=True, exist_ok=True)
             path = folder / FILE
-            size_bytes = _whole_bytes(path) if path.exists() else 0
+            size_bytes = whole_size(path) if path.exists() else 0
             if size_bytes:
                 with SampleReader(folder) as reader:
                     if reader.media_token_id != media_token_id:
@@ -348,8 +348,8 @@ class SampleReader:
     def _decode(self, line: "_Line") -> SampledRollout:
         branches = []
         for given in line.branches:
-            ids = _from_base64(given.ids, "<u4").astype(np.uint32)
-            bits = np.unpackbits(_from_base64(given.mask, "u1"))
+            ids = np.frombuffer(_bytes_of(given.ids), "<u4").astype(np.uint32)
+            bits = np.unpackbits(np.frombuffer(_bytes_of(given.mask), np.uint8))
             if not 0 <= len(bits) - len(ids) < 8:
                 raise SampleError(f"a mask of {len(bits)} bits for {len(ids)} tokens")
             routes = None
@@ -360,7 +360,7 @@ class SampleReader:
                 RolloutSample(
                     ids=ids,
                     mask=bits[: len(ids)].astype(bool),
-                    logprobs=_from_base64(given.logprobs, "<f4").astype(np.float32),
+                    logprobs=np.frombuffer(_bytes_of(given.logprobs), "<f4").astype(np.float32),
                     versions=tuple(VersionSpan(*span) for span in given.versions),
                     media=tuple(MediaRange(*item) for item in given.media),
                     routes=routes,
@@ -426,25 +426,10 @@ def _to_base64(values: NDArray[np.generic], kind: str) -> str:
     return base64.b64encode(values.astype(kind).tobytes()).decode()
 
 
-def _from_base64(text: str, kind: str) -> NDArray[np.generic]:
-    return np.frombuffer(base64.b64decode(text, validate=True), kind)
+def _bytes_of(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
 
 
 def _first(error: ValidationError) -> str:
     found = error.errors(include_input=False)[0]
     return f"{'.'.join(map(str, found['loc'])) or 'the line'}: {found['msg']}"
-
-
-def _whole_bytes(path: Path) -> int:
-    """Return the size of a file up to its last line end, reading backwards."""
-    step = 2**16
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        while end > 0:
-            start = max(0, end - step)
-            file.seek(start)
-            place = file.read(end - start).rfind(b"\n")
-            if place >= 0:
-                return start + place + 1
-            end = start
-    return 0

@@ -99,6 +99,21 @@ def whole_lines(path: Path) -> list[bytes]:
     return read_inside(path.parent, path.name, max_bytes=MAX_RECORD_BYTES).split(b"\n")[:-1]
 
 
+def whole_size(path: Path) -> int:
+    """Return the size of a file up to its last line end, in bytes, without reading more than its last line."""
+    step = 2**16
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - step)
+            file.seek(start)
+            place = file.read(end - start).rfind(b"\n")
+            if place >= 0:
+                return start + place + 1
+            end = start
+    return 0
+
+
 NAME = "lock"
 _PATIENCE_S = 0.3
 """Timeout for the lock: `is_locked` of another process may hold it briefly; a writer keeps it."""

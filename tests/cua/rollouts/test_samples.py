@@ -93,7 +93,7 @@ def test_media_are_stored_once_however_many_branches_use_them(writer: SampleWrit
         assert {reader.read_media(item.branches[0].media[0].sha256) for item in reader} == {IMAGE}
 
 
-BAD = {
+BAD: dict[str, dict[str, Any]] = {
     "a log-probability short": {"logprobs": np.zeros(7, dtype=np.float32)},
     "a mask that is longer": {"mask": np.zeros(9, dtype=bool)},
     "a log-probability outside of the mask": {"logprobs": np.full(8, -1, dtype=np.float32)},

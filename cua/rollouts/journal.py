@@ -1,0 +1,202 @@
+"""Journal of rollouts: a line for each transition, written outside of the event loop, many at a time.
+
+A line is in the file at most `_FLUSH_S` seconds after the transition. A group is handed out only after the ends of its
+members are on disk, so that a process that is killed neither loses nor repeats one that was handed out.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from cua.errors import TrajectoryError
+from cua.json_text import Json, read_object
+from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind
+from cua.rollouts.samples import SampledRollout, SampleWriter
+from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_size
+from cua.trajectory.journal import Committer
+
+FILE = "rollouts.jsonl"
+VERSION = 1
+MAX_REASON_CHARS = 500
+_FLUSH_S = 0.005
+_MAX_LINE_BYTES = 2**20
+_KINDS: tuple[RolloutEndKind, ...] = ("scored", "excluded", "stale", "error")
+
+
+class RolloutJournal:
+    """Append-only journal of a folder, for one process and one event loop.
+
+    Args:
+        folder: Folder of the journal; created if missing.
+        samples: Writer of the samples; its lines are on disk before the ends of their rollouts.
+
+    Attributes:
+        attempts: Number of attempts that were started, by rollout, in all processes.
+        ends: Ends by rollout, in all processes.
+        open: Rollouts without an end.
+        taken: Keys of the groups that were handed out.
+        version: Last version of the policy.
+
+    Raises:
+        TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of rollouts.
+    """
+
+    def __init__(self, folder: Path, samples: SampleWriter | None = None) -> None:
+        self.folder = folder.absolute()
+        self.attempts: Counter[str] = Counter()
+        self.ends: dict[str, RolloutEnd] = {}
+        self.open: set[str] = set()
+        self.taken: set[str] = set()
+        self.version = 0
+        self.is_grouped = False
+        self._samples = samples
+        self._waiting: list[bytes] = []
+        self._flush: asyncio.TimerHandle | None = None
+        path = self.folder / FILE
+        with translate_os_errors("write", self.folder), contextlib.ExitStack() as stack:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = RunLock(self.folder)
+            stack.callback(self._lock.release)
+            size_bytes = whole_size(path) if path.exists() else 0
+            self._read(path, size_bytes)
+            self._lines = AppendOnlyLines(path, keep_bytes=size_bytes)
+            stack.callback(self._lines.close)
+            if not size_bytes:
+                self._append(_encode({"event": "rollouts", "version": VERSION}))
+                self._lines.sync()
+                sync_folder(self.folder)
+            stack.pop_all()
+        self._committer = Committer(self)
+
+    def moved(self, rollout: Rollout) -> None:
+        """Record that a rollout has entered its state."""
+        if rollout.state == "queued":
+            self.open.add(rollout.id)
+        elif rollout.attempt != self.attempts.get(rollout.id):
+            self.attempts[rollout.id] = rollout.attempt
+        line = {"id": rollout.id, "state": rollout.state, "try": rollout.attempt, "version": rollout.version}
+        self._write(line)
+
+    def ended(self, id: str, end: RolloutEnd) -> None:
+        """Record the end of a rollout."""
+        self.open.discard(id)
+        self.ends[id] = end
+        shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
+        self._write({"event": "ended", "id": id, **shown, "reason": end.reason[:MAX_REASON_CHARS]})
+
+    def note(self, event: str, **values: object) -> None:
+        """Record something that is not a transition: a version, a group, a report of the watchdog."""
+        self._write({"event": event, **values})
+
+    async def sampled(self, rollout: SampledRollout) -> None:
+        """Write the samples of a rollout, before the line of its end.
+
+        Raises:
+            SampleError: If a trainer must not use them.
+            TrajectoryError: If they cannot be written.
+        """
+        samples = self._samples
+        if samples is not None:
+            await self._committer.write(lambda: samples.append(rollout))
+
+    async def take(self, group: str) -> None:
+        """Record that a group was handed out, and wait until that is on disk."""
+        self.taken.add(group)
+        self._write({"event": "taken", "group": group})
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Wait until all earlier lines and samples are on disk."""
+        await self._committer.write(self._drain())
+
+    async def close(self) -> None:
+        """Write what is waiting, close the file and release the lock."""
+        if self._flush is not None:
+            self._flush.cancel()
+        try:
+            await self.commit()
+        finally:
+            await asyncio.to_thread(self._committer.close)
+            self._lines.close()
+            self._lock.release()
+
+    def sync(self) -> None:
+        """Wait until all lines are on disk; called by the writing thread after each group of writes."""
+        if self._is_durable:
+            self._is_durable = False
+            with translate_os_errors("write", self.folder):
+                if self._samples is not None:
+                    self._samples.sync()
+                self._lines.sync()
+
+    _is_durable = False
+
+    def _write(self, values: Json) -> None:
+        self._waiting.append(_encode(values))
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(_FLUSH_S, self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._flush = None
+        lines, self._waiting = self._waiting, []
+        self._committer.write_later(lambda: self._append(b"".join(lines)))
+
+    def _drain(self) -> Callable[[], None]:
+        """Return a durable write of the waiting lines."""
+        lines, self._waiting = self._waiting, []
+
+        def write() -> None:
+            self._is_durable = True
+            if lines:
+                self._append(b"".join(lines))
+
+        return write
+
+    def _append(self, lines: bytes) -> None:
+        with translate_os_errors("write", self.folder):
+            self._lines.append(lines, is_durable=False)
+
+    def _read(self, path: Path, size_bytes: int) -> None:
+        if not size_bytes:
+            return
+        with path.open("rb") as file:
+            first = read_object(file.readline(_MAX_LINE_BYTES)) or {}
+            if (first.get("event"), first.get("version")) != ("rollouts", VERSION):
+                raise TrajectoryError(f"{path} is not a journal of rollouts of version {VERSION}; name another folder")
+            number = 1
+            while file.tell() < size_bytes and (line := file.readline(_MAX_LINE_BYTES)):
+                number += 1
+                try:
+                    if (entry := read_object(line)) is not None:  # else a line of another program, which is skipped
+                        self._apply(entry)
+                except (KeyError, TypeError, ValueError) as error:
+                    raise TrajectoryError(f"{path}, line {number}, is not a line of a journal ({error!r})") from error
+
+    def _apply(self, entry: Json) -> None:
+        match entry.get("event"):
+            case None:
+                self.open.add(entry["id"])
+                self.ends.pop(entry["id"], None)
+                if entry["state"] != "queued":
+                    self.attempts[entry["id"]] = int(entry["try"])
+            case "ended":
+                end = RolloutEnd(**{name: entry[name] for name in RolloutEnd.__slots__})
+                if end.kind not in _KINDS:
+                    raise ValueError(f"the end {end.kind!r}")
+                if end.reason == STOPPED:
+                    self.open.add(entry["id"])
+                else:
+                    self.open.discard(entry["id"])
+                    self.ends[entry["id"]] = end
+            case "taken":
+                self.taken.add(entry["group"])
+            case "version":
+                self.version = int(entry["number"])
+
+
+def _encode(values: Json) -> bytes:
+    return json.dumps({**values, "at": round(time.time(), 3)}, allow_nan=False).encode() + b"\n"
