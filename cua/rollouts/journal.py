@@ -35,11 +35,11 @@ class RolloutJournal:
         samples: Writer of the samples; its lines are on disk before the ends of their rollouts.
 
     Attributes:
-        attempts: Number of attempts that were started, by rollout, in all processes.
-        ends: Ends by rollout, in all processes.
-        open: Rollouts without an end.
-        taken: Keys of the groups that were handed out.
-        version: Last version of the policy.
+        attempts: Number of attempts that earlier processes started, by rollout.
+        ends: Ends of rollouts in earlier processes.
+        open: Rollouts that earlier processes left without an end.
+        taken: Keys of the groups that earlier processes handed out.
+        version: Last version of the policy of earlier processes.
 
     Raises:
         TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of rollouts.
@@ -56,6 +56,7 @@ class RolloutJournal:
         self._samples = samples
         self._waiting: list[bytes] = []
         self._flush: asyncio.TimerHandle | None = None
+        self._is_durable = False
         path = self.folder / FILE
         with translate_os_errors("write", self.folder), contextlib.ExitStack() as stack:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -74,17 +75,10 @@ class RolloutJournal:
 
     def moved(self, rollout: Rollout) -> None:
         """Record that a rollout has entered its state."""
-        if rollout.state == "queued":
-            self.open.add(rollout.id)
-        elif rollout.attempt != self.attempts.get(rollout.id):
-            self.attempts[rollout.id] = rollout.attempt
-        line = {"id": rollout.id, "state": rollout.state, "try": rollout.attempt, "version": rollout.version}
-        self._write(line)
+        self._write({"id": rollout.id, "state": rollout.state, "try": rollout.attempt, "version": rollout.version})
 
     def ended(self, id: str, end: RolloutEnd) -> None:
         """Record the end of a rollout."""
-        self.open.discard(id)
-        self.ends[id] = end
         shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
         self._write({"event": "ended", "id": id, **shown, "reason": end.reason[:MAX_REASON_CHARS]})
 
@@ -104,14 +98,19 @@ class RolloutJournal:
             await self._committer.write(lambda: samples.append(rollout))
 
     async def take(self, group: str) -> None:
-        """Record that a group was handed out, and wait until that is on disk."""
-        self.taken.add(group)
+        """Record that a group was handed out, and wait until this process may be killed without losing that."""
         self._write({"event": "taken", "group": group})
-        await self.commit()
+        await self._committer.write(self._drain())
 
     async def commit(self) -> None:
         """Wait until all earlier lines and samples are on disk."""
-        await self._committer.write(self._drain())
+        write = self._drain()
+
+        def write_durably() -> None:
+            self._is_durable = True
+            write()
+
+        await self._committer.write(write_durably)
 
     async def close(self) -> None:
         """Write what is waiting, close the file and release the lock."""
@@ -133,8 +132,6 @@ class RolloutJournal:
                     self._samples.sync()
                 self._lines.sync()
 
-    _is_durable = False
-
     def _write(self, values: Json) -> None:
         self._waiting.append(_encode(values))
         if self._flush is None:
@@ -142,19 +139,12 @@ class RolloutJournal:
 
     def _flush_later(self) -> None:
         self._flush = None
-        lines, self._waiting = self._waiting, []
-        self._committer.write_later(lambda: self._append(b"".join(lines)))
+        self._committer.write_later(self._drain())
 
     def _drain(self) -> Callable[[], None]:
-        """Return a durable write of the waiting lines."""
+        """Return a write of the lines that are waiting."""
         lines, self._waiting = self._waiting, []
-
-        def write() -> None:
-            self._is_durable = True
-            if lines:
-                self._append(b"".join(lines))
-
-        return write
+        return lambda: self._append(b"".join(lines)) if lines else None
 
     def _append(self, lines: bytes) -> None:
         with translate_os_errors("write", self.folder):

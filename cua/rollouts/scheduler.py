@@ -18,7 +18,7 @@ from functools import partial
 from typing import Self
 
 from cua.batch.episode import judge_error
-from cua.errors import ConfigError, CuaError
+from cua.errors import ConfigError, CuaError, TrajectoryError
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.rollout import (
     STOPPED,
@@ -81,6 +81,7 @@ class RolloutGroup:
         ends: Ends of the members; None for those without an end.
         order: Number of its start.
         version: Version of the policy when it started.
+        is_on_disk: True if all ends are on disk.
     """
 
     key: str
@@ -88,6 +89,7 @@ class RolloutGroup:
     ends: list[RolloutEnd | None]
     order: int = 0
     version: int = 0
+    is_on_disk: bool = False
 
     @property
     def scores(self) -> list[float]:
@@ -183,8 +185,7 @@ class RolloutScheduler:
         self._watch: asyncio.Task[None] | None = None
         self._is_admitting = self._is_closing = False
         self._left = set(journal.open) | set(journal.ends)
-        self._failed: BaseException | None = None
-        self._on_done = self._done  # one bound method for all tasks
+        self._failed: TrajectoryError | None = None
 
     async def __aenter__(self) -> Self:
         self._watch = asyncio.get_running_loop().create_task(self._watchdog())
@@ -282,8 +283,13 @@ class RolloutScheduler:
             if self._failed is not None:
                 raise self._failed
             if self._ready:
+                if not self._ready[0][1].is_on_disk:
+                    ended = [group for _, group in self._ready]
+                    await self._journal.commit()
+                    for group in ended:
+                        group.is_on_disk = True
+                    continue  # an older one may have ended meanwhile
                 group = heapq.heappop(self._ready)[1]
-                await self._journal.commit()
                 yield group
                 await self._journal.take(group.key)
                 self._open_groups -= 1
@@ -374,16 +380,9 @@ class RolloutScheduler:
         self, rollout: Rollout, group: RolloutGroup | None = None, number: int = 0
     ) -> "asyncio.Task[RolloutEnd]":
         """Start a member of a group, or a sub-task."""
-        task = asyncio.get_running_loop().create_task(self._drive(rollout, group, number))
-        task.add_done_callback(self._on_done)
-        rollout.task = task
-        return task
-
-    def _done(self, task: "asyncio.Task[RolloutEnd]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:  # a record cannot be written: nothing can be accounted for any more
-            self._failed = error
-            self._changed.set()
+        work = self._drive(rollout, group, number)
+        rollout.task = asyncio.get_running_loop().create_task(work, name=rollout.id)
+        return rollout.task
 
     async def _run_children(self, parent: Rollout, specs: Sequence[RolloutSpec]) -> Sequence[RolloutEnd]:
         if parent.depth >= self._options.max_depth:
@@ -431,7 +430,11 @@ class RolloutScheduler:
         rollout.is_ending = True
         end = rollout.end or RolloutEnd(kind="error", reason="it did not run")
         if outcome is not None and outcome.branches:
-            end = await self._sampled(rollout, outcome, end)
+            try:
+                end = await self._sampled(rollout, outcome, end)
+            except TrajectoryError as error:  # nothing can be accounted for any more
+                self._failed = error
+                self._changed.set()
         self._ended(rollout, end)
         if group is not None:
             self._member_ended(group, number, end)
