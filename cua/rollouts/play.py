@@ -1,0 +1,126 @@
+"""Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, TypeVar, cast
+
+from cua.batch.episode import Episode, Player, judge_end
+from cua.errors import ModelError
+from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
+from cua.rollouts.samples import RolloutSample
+from cua.run.budget import Caps
+from cua.run.end import RunResult
+from cua.run.scope import RunScope
+from envs import Env, EnvError, EnvSpec, Observation, Task, TaskVerdict
+
+T = TypeVar("T")
+ReadBranches = Callable[[Rollout, RunResult], Sequence[RolloutSample]]
+_GRACE_S = 30.0  # for an agent to end its last step, and be evaluated, after its time limit
+
+
+def make_episode_spec(
+    episode: Episode,
+    player: Player,
+    *,
+    scope: RunScope,
+    env: EnvSpec | None = None,
+    caps: Caps | None = None,
+    limits: RolloutLimits | None = None,
+    read_branches: ReadBranches | None = None,
+) -> RolloutSpec:
+    """Return the spec of an episode.
+
+    The agent ends itself after `limits.run_s`, and is evaluated then; it is cancelled 30 s later.
+
+    Args:
+        episode: Task, model, and, without `env`, environment.
+        player: Player that runs it; gets environment and task as in a batch.
+        scope: Budget and control that all rollouts share.
+        env: Environment that the scheduler leases; None: the player needs none, or `episode.make_env` makes it.
+        caps: Limits of the agent; None: the defaults.
+        limits: Time limits of the states; None: the defaults.
+        read_branches: Returns the samples of a run, by its record.
+    """
+    caps, limits = caps or Caps(), limits or RolloutLimits()
+    if limits.run_s is not None:
+        caps = replace(caps, max_time_s=min(limits.run_s, caps.max_time_s or limits.run_s))
+        limits = replace(limits, run_s=limits.run_s + _GRACE_S)
+
+    agent_caps = caps
+
+    async def play(rollout: Rollout) -> RolloutOutcome:
+        staged = replace(
+            episode,
+            make_task=lambda: _stage_task(episode.make_task(), rollout),
+            make_env=lambda: _take_env(episode, rollout),
+        )
+        run = await player(staged, scope.make_run(agent_caps))
+        return replace(make_outcome(run), branches=tuple(read_branches(rollout, run)) if read_branches else ())
+
+    return RolloutSpec(task_id=episode.task_id, seed=episode.seed, play=play, env=env, limits=limits)
+
+
+def make_outcome(run: RunResult) -> RolloutOutcome:
+    """Return the outcome of a run; a run that reached a limit has the score of what it left behind.
+
+    Raises:
+        EnvError: If the environment failed.
+        ModelError: If the model failed.
+    """
+    end = run.end
+    kind, score = judge_end(end)
+    is_truncated = end.status == "capped"
+    if kind == "timeout" and end.source is None:
+        score = end.score
+    if kind == "env_error":
+        raise EnvError(end.reason, retryable=end.retryable)
+    if kind == "model_error":
+        raise ModelError(end.reason, retryable=end.retryable)
+    return RolloutOutcome(score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores))
+
+
+async def _take_env(episode: Episode, rollout: Rollout) -> Env:
+    if rollout.spec.env is not None:
+        env = await rollout.acquire()
+    else:
+        rollout.enter("acquiring")
+        made = episode.make_env()
+        env = await made if isawaitable(made) else made
+
+    async def reset(task: Task) -> Observation:
+        rollout.enter("resetting")
+        observation = await env.reset(task)
+        rollout.enter("running")
+        return observation
+
+    return _with_methods(env, reset=reset)
+
+
+def _stage_task(task: Task, rollout: Rollout) -> Task:
+    async def evaluate(env: Any) -> TaskVerdict:
+        rollout.enter("evaluating")
+        return await task.evaluate(env)
+
+    return _with_methods(task, evaluate=evaluate)
+
+
+def _with_methods(original: T, **methods: object) -> T:
+    return cast(T, _Overridden(original, methods))
+
+
+class _Overridden:
+    """Object of third parties with some methods replaced; everything else, its class included, is the original's."""
+
+    __slots__ = ("_methods", "_original")
+
+    def __init__(self, original: object, methods: dict[str, object]) -> None:
+        object.__setattr__(self, "_original", original)
+        object.__setattr__(self, "_methods", methods)
+
+    def __getattribute__(self, name: str) -> object:
+        methods = object.__getattribute__(self, "_methods")
+        return methods[name] if name in methods else getattr(object.__getattribute__(self, "_original"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_original"), name, value)

@@ -1,0 +1,160 @@
+"""The players of batches run as rollouts: with their states, limits and retries, and the scores of a batch."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cua.batch import AgentPlayer, BatchOptions, Episode, EpisodeLog, make_env_provider, make_episodes, run_batch
+from cua.messages import Usage
+from cua.models.scripted import ScriptedModel
+from cua.rollouts.journal import FILE, RolloutJournal
+from cua.rollouts.play import make_episode_spec, make_outcome
+from cua.rollouts.rollout import RolloutEnd, RolloutLimits
+from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
+from cua.run.budget import Caps
+from cua.run.end import End, RunResult
+from cua.run.scope import RunScope
+from envs import Env, EnvSpec
+from envs.fake import FakeEnv, FakeOptions
+from envs.pool import EnvPool
+from envs.remote import SuiteRef
+from tests.cua.batch import chores
+from tests.cua.batch.chores import ENV, make_suite
+
+CLICK = "## Action:\nClick\n## Code:\n```python\npyautogui.click(0.25, 0.5)\n```"
+DONE = "## Action:\nDone\n## Code:\n```python\ncomputer.terminate(status='success')\n```"
+
+
+def episodes_of(model: Sequence[str], take_env: Any) -> tuple[Episode, ...]:
+    suite = make_suite()
+    return make_episodes(
+        [("click/left", seed, 0) for seed in (1, 2)],
+        make_task=suite.make_task,
+        take_env=take_env,
+        make_model=lambda: ScriptedModel(model),
+    )
+
+
+async def roll(
+    folder: Path, model: Sequence[str], options: FakeOptions | None = None, **more: Any
+) -> tuple[list[RolloutEnd | None], list[FakeEnv]]:
+    made: list[FakeEnv] = []
+    first = options or FakeOptions()
+
+    def make(spec: EnvSpec) -> Env:
+        made.append(FakeEnv(first if not made else FakeOptions(slow_s=first.slow_s)))
+        return made[-1]
+
+    scope = RunScope(caps=Caps(max_steps=None))
+    player = AgentPlayer(folder / "runs", approve="yolo")
+    async with (
+        EnvPool(make, max_leased=2) as pool,
+        RolloutScheduler(
+            RolloutJournal(folder), take_env=pool.take, options=RolloutOptions(backoff_s=0.001, close_s=1.0)
+        ) as scheduler,
+    ):
+        groups = [
+            scheduler.submit(make_episode_spec(episode, player, scope=scope, env=ENV, **more))
+            for episode in episodes_of(model, pool.take)
+        ]
+        async for _ in scheduler.finished():
+            pass
+    return [group.ends[0] for group in groups], made
+
+
+def states(folder: Path, id: str) -> list[str]:
+    found = [json.loads(line) for line in (folder / FILE).read_bytes().splitlines()]
+    return [line.get("state") or line["kind"] for line in found if line.get("id") == id]
+
+
+async def test_an_agent_scores_as_in_a_batch_and_passes_through_all_states(tmp_path: Path) -> None:
+    ends, _ = await roll(tmp_path, [CLICK, DONE])
+    async with EnvPool(lambda spec: FakeEnv()) as pool:
+        with EpisodeLog(tmp_path / "batch") as log:
+            batch = await run_batch(
+                episodes_of([CLICK, DONE], pool.take),
+                AgentPlayer(tmp_path / "batch", approve="yolo"),
+                log=log,
+                options=BatchOptions(num_parallel=2),
+            )
+    assert [result.score for result in batch.results] == [1.0, 0.5]
+    assert [end and (end.kind, end.score) for end in ends] == [("scored", 1.0), ("scored", 0.5)]
+    assert states(tmp_path, "click/left@1.0/0") == [
+        "queued",
+        "acquiring",
+        "resetting",
+        "running",
+        "evaluating",
+        "scored",
+    ]
+
+
+async def test_an_environment_that_dies_is_replaced(tmp_path: Path) -> None:
+    ends, made = await roll(tmp_path, [CLICK, DONE], FakeOptions(die_at_step=1))
+    assert [end and (end.kind, end.score) for end in ends] == [("scored", 1.0), ("scored", 0.5)]
+    assert sorted(end.num_attempts for end in ends if end) == [1, 2]
+    assert made[0].is_closed
+
+
+async def test_a_limit_of_steps_truncates_and_what_was_reached_is_scored(tmp_path: Path) -> None:
+    ends, _ = await roll(tmp_path, [CLICK] * 5, caps=Caps(max_steps=1))
+    assert [end and (end.kind, end.score, end.is_truncated) for end in ends] == [
+        ("scored", 1.0, True),
+        ("scored", 0.5, True),
+    ]
+
+
+async def test_the_time_to_run_truncates_and_what_was_reached_is_scored(tmp_path: Path) -> None:
+    ends, _ = await roll(tmp_path, [CLICK] * 50, FakeOptions(slow_s=0.2), limits=RolloutLimits(run_s=1.0))
+    assert [end and (end.kind, end.is_truncated) for end in ends] == [("scored", True)] * 2
+    assert all(end is not None and end.score for end in ends)
+
+
+async def test_tasks_in_processes_of_their_own_run_as_rollouts(tmp_path: Path) -> None:
+    provider = make_env_provider("process", SuiteRef(name=chores.__file__))
+    keys = [("click/left", 2, 0), ("click/broken", 1, 0)]
+    episodes = make_episodes(
+        keys,
+        make_task=provider.make_task,
+        take_env=provider.take_env,
+        make_model=lambda: ScriptedModel([CLICK, DONE]),
+    )
+    player, scope = AgentPlayer(tmp_path / "runs", approve="yolo"), RunScope(caps=Caps(max_steps=None))
+    async with RolloutScheduler(RolloutJournal(tmp_path), take_env=provider.take_env) as scheduler:
+        groups = [scheduler.submit(make_episode_spec(episode, player, scope=scope, env=ENV)) for episode in episodes]
+        async for _ in scheduler.finished():
+            pass
+    await provider.close()
+    ends = [group.ends[0] for group in groups]
+    assert [end and (end.kind, end.score) for end in ends] == [("scored", 0.5), ("excluded", None)]
+    assert "ZeroDivisionError: in the task's own code" in str(ends[1])
+    assert states(tmp_path, "click/broken@1.0/0")[-2:] == ["evaluating", "excluded"]
+
+
+async def test_a_model_that_failed_is_an_error(tmp_path: Path) -> None:
+    ends, _ = await roll(tmp_path, [])  # the script is over
+    assert [end and (end.kind, end.score) for end in ends] == [("error", None)] * 2
+
+
+def ended(**end: Any) -> RunResult:
+    return RunResult(end=End(**end), num_steps=1, usage=Usage(), duration_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "score", "is_truncated"),
+    [
+        ({"status": "succeeded", "reason": "", "score": 1.0}, 1.0, False),
+        ({"status": "failed", "reason": "gave up"}, 0.0, False),
+        ({"status": "unverified", "reason": "no check"}, None, False),
+        ({"status": "capped", "cap": "time", "reason": "60 s", "score": 0.5}, 0.5, True),
+        ({"status": "capped", "cap": "time", "reason": "60 s"}, None, True),
+        ({"status": "stopped", "reason": "by a person"}, None, False),
+        ({"status": "error", "source": "task", "reason": "a defect"}, None, False),
+    ],
+)
+def test_ends_of_runs_as_outcomes(end: dict[str, Any], score: float | None, is_truncated: bool) -> None:
+    outcome = make_outcome(ended(**end))
+    assert (outcome.score, outcome.is_truncated) == (score, is_truncated)
