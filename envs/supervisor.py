@@ -174,9 +174,9 @@ class _Supervisor:
         asked: set[int] = set()
         while time.monotonic() < begin + _GIVE_UP_S:
             self._reap()
-            pids = _tree(top) - {os.getpid()}
+            pids = process_tree(top) - {os.getpid()}
             # Programs that went to the background meanwhile are now below this process: keep tracking them.
-            pids |= asked & _tree(os.getpid())
+            pids |= asked & process_tree(os.getpid())
             if not pids:
                 return
             late = time.monotonic() > begin + _GRACE_S
@@ -204,7 +204,7 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _tree(root: int) -> set[int]:
+def process_tree(root: int) -> set[int]:
     """Return `root`, if it runs, and every process below it."""
     parents = _parents()
     children: dict[int, list[int]] = {}
