@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from cua.errors import TrajectoryError
-from cua.json_text import Json, read_object
+from cua.errors import ConfigError, TrajectoryError
+from cua.json_text import Json, JsonMapping, read_object
 from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind
 from cua.rollouts.samples import SampledRollout, SampleWriter
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_size
@@ -38,6 +38,7 @@ class RolloutJournal:
         attempts: Number of attempts that earlier processes started, by rollout.
         ends: Ends of rollouts in earlier processes.
         open: Rollouts that earlier processes left without an end.
+        groups: Sizes and draws of the groups of earlier processes, by key.
         taken: Keys of the groups that earlier processes handed out.
         version: Last version of the policy of earlier processes.
 
@@ -50,6 +51,7 @@ class RolloutJournal:
         self.attempts: Counter[str] = Counter()
         self.ends: dict[str, RolloutEnd] = {}
         self.open: set[str] = set()
+        self.groups: dict[str, Json] = {}
         self.taken: set[str] = set()
         self.version = 0
         self.is_grouped = False
@@ -82,8 +84,21 @@ class RolloutJournal:
         shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
         self._write({"event": "ended", "id": id, **shown, "reason": end.reason[:MAX_REASON_CHARS]})
 
+    def submitted(self, group: str, size: int, draws: JsonMapping) -> None:
+        """Record a group, unless an earlier process has.
+
+        Raises:
+            ConfigError: If the earlier process had a group of another size, or other draws.
+        """
+        values = {"size": size, "draws": dict(draws)}
+        earlier = self.groups.get(group)
+        if earlier is None:
+            self._write({"event": "group", "group": group, **values})
+        elif earlier != json.loads(json.dumps(values)):
+            raise ConfigError(f"the group {group} was submitted as {earlier}, now as {values}; use another folder")
+
     def note(self, event: str, **values: object) -> None:
-        """Record something that is not a transition: a version, a group, a report of the watchdog."""
+        """Record something that is not a transition: a version, a report of the watchdog."""
         self._write({"event": event, **values})
 
     async def sampled(self, rollout: SampledRollout) -> None:
@@ -182,6 +197,8 @@ class RolloutJournal:
                 else:
                     self.open.discard(entry["id"])
                     self.ends[entry["id"]] = end
+            case "group":
+                self.groups[entry["group"]] = {"size": entry["size"], "draws": entry["draws"]}
             case "taken":
                 self.taken.add(entry["group"])
             case "version":

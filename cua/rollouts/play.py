@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from cua.batch.episode import Episode, Player, judge_end
 from cua.errors import ModelError
+from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
 from cua.rollouts.samples import RolloutSample
 from cua.run.budget import Caps
@@ -14,7 +15,6 @@ from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from envs import Env, EnvError, EnvSpec, Observation, Task, TaskVerdict
 
-T = TypeVar("T")
 ReadBranches = Callable[[Rollout, RunResult], Sequence[RolloutSample]]
 _GRACE_S = 30.0  # for an agent to end its last step, and be evaluated, after its time limit
 
@@ -27,6 +27,7 @@ def make_episode_spec(
     env: EnvSpec | None = None,
     caps: Caps | None = None,
     limits: RolloutLimits | None = None,
+    prompt: RolloutPrompt | None = None,
     read_branches: ReadBranches | None = None,
 ) -> RolloutSpec:
     """Return the spec of an episode.
@@ -40,6 +41,8 @@ def make_episode_spec(
         env: Environment that the scheduler leases; None: the player needs none, or `episode.make_env` makes it.
         caps: Limits of the agent; None: the defaults.
         limits: Time limits of the states; None: the defaults.
+        prompt: What was drawn for the group: its constraints follow the instruction and are part of the score. System
+            prompt, tools and scale of images are settings of the player.
         read_branches: Returns the samples of a run, by its record.
     """
     caps, limits = caps or Caps(), limits or RolloutLimits()
@@ -47,18 +50,20 @@ def make_episode_spec(
         caps = replace(caps, max_time_s=min(limits.run_s, caps.max_time_s or limits.run_s))
         limits = replace(limits, run_s=limits.run_s + _GRACE_S)
 
-    agent_caps = caps
+    agent_caps, drawn = caps, prompt or RolloutPrompt()
 
     async def play(rollout: Rollout) -> RolloutOutcome:
         staged = replace(
             episode,
-            make_task=lambda: _stage_task(episode.make_task(), rollout),
+            make_task=lambda: _stage_task(episode.make_task(), rollout, drawn.suffix),
             make_env=lambda: _take_env(episode, rollout),
         )
         run = await player(staged, scope.make_run(agent_caps))
-        return replace(make_outcome(run), branches=tuple(read_branches(rollout, run)) if read_branches else ())
+        outcome = drawn.judge(make_outcome(run), run.end.answer)
+        return replace(outcome, branches=tuple(read_branches(rollout, run)) if read_branches else ())
 
-    return RolloutSpec(task_id=episode.task_id, seed=episode.seed, play=play, env=env, limits=limits)
+    draws = {} if prompt is None else prompt.to_json()
+    return RolloutSpec(task_id=episode.task_id, seed=episode.seed, play=play, env=env, limits=limits, draws=draws)
 
 
 def make_outcome(run: RunResult) -> RolloutOutcome:
@@ -94,33 +99,32 @@ async def _take_env(episode: Episode, rollout: Rollout) -> Env:
         rollout.enter("running")
         return observation
 
-    return _with_methods(env, reset=reset)
+    return cast(Env, _Overridden(env, {"reset": reset}))
 
 
-def _stage_task(task: Task, rollout: Rollout) -> Task:
+def _stage_task(task: Task, rollout: Rollout, suffix: str) -> Task:
     async def evaluate(env: Any) -> TaskVerdict:
         rollout.enter("evaluating")
         return await task.evaluate(env)
 
-    return _with_methods(task, evaluate=evaluate)
-
-
-def _with_methods(original: T, **methods: object) -> T:
-    return cast(T, _Overridden(original, methods))
+    return cast(Task, _Overridden(task, {"evaluate": evaluate}, suffix))
 
 
 class _Overridden:
     """Object of third parties with some methods replaced; everything else, its class included, is the original's."""
 
-    __slots__ = ("_methods", "_original")
+    __slots__ = ("_methods", "_original", "_suffix")
 
-    def __init__(self, original: object, methods: dict[str, object]) -> None:
-        object.__setattr__(self, "_original", original)
-        object.__setattr__(self, "_methods", methods)
+    def __init__(self, original: object, methods: dict[str, object], suffix: str = "") -> None:
+        for name, value in (("_original", original), ("_methods", methods), ("_suffix", suffix)):
+            object.__setattr__(self, name, value)
 
     def __getattribute__(self, name: str) -> object:
         methods = object.__getattribute__(self, "_methods")
-        return methods[name] if name in methods else getattr(object.__getattribute__(self, "_original"), name)
+        if name in methods:
+            return methods[name]
+        value: object = getattr(object.__getattribute__(self, "_original"), name)
+        return f"{value}{object.__getattribute__(self, '_suffix')}" if name == "instruction" else value
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(object.__getattribute__(self, "_original"), name, value)

@@ -232,13 +232,14 @@ class RolloutScheduler:
         and submits the same specs in the same order finds what has ended.
 
         Raises:
-            ConfigError: If the size is below 1.
+            ConfigError: If the size is below 1, or an earlier process had another size or other draws.
         """
         if group_size < 1:
             raise ConfigError(f"a group of {group_size} rollouts; expected at least 1")
         name = spec.task_id if spec.seed is None else f"{spec.task_id}@{spec.seed}"
         key = f"{name}.{self._keys[name]}"
         self._keys[name] += 1
+        self._journal.submitted(key, group_size, spec.draws)
         group = RolloutGroup(key=key, spec=spec, ends=[])
         group.ends = [self._journal.ends.get(group.member_id(number)) for number in range(group_size)]
         self._counts.queued += group_size
@@ -246,7 +247,6 @@ class RolloutScheduler:
         for end in group.ends:
             if end is not None:
                 self._counts.ends[end.kind] += 1
-        self._journal.note("group", group=key, size=group_size, draws=dict(spec.draws))
         self._open_groups += 1
         if None in group.ends:
             self._queue.append(group)

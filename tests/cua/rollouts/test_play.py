@@ -12,6 +12,7 @@ from cua.messages import Usage
 from cua.models.scripted import ScriptedModel
 from cua.rollouts.journal import FILE, RolloutJournal
 from cua.rollouts.play import make_episode_spec, make_outcome
+from cua.rollouts.prompts import AnswerConstraint, RolloutPrompt
 from cua.rollouts.rollout import RolloutEnd, RolloutLimits
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
@@ -132,6 +133,26 @@ async def test_tasks_in_processes_of_their_own_run_as_rollouts(tmp_path: Path) -
     assert [end and (end.kind, end.score) for end in ends] == [("scored", 0.5), ("excluded", None)]
     assert "ZeroDivisionError: in the task's own code" in str(ends[1])
     assert states(tmp_path, "click/broken@1.0/0")[-2:] == ["evaluating", "excluded"]
+
+
+async def test_what_was_drawn_for_a_group_is_recorded_said_and_scored(tmp_path: Path) -> None:
+    prompt = RolloutPrompt(constraints=(AnswerConstraint("first_word", "Done"),), constraint_weight=0.2)
+    model = ScriptedModel([CLICK, DONE])
+    suite = make_suite()
+    (episode,) = make_episodes(
+        [("click/left", 1, 0)], make_task=suite.make_task, take_env=lambda spec: FakeEnv(), make_model=lambda: model
+    )
+    player, scope = AgentPlayer(tmp_path / "runs", approve="yolo"), RunScope(caps=Caps(max_steps=None))
+    async with RolloutScheduler(RolloutJournal(tmp_path)) as scheduler:
+        group = scheduler.submit(make_episode_spec(episode, player, scope=scope, prompt=prompt))
+        async for _ in scheduler.finished():
+            pass
+    assert group.scores == [0.8]  # solved, without an answer
+    asked = "".join(message.text for message in model.received[0])
+    assert 'Click 1 times\nBegin your final answer with the word "Done".' in asked
+    lines = [json.loads(line) for line in (tmp_path / FILE).read_bytes().splitlines()]
+    (line,) = [line for line in lines if line.get("event") == "group"]
+    assert line["draws"]["constraints"] == [["first_word", "Done"]]
 
 
 async def test_a_model_that_failed_is_an_error(tmp_path: Path) -> None:

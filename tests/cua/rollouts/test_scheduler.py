@@ -500,6 +500,18 @@ async def test_other_specs_than_those_of_the_journal_are_noticed(tmp_path: Path)
             await all_of(running)
 
 
+async def test_a_group_that_is_resumed_with_other_draws_is_refused(tmp_path: Path) -> None:
+    async with scheduler(tmp_path) as running:
+        running.submit(spec(give_one, draws={"tools": ("a", "b")}))
+        await all_of(running)
+    async with scheduler(tmp_path) as running:
+        with pytest.raises(ConfigError, match="was submitted as"):
+            running.submit(spec(give_one, draws={"tools": ("b", "a")}))
+        running._left.clear()
+    async with scheduler(tmp_path) as running:
+        assert running.submit(spec(give_one, draws={"tools": ["a", "b"]})).scores == [1.0]
+
+
 async def test_a_journal_belongs_to_one_process(tmp_path: Path) -> None:
     async with scheduler(tmp_path):
         with pytest.raises(TrajectoryError, match="being written by another process"):
