@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cua.errors import ConfigError, TrajectoryError
@@ -27,6 +28,74 @@ _MAX_LINE_BYTES = 2**20
 _KINDS: tuple[RolloutEndKind, ...] = ("scored", "excluded", "stale", "error")
 
 
+@dataclass(slots=True, kw_only=True)
+class JournalContent:
+    """What the processes that wrote a journal have left.
+
+    Attributes:
+        attempts: Number of attempts that were started, by rollout.
+        ends: Ends by rollout.
+        open: Rollouts without an end.
+        groups: Sizes and draws of the groups, by key.
+        taken: Keys of the groups that were handed out.
+        version: Last version of the policy.
+    """
+
+    attempts: Counter[str] = field(default_factory=Counter)
+    ends: dict[str, RolloutEnd] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    groups: dict[str, Json] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    version: int = 0
+
+
+def read_journal(folder: Path) -> JournalContent:
+    """Read the journal of a folder; a torn last line is left out, and so are lines that are not JSON.
+
+    Raises:
+        TrajectoryError: If it is not a journal of rollouts, or cannot be read.
+    """
+    path = folder / FILE
+    content = JournalContent()
+    with translate_os_errors("read", folder), path.open("rb") as file:
+        first = read_object(file.readline(_MAX_LINE_BYTES)) or {}
+        if (first.get("event"), first.get("version")) != ("rollouts", VERSION):
+            raise TrajectoryError(f"{path} is not a journal of rollouts of version {VERSION}; name another folder")
+        number = 1
+        while (line := file.readline(_MAX_LINE_BYTES)).endswith(b"\n"):
+            number += 1
+            try:
+                if (entry := read_object(line)) is not None:  # else a line of another program
+                    _apply(entry, content)
+            except (KeyError, TypeError, ValueError) as error:
+                raise TrajectoryError(f"{path}, line {number}, is not a line of a journal ({error!r})") from error
+    return content
+
+
+def _apply(entry: Json, content: JournalContent) -> None:
+    match entry.get("event"):
+        case None:
+            content.open.add(entry["id"])
+            content.ends.pop(entry["id"], None)
+            if entry["state"] != "queued":
+                content.attempts[entry["id"]] = int(entry["try"])
+        case "ended":
+            end = RolloutEnd(**{name: entry[name] for name in RolloutEnd.__slots__})
+            if end.kind not in _KINDS:
+                raise ValueError(f"the end {end.kind!r}")
+            if end.reason == STOPPED:
+                content.open.add(entry["id"])
+            else:
+                content.open.discard(entry["id"])
+                content.ends[entry["id"]] = end
+        case "group":
+            content.groups[entry["group"]] = {"size": entry["size"], "draws": entry["draws"]}
+        case "taken":
+            content.taken.add(entry["group"])
+        case "version":
+            content.version = int(entry["number"])
+
+
 class RolloutJournal:
     """Append-only journal of a folder, for one process and one event loop.
 
@@ -35,12 +104,8 @@ class RolloutJournal:
         samples: Writer of the samples; its lines are on disk before the ends of their rollouts.
 
     Attributes:
-        attempts: Number of attempts that earlier processes started, by rollout.
-        ends: Ends of rollouts in earlier processes.
-        open: Rollouts that earlier processes left without an end.
-        groups: Sizes and draws of the groups of earlier processes, by key.
-        taken: Keys of the groups that earlier processes handed out.
-        version: Last version of the policy of earlier processes.
+        folder: Folder of the journal.
+        earlier: What earlier processes have left in it.
 
     Raises:
         TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of rollouts.
@@ -48,12 +113,6 @@ class RolloutJournal:
 
     def __init__(self, folder: Path, samples: SampleWriter | None = None) -> None:
         self.folder = folder.absolute()
-        self.attempts: Counter[str] = Counter()
-        self.ends: dict[str, RolloutEnd] = {}
-        self.open: set[str] = set()
-        self.groups: dict[str, Json] = {}
-        self.taken: set[str] = set()
-        self.version = 0
         self.is_grouped = False
         self._samples = samples
         self._waiting: list[bytes] = []
@@ -65,7 +124,7 @@ class RolloutJournal:
             self._lock = RunLock(self.folder)
             stack.callback(self._lock.release)
             size_bytes = whole_size(path) if path.exists() else 0
-            self._read(path, size_bytes)
+            self.earlier = read_journal(self.folder) if size_bytes else JournalContent()
             self._lines = AppendOnlyLines(path, keep_bytes=size_bytes)
             stack.callback(self._lines.close)
             if not size_bytes:
@@ -91,7 +150,7 @@ class RolloutJournal:
             ConfigError: If the earlier process had a group of another size, or other draws.
         """
         values = {"size": size, "draws": dict(draws)}
-        earlier = self.groups.get(group)
+        earlier = self.earlier.groups.get(group)
         if earlier is None:
             self._write({"event": "group", "group": group, **values})
         elif earlier != json.loads(json.dumps(values)):
@@ -164,45 +223,6 @@ class RolloutJournal:
     def _append(self, lines: bytes) -> None:
         with translate_os_errors("write", self.folder):
             self._lines.append(lines, is_durable=False)
-
-    def _read(self, path: Path, size_bytes: int) -> None:
-        if not size_bytes:
-            return
-        with path.open("rb") as file:
-            first = read_object(file.readline(_MAX_LINE_BYTES)) or {}
-            if (first.get("event"), first.get("version")) != ("rollouts", VERSION):
-                raise TrajectoryError(f"{path} is not a journal of rollouts of version {VERSION}; name another folder")
-            number = 1
-            while file.tell() < size_bytes and (line := file.readline(_MAX_LINE_BYTES)):
-                number += 1
-                try:
-                    if (entry := read_object(line)) is not None:  # else a line of another program, which is skipped
-                        self._apply(entry)
-                except (KeyError, TypeError, ValueError) as error:
-                    raise TrajectoryError(f"{path}, line {number}, is not a line of a journal ({error!r})") from error
-
-    def _apply(self, entry: Json) -> None:
-        match entry.get("event"):
-            case None:
-                self.open.add(entry["id"])
-                self.ends.pop(entry["id"], None)
-                if entry["state"] != "queued":
-                    self.attempts[entry["id"]] = int(entry["try"])
-            case "ended":
-                end = RolloutEnd(**{name: entry[name] for name in RolloutEnd.__slots__})
-                if end.kind not in _KINDS:
-                    raise ValueError(f"the end {end.kind!r}")
-                if end.reason == STOPPED:
-                    self.open.add(entry["id"])
-                else:
-                    self.open.discard(entry["id"])
-                    self.ends[entry["id"]] = end
-            case "group":
-                self.groups[entry["group"]] = {"size": entry["size"], "draws": entry["draws"]}
-            case "taken":
-                self.taken.add(entry["group"])
-            case "version":
-                self.version = int(entry["number"])
 
 
 def _encode(values: Json) -> bytes:

@@ -170,7 +170,7 @@ class RolloutScheduler:
             run_children=self._run_children,
             get_version=lambda: self._version,
         )
-        self._version = journal.version
+        self._version = journal.earlier.version
         self._queue: deque[RolloutGroup] = deque()
         self._open_groups = 0
         self._ready: list[tuple[int, RolloutGroup]] = []
@@ -184,7 +184,7 @@ class RolloutScheduler:
         self._lags: deque[float] = deque(maxlen=2_000)
         self._watch: asyncio.Task[None] | None = None
         self._is_admitting = self._is_closing = False
-        self._left = set(journal.open) | set(journal.ends)
+        self._left = set(journal.earlier.open) | set(journal.earlier.ends)
         self._failed: TrajectoryError | None = None
 
     async def __aenter__(self) -> Self:
@@ -193,8 +193,10 @@ class RolloutScheduler:
             if "#" in id:  # a sub-task: its parent runs again, and starts others
                 self._left.discard(id)
                 self._counts.queued += 1
-                end = self._journal.ends.get(id) or RolloutEnd(kind="error", reason="the process of its parent ended")
-                if id in self._journal.open:
+                end = self._journal.earlier.ends.get(id) or RolloutEnd(
+                    kind="error", reason="the process of its parent ended"
+                )
+                if id in self._journal.earlier.open:
                     self._journal.ended(id, end)
                 self._counts.ends[end.kind] += 1
         return self
@@ -238,10 +240,10 @@ class RolloutScheduler:
             raise ConfigError(f"a group of {group_size} rollouts; expected at least 1")
         name = spec.task_id if spec.seed is None else f"{spec.task_id}@{spec.seed}"
         key = f"{name}.{self._keys[name]}"
-        self._keys[name] += 1
         self._journal.submitted(key, group_size, spec.draws)
+        self._keys[name] += 1
         group = RolloutGroup(key=key, spec=spec, ends=[])
-        group.ends = [self._journal.ends.get(group.member_id(number)) for number in range(group_size)]
+        group.ends = [self._journal.earlier.ends.get(group.member_id(number)) for number in range(group_size)]
         self._counts.queued += group_size
         self._left -= {group.member_id(number) for number in range(group_size)}
         for end in group.ends:
@@ -335,7 +337,7 @@ class RolloutScheduler:
     # Starting
 
     def _add(self, id: str, spec: RolloutSpec, *, depth: int) -> Rollout:
-        rollout = Rollout(id, spec, self._services, depth=depth, attempt=self._journal.attempts.get(id, 0))
+        rollout = Rollout(id, spec, self._services, depth=depth, attempt=self._journal.earlier.attempts.get(id, 0))
         self._live[id] = rollout
         self._counts.states["queued"] += 1
         self._journal.moved(rollout)
@@ -520,7 +522,7 @@ class RolloutScheduler:
             self._counts.accepted += 1
         else:
             self._counts.excluded_groups += 1
-        if group.is_usable and group.key not in self._journal.taken:
+        if group.is_usable and group.key not in self._journal.earlier.taken:
             heapq.heappush(self._ready, (group.order, group))
         else:
             self._open_groups -= 1

@@ -1,0 +1,116 @@
+"""Samples as the fields that other trainers read, as plain data: JSON lines, verl, slime.
+
+verl: fields of `AgentLoopOutput` (`verl/experimental/agent_loop/agent_loop.py`). slime: fields of `Sample`
+(`slime/utils/types.py`). Neither package is imported.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cua.json_text import Json
+from cua.rollouts.journal import FILE, read_journal
+from cua.rollouts.samples import RolloutSample, SampledRollout, SampleError, SampleReader
+
+
+def read_rollouts(folder: Path) -> Iterator[SampledRollout]:
+    """Yield the rollouts of a run that have a reward; attempts that were cut off before their end are left out.
+
+    Raises:
+        SampleError: If the samples cannot be read, or must not be trained on.
+        TrajectoryError: If the journal cannot be read.
+    """
+    ends = read_journal(folder).ends if (folder / FILE).exists() else None
+    with SampleReader(folder) as reader:
+        for rollout in reader:
+            end = None if ends is None else ends.get(rollout.rollout)
+            counts = ends is None or (end is not None and end.num_attempts == rollout.attempt)
+            if counts and rollout.reward is not None:
+                yield rollout
+
+
+def export_rows(folder: Path, form: str) -> Iterator[Json]:
+    """Yield a row for each sample of a run.
+
+    Args:
+        folder: Folder of the run.
+        form: `jsonl`, `verl` or `slime`.
+
+    Raises:
+        SampleError: If the form is unknown, or the samples cannot be read.
+    """
+    if form not in FORMS:
+        raise SampleError(f"there is no form {form!r}; expected {', '.join(FORMS)}")
+    groups: dict[str, int] = {}
+    with SampleReader(folder) as media:
+        for number, rollout in enumerate(read_rollouts(folder)):
+            group = groups.setdefault(rollout.group, len(groups))
+            for branch in rollout.branches:
+                yield FORMS[form](rollout, branch, group, number, media)
+
+
+def _jsonl_row(rollout: SampledRollout, sample: RolloutSample, group: int, number: int, media: SampleReader) -> Json:
+    return {
+        "rollout": rollout.rollout,
+        "group": rollout.group,
+        "reward": rollout.reward,
+        "weight": sample.weight,
+        "policy": sample.policy,
+        "ids": sample.ids.tolist(),
+        "mask": sample.mask.astype(int).tolist(),
+        "logprobs": sample.logprobs.tolist(),
+        "versions": [[span.start, span.end, span.version] for span in sample.versions],
+        "media": [[item.start, item.length, item.sha256, item.processor] for item in sample.media],
+        "prompt_length": sample.prompt_length,
+        "num_turns": sample.num_turns,
+        "is_truncated": sample.is_truncated,
+    }
+
+
+def _verl_row(rollout: SampledRollout, sample: RolloutSample, group: int, number: int, media: SampleReader) -> Json:
+    start = sample.prompt_length
+    row: Json = {
+        "prompt_ids": sample.ids[:start].tolist(),
+        "response_ids": sample.ids[start:].tolist(),
+        "response_mask": sample.mask[start:].astype(int).tolist(),
+        "response_logprobs": sample.logprobs[start:].tolist(),
+        "multi_modal_data": {"images": _images(sample, media)} if sample.media else None,
+        "reward_score": rollout.reward,
+        "num_turns": sample.num_turns,
+        "metrics": {},
+        "extra_fields": {
+            "versions": [[span.start - start, span.end - start, span.version] for span in sample.versions],
+            "group": rollout.group,
+            "weight": sample.weight,
+        },
+    }
+    return row if sample.routes is None else {**row, "routed_experts": sample.routes}
+
+
+def _slime_row(rollout: SampledRollout, sample: RolloutSample, group: int, number: int, media: SampleReader) -> Json:
+    start = sample.prompt_length
+    reward = 0.0 if rollout.reward is None else rollout.reward
+    return {
+        "group_index": group,
+        "index": number,
+        "tokens": sample.ids.tolist(),
+        "response_length": len(sample.ids) - start,
+        "loss_mask": sample.mask[start:].astype(int).tolist(),
+        "rollout_log_probs": sample.logprobs[start:].tolist(),
+        "rollout_routed_experts": sample.routes,
+        "weight_versions": [str(span.version) for span in sample.versions],
+        "multimodal_inputs": {"images": _images(sample, media)} if sample.media else None,
+        "reward": reward * sample.weight,
+        "status": "truncated" if sample.is_truncated else "completed",
+        "remove_sample": not sample.mask.any(),
+        "metadata": {"rollout": rollout.rollout, "group": rollout.group},
+        "rollout_id": number,
+    }
+
+
+def _images(sample: RolloutSample, media: SampleReader) -> list[bytes]:
+    return [media.read_media(item.sha256) for item in sample.media]
+
+
+_Row = Callable[[SampledRollout, RolloutSample, int, int, SampleReader], Json]
+FORMS: dict[str, _Row] = {"jsonl": _jsonl_row, "verl": _verl_row, "slime": _slime_row}
+"""Functions that make a row, by name of the form."""
