@@ -1,9 +1,13 @@
 """What the scheduler of rollouts costs: many scripted tasks that all wait at once for a made-up engine.
 
     python -m benchmarks.rollouts [--tasks 10000] [--json]
+    python -m benchmarks.rollouts --episodes 200
 
-Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth task fails, is not
-scored, or has a sub-task; all must be accounted for.
+Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth group fails, is not
+scored, or has sub-tasks; all must be accounted for. Beside it, in the same run, the memory of a plain asyncio task, and
+the delay of an event loop that has nothing to do.
+
+With `--episodes`: GUI agents with scripted replies in fake environments, by the batch runner and as rollouts, in turns.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import gc
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,11 +24,21 @@ import time
 from collections import deque
 from pathlib import Path
 
+from cua.batch import AgentPlayer, BatchOptions, EpisodeLog, make_episodes, run_batch
 from cua.errors import ModelError
+from cua.models.scripted import ScriptedModel
 from cua.rollouts.journal import FILE, RolloutJournal
+from cua.rollouts.play import make_episode_spec
 from cua.rollouts.rollout import Rollout, RolloutOutcome, RolloutSpec
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
+from cua.run.budget import Caps
+from cua.run.scope import RunScope
+from envs.fake import FakeEnv
+from envs.pool import EnvPool
+from tests.cua.batch import chores
+from tests.cua.batch.test_executor import CLICK, DONE
 
+NUM_PARALLEL = 4
 GROUP_SIZE = 8
 REPLIES_A_TURN = 50
 LAG_EVERY_S = 0.005
@@ -138,19 +153,78 @@ async def measure(num_tasks: int, folder: Path) -> dict[str, float]:
     }
 
 
+async def measure_idle_lag(seconds: float) -> float:
+    """Return the 99th percentile of the delay of an event loop without work, in ms."""
+    lags: list[float] = []
+    sampler = asyncio.create_task(sample_lag(lags))
+    await asyncio.sleep(seconds)
+    sampler.cancel()
+    return round(1000 * sorted(lags)[int(0.99 * (len(lags) - 1))], 1)
+
+
+async def measure_episodes(num_episodes: int, folder: Path, *, as_rollouts: bool) -> float:
+    """Return episodes a second of GUI agents with scripted replies."""
+    suite = chores.make_suite()
+    player = AgentPlayer(folder / "runs", approve="yolo")
+    started = time.perf_counter()
+    async with EnvPool(lambda spec: FakeEnv(), max_idle=NUM_PARALLEL, max_leased=NUM_PARALLEL) as pool:
+        episodes = make_episodes(
+            [("click/left", seed, 0) for seed in range(1, num_episodes + 1)],
+            make_task=suite.make_task,
+            take_env=pool.take,
+            make_model=lambda: ScriptedModel([CLICK, DONE]),
+        )
+        if as_rollouts:
+            scope = RunScope(caps=Caps(max_steps=None))
+            options = RolloutOptions(get_slots=lambda: NUM_PARALLEL)
+            async with RolloutScheduler(RolloutJournal(folder), take_env=pool.take, options=options) as scheduler:
+                for episode in episodes:
+                    scheduler.submit(make_episode_spec(episode, player, scope=scope, env=chores.ENV))
+                num_scored = sum([len(group.scores) async for group in scheduler.finished()])
+        else:
+            with EpisodeLog(folder) as log:
+                summary = await run_batch(episodes, player, log=log, options=BatchOptions(num_parallel=NUM_PARALLEL))
+            num_scored = sum(result.score is not None for result in summary.results)
+    assert num_scored == num_episodes
+    return num_episodes / (time.perf_counter() - started)
+
+
+def compare_episodes(num_episodes: int) -> dict[str, float]:
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(6):
+        with tempfile.TemporaryDirectory() as folder:
+            as_rollouts = number % 2 == 1
+            rates[as_rollouts].append(
+                asyncio.run(measure_episodes(num_episodes, Path(folder), as_rollouts=as_rollouts))
+            )
+    batch, rollouts = (statistics.median(rates[kind]) for kind in (False, True))
+    return {
+        "episodes a second, batch": round(batch, 1),
+        "episodes a second, rollouts": round(rollouts, 1),
+        "ratio": round(rollouts / batch, 2),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--episodes", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    found = compare_episodes(arguments.episodes) if arguments.episodes else measure_tasks(arguments.tasks)
+    table = "\n".join(f"{name:28} {value:>12,}" for name, value in found.items())
+    print(json.dumps(found) if arguments.json else table)
+
+
+def measure_tasks(num_tasks: int) -> dict[str, float]:
+    idle_ms = asyncio.run(measure_idle_lag(3.0))
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(measure(arguments.tasks, Path(folder)))
-    bare = f"import asyncio, benchmarks.rollouts as r; print(asyncio.run(r.measure_bare({arguments.tasks})))"
-    found["bytes a plain task"] = int(subprocess.check_output([sys.executable, "-c", bare]))
+        found = asyncio.run(measure(num_tasks, Path(folder)))
     assert found["tasks"] == found["ended"]
-    print(
-        json.dumps(found) if arguments.json else "\n".join(f"{name:28} {value:>12,}" for name, value in found.items())
-    )
+    found["idle loop lag p99 ms"] = idle_ms
+    bare = f"import asyncio, benchmarks.rollouts as r; print(asyncio.run(r.measure_bare({num_tasks})))"
+    found["bytes a plain task"] = int(subprocess.check_output([sys.executable, "-c", bare]))
+    return found
 
 
 if __name__ == "__main__":

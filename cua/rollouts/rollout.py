@@ -17,6 +17,8 @@ RolloutState = Literal["queued", "acquiring", "resetting", "running", "waiting",
 RolloutEndKind = Literal["scored", "excluded", "stale", "error"]
 """Kinds of ends. `excluded`: no score, and not the agent's failure, such as an evaluation that failed; `stale`: scored,
 but sampled by a policy that is too old to train on; `error`: the environment, the model or code failed."""
+POLICY = "policy"
+"""Name of the policy that is trained; samples of others, such as `frozen:nano@3`, have an empty mask."""
 STOPPED = "stopped"
 """Reason of an `excluded` rollout that was stopped from outside; another process that resumes runs it again."""
 
@@ -26,13 +28,13 @@ class RolloutLimits:
     """Time limits of the states of an attempt; None: no limit.
 
     Attributes:
-        acquire_s: Seconds until an environment is leased, including its start if the pool has none.
+        acquire_s: Seconds until an environment is leased, including the wait for a free one.
         reset_s: Seconds of a reset, which sets the task up.
         run_s: Seconds in the state `running`, without those in `waiting`.
         evaluate_s: Seconds of an evaluation.
     """
 
-    acquire_s: float | None = 600.0
+    acquire_s: float | None = 3_600.0
     reset_s: float | None = 120.0
     run_s: float | None = 3_600.0
     evaluate_s: float | None = 300.0
@@ -93,7 +95,7 @@ class RolloutSpec:
         play: Runs one attempt; see `cua.rollouts.play` for agents.
         env: Environment that `Rollout.acquire` leases; None: the task needs none.
         limits: Time limits.
-        policy: Name of the policy in the samples.
+        policy: Policy that samples; only the tokens of `POLICY` are trained.
         draws: Names and values of what was drawn for the group, such as its system prompt; recorded.
     """
 
@@ -102,7 +104,7 @@ class RolloutSpec:
     play: "Callable[[Rollout], Awaitable[RolloutOutcome]]" = field(repr=False)
     env: EnvSpec | None = None
     limits: RolloutLimits = RolloutLimits()
-    policy: str = "policy"
+    policy: str = POLICY
     draws: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -15,12 +15,13 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import Literal, Self
 
 from cua.batch.episode import judge_error
 from cua.errors import ConfigError, CuaError, TrajectoryError
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.rollout import (
+    POLICY,
     STOPPED,
     Rollout,
     RolloutEnd,
@@ -48,6 +49,7 @@ class RolloutOptions:
         eta: Versions that the policy may be ahead of the one that a group started with. Default: AReaL.
         max_attempts: Attempts at a rollout whose environment or model failed.
         backoff_s: Seconds before the second attempt; doubled for each further one, up to a minute.
+        overlong: `mask`: the samples of truncated rollouts have an empty mask; their score counts in any case.
         max_depth: Levels of rollouts. 2: a submitted rollout has sub-tasks, which have none (report, section 3).
         close_s: Seconds that cancelled rollouts have to close their parts.
         stuck_s: Seconds without a transition after which the watchdog reports which rollout waits for what.
@@ -60,6 +62,7 @@ class RolloutOptions:
     eta: int = 4
     max_attempts: int = 3
     backoff_s: float = 1.0
+    overlong: Literal["train", "mask"] = "train"
     max_depth: int = 2
     close_s: float = 30.0
     stuck_s: float = 600.0
@@ -238,7 +241,8 @@ class RolloutScheduler:
         """
         if group_size < 1:
             raise ConfigError(f"a group of {group_size} rollouts; expected at least 1")
-        name = spec.task_id if spec.seed is None else f"{spec.task_id}@{spec.seed}"
+        name = spec.task_id.replace("#", "%23")  # `#` is for sub-tasks
+        name = name if spec.seed is None else f"{name}@{spec.seed}"
         key = f"{name}.{self._keys[name]}"
         self._journal.submitted(key, group_size, spec.draws)
         self._keys[name] += 1
@@ -437,9 +441,10 @@ class RolloutScheduler:
             except TrajectoryError as error:  # nothing can be accounted for any more
                 self._failed = error
                 self._changed.set()
-        self._ended(rollout, end)
-        if group is not None:
-            self._member_ended(group, number, end)
+        if rollout.id in self._live:  # else it was abandoned
+            self._ended(rollout, end)
+            if group is not None:
+                self._member_ended(group, number, end)
         return end
 
     def _backoff_s(self, attempt: int) -> float:
@@ -483,13 +488,15 @@ class RolloutScheduler:
 
     async def _sampled(self, rollout: Rollout, outcome: RolloutOutcome, end: RolloutEnd) -> RolloutEnd:
         """Write the samples; samples that a trainer must not use make the rollout an error."""
-        branches = outcome.branches
-        if end.kind != "scored":
-            branches = tuple(branch.without_loss() for branch in branches)
+        branches, policy = outcome.branches, rollout.spec.policy
+        is_overlong = end.is_truncated and self._options.overlong == "mask"
+        if end.kind != "scored" or is_overlong or policy != POLICY:
+            branches = tuple(replace(branch.without_loss(), policy=policy) for branch in branches)
+        parent, _, child = rollout.id.rpartition("#")
         sampled = SampledRollout(
             rollout=rollout.id,
             attempt=rollout.attempt,
-            group=rollout.id.partition("#")[0].rpartition("/")[0],
+            group=parent or child.rpartition("/")[0],
             reward=end.score,
             branches=branches,
         )
@@ -542,9 +549,11 @@ class RolloutScheduler:
         if tasks:
             await asyncio.wait(tasks, timeout=self._options.close_s)
         for rollout in rollouts:
-            if rollout.task is not None:
-                abandon(rollout.task)
             if rollout.id in self._live:  # it had not begun, or ignores its cancellation
+                if rollout.task is not None:
+                    abandon(rollout.task)
+                rollout.end_timer()
+                await rollout.release()
                 self._ended(rollout, RolloutEnd(kind="excluded", reason=reason, num_attempts=max(1, rollout.attempt)))
 
     # Watching

@@ -1,6 +1,8 @@
 """The players of batches run as rollouts: with their states, limits and retries, and the scores of a batch."""
 
 import json
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ from cua.rollouts.rollout import RolloutEnd, RolloutLimits
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
 from cua.run.end import End, RunResult
+from cua.run.events import Watch
 from cua.run.scope import RunScope
 from envs import Env, EnvSpec
 from envs.fake import FakeEnv, FakeOptions
 from envs.pool import EnvPool
-from envs.remote import SuiteRef
+from envs.remote import ProcessChannel, RemoteEnv, RemoteTask, SuiteRef
 from tests.cua.batch import chores
 from tests.cua.batch.chores import ENV, make_suite
 
@@ -133,6 +136,35 @@ async def test_tasks_in_processes_of_their_own_run_as_rollouts(tmp_path: Path) -
     assert [end and (end.kind, end.score) for end in ends] == [("scored", 0.5), ("excluded", None)]
     assert "ZeroDivisionError: in the task's own code" in str(ends[1])
     assert states(tmp_path, "click/broken@1.0/0")[-2:] == ["evaluating", "excluded"]
+
+
+async def test_a_killed_process_of_an_environment_is_replaced(tmp_path: Path) -> None:
+    ref, channels = SuiteRef(name=chores.__file__), list[ProcessChannel]()
+
+    async def open_channel(spec: EnvSpec, suite: SuiteRef) -> ProcessChannel:
+        channels.append(await ProcessChannel.open(spec, suite))
+        return channels[-1]
+
+    def listen(event: object) -> None:
+        if type(event).__name__ == "StepDone" and len(channels) == 1:
+            os.kill(channels[0].pid, signal.SIGKILL)
+
+    suite = make_suite()
+    (episode,) = make_episodes(
+        [("click/left", 1, 0)],
+        make_task=lambda task_id, seed: RemoteTask(suite.make_task(task_id, seed)),
+        take_env=lambda spec: RemoteEnv(spec, ref, open_channel),
+        make_model=lambda: ScriptedModel([CLICK, DONE]),
+    )
+    player = AgentPlayer(tmp_path / "runs", approve="yolo", watch=Watch(listener=listen))
+    scope = RunScope(caps=Caps(max_steps=None))
+    async with RolloutScheduler(RolloutJournal(tmp_path), options=RolloutOptions(backoff_s=0.001)) as scheduler:
+        group = scheduler.submit(make_episode_spec(episode, player, scope=scope))
+        async for _ in scheduler.finished():
+            pass
+    (end,) = group.ends
+    assert end is not None
+    assert (end.kind, end.score, end.num_attempts, len(channels)) == ("scored", 1.0, 2, 2)
 
 
 async def test_what_was_drawn_for_a_group_is_recorded_said_and_scored(tmp_path: Path) -> None:

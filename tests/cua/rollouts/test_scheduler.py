@@ -1,6 +1,7 @@
 """Each rollout has one end: against faults, limits, sub-tasks on one pool, old policies, the death of the process."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -410,6 +411,34 @@ def make_branch(rollout: Rollout) -> RolloutSample:
     )
 
 
+async def test_samples_of_frozen_policies_and_of_overlong_rollouts_are_not_trained(tmp_path: Path) -> None:
+    async def child(rollout: Rollout) -> RolloutOutcome:
+        return RolloutOutcome(score=1.0, branches=(make_branch(rollout),))
+
+    async def parent(rollout: Rollout) -> RolloutOutcome:
+        await rollout.run_children(spec(child, "child", policy="frozen:nano@3"))
+        is_cut = rollout.id.endswith("/1")
+        return RolloutOutcome(score=0.5, is_truncated=is_cut, branches=(make_branch(rollout),))
+
+    writer = SampleWriter(tmp_path, media_token_id=1)
+    options = RolloutOptions(overlong="mask")
+    async with RolloutScheduler(RolloutJournal(tmp_path, writer), options=options) as running:
+        running.submit(spec(parent, "suite#1"), group_size=2)
+        (group,) = await all_of(running)
+    writer.close()
+    assert group.scores == [0.5, 0.5]
+    with SampleReader(tmp_path) as reader:
+        found = {
+            item.rollout: (item.group, item.branches[0].policy, bool(item.branches[0].mask.any())) for item in reader
+        }
+    assert found == {
+        "suite%231.0/0": ("suite%231.0", "policy", True),
+        "suite%231.0/1": ("suite%231.0", "policy", False),
+        "suite%231.0/0#1.0": ("suite%231.0/0", "frozen:nano@3", False),
+        "suite%231.0/1#1.0": ("suite%231.0/1", "frozen:nano@3", False),
+    }
+
+
 async def test_samples_that_a_trainer_must_not_use_are_an_error(tmp_path: Path) -> None:
     async def play(rollout: Rollout) -> RolloutOutcome:
         branch = make_branch(rollout)
@@ -460,6 +489,33 @@ async def test_what_ignores_its_cancellation_is_abandoned_and_accounted_for(tmp_
         await asyncio.sleep(0.05)
     assert time.monotonic() - began < 5
     assert running.counts.ends == {"excluded": 1}
+
+
+async def test_an_abandoned_child_returns_its_environment_and_ends_once(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def deaf(rollout: Rollout) -> RolloutOutcome:
+        await rollout.acquire()
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        return RolloutOutcome(score=1.0)
+
+    async def parent(rollout: Rollout) -> RolloutOutcome:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await rollout.run_children(spec(deaf, "child", env=SCREEN))
+        await rollout.acquire()  # the only one
+        go.set()
+        await asyncio.sleep(0.05)
+        return RolloutOutcome(score=1.0)
+
+    pool = EnvPool(lambda spec: FakeEnv(), max_leased=1)
+    options = RolloutOptions(close_s=0.1)
+    async with asyncio.timeout(10), pool, scheduler(tmp_path, options, take_env=pool.take) as running:
+        running.submit(spec(parent, env=SCREEN))
+        await all_of(running)
+        assert running.counts.ends == {"scored": 1, "excluded": 1}
 
 
 async def test_an_end_that_is_missing_or_doubled_is_an_error_at_shutdown(tmp_path: Path) -> None:
