@@ -95,6 +95,24 @@ def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_picture_without_a_maze_gets_no_path(tmp_path: Path) -> None:
+    dots, text = Image.new("RGB", (600, 400), "white"), Image.new("RGB", (600, 400), "white")
+    ImageDraw.Draw(dots).ellipse((50, 50, 90, 90), fill="red")
+    ImageDraw.Draw(dots).ellipse((450, 300, 500, 350), fill="green")
+    for y in range(20, 380, 20):
+        ImageDraw.Draw(text).text((20, y), "The quick brown fox jumps over the lazy dog. " * 2, fill="black")
+    dots.save(tmp_path / "dots.png")
+    text.save(tmp_path / "text.png")
+    figure = Figure(figsize=(6.4, 4))
+    figure.subplots().bar(["a", "b"], [3, 1], color=["red", "green"])
+    figure.savefig(tmp_path / "bars.png")
+    ends = ("--start", "red", "--goal", "green")
+    for arguments in (["dots.png"], ["dots.png", *ends], ["text.png"], ["bars.png"], ["bars.png", *ends]):
+        ended = see(tmp_path, "maze", *arguments)
+        assert (ended.code, ended.stdout[:9], ended.stderr) == (1, "no maze: ", ""), arguments
+
+
+@pytest.mark.long
 def test_a_maze_says_its_road_and_the_gaps_that_it_needs(tmp_path: Path) -> None:
     picture = Image.new("RGB", (300, 140), "white")
     draw = ImageDraw.Draw(picture)
@@ -153,6 +171,24 @@ def test_bars_whose_shares_are_no_shares_are_unsure(
     lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
     assert [line for line in lines if line.startswith("unsure")] == ([f"unsure: {doubt}"] if doubt else [])
     assert sum(line.startswith("bar ") for line in lines) == sum(value != 0 for value in values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("degrees", "side"),
+    [(45, "right"), (45, "center"), (90, "center"), (270, "center"), (-45, "left"), (-30, "center")],
+)
+def test_turned_names_are_those_of_their_bars(tmp_path: Path, degrees: int, side: str) -> None:
+    names = ["Argentina", "Belgium", "Cameroon", "Denmark", "Ecuador", "Finland"]
+    figure = Figure(figsize=(6.4, 4.8))
+    axes = figure.subplots()
+    axes.bar(names, [12, 30, 7, 22, 17, 26], color="#4477aa")
+    axes.set_xticks(range(6), names, rotation=degrees, ha=side)
+    figure.subplots_adjust(bottom=0.3)
+    figure.savefig(tmp_path / "bars.png", dpi=100)
+    lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("bar ")] == names, lines
+    assert not [line for line in lines if line.startswith("unsure")]
 
 
 @pytest.mark.long
