@@ -39,6 +39,7 @@ Force = Annotated[bool, OutputFlag("--force", help="Replace an existing file.")]
 
 _MAX_GAPS, _MAX_BARS, _BASE_PX, _BASE_SHARE = 5, 40, 4, 0.05
 _MAX_OFFSET = 0.3  # of a turned name from its bar, of the distance between two bars
+_DARK_LEVEL = 4096  # of 65536: cameras and scanners of 12 bits store their levels unscaled
 _TICKS = " .-–—|'"  # the tick of an axis next to a turned name may be read as one of these
 _MARK = "cua see"
 _MARK_KEY = "Software"
@@ -118,20 +119,45 @@ class Sink:
     def print(self, result: OperationResult, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; return True if something was found."""
         written = [str(path) for path in result.written]
+        notes = [note for file in (self.inputs if is_alone else [source]) for note in describe_source(file)]
         if result.image is not None:
             path = self.path_for(source)
             write_image(result.image, path)
             written.append(str(path))
         if self.as_json:
             head = {"operation": self.operation, "file": str(source), "found": result.is_found, "written": written}
-            terminal.echo_json({**head, "result": to_json(result.result)})
+            terminal.echo_json({**head, "notes": notes, "result": to_json(result.result)})
         else:
             prefix = "" if is_alone or len(self.inputs) == 1 else f"{source}: "
             for line in result.lines:
                 terminal.echo(prefix + line)
+        for note in notes:
+            terminal.echo(f"note: {note}", err=True)
         for name in written:
             terminal.secho(f"wrote {name}", err=True, dim=True)
         return result.is_found
+
+
+def describe_source(source: Path) -> list[str]:
+    """Return what an image file has that was not analysed: further frames or pages, grey levels that become black."""
+    from visual_tools.images.files import BROKEN_FILE, open_image
+
+    notes = []
+    try:
+        with open_image(source) as image:
+            num_frames = getattr(image, "n_frames", 1)
+            if num_frames > 1 and image.format != "MPO":  # the further ones of an MPO are smaller or for depth
+                notes.append(f"{source} has {num_frames} frames or pages; only the first was used")
+            if image.mode.startswith("I;16"):
+                image.seek(0)
+                high = int(image.getextrema()[1])  # type: ignore[arg-type]  # a pair of numbers for one channel
+                if 0 < high < _DARK_LEVEL:
+                    notes.append(
+                        f"{source} has grey levels up to {high} of 65535, so that nearly all is black; stretch them"
+                    )
+    except (ImageError, *BROKEN_FILE):  # a video, or damaged after the first frame
+        pass
+    return notes
 
 
 def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:

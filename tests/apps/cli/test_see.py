@@ -40,7 +40,8 @@ def test_count(tmp_path: Path) -> None:
 def test_json_is_the_result_without_arrays(tmp_path: Path) -> None:
     found = see_json(tmp_path, "count", COINS)
     result = found.pop("result")
-    assert found == {"operation": "count", "file": COINS, "found": True, "written": ["coins-count.png"]}
+    head = {"operation": "count", "file": COINS, "found": True, "written": ["coins-count.png"], "notes": []}
+    assert found == head
     assert (result["count"], len(result["objects"])) == (24, 24)
     assert set(result) == {"count", "num_at_border", "num_split", "num_specks", "objects"}
     assert set(result["objects"][0]["box_px"]) == {"left", "top", "right", "bottom"}
@@ -270,6 +271,24 @@ def test_codes(tmp_path: Path) -> None:
     assert see(tmp_path, "codes", "code.png").stdout == "QR Code: cua see codes\n"
     none = see(tmp_path, "codes", COINS)
     assert (none.code, none.stdout) == (1, "no code\n")
+
+
+@pytest.mark.long
+def test_what_of_an_odd_file_was_not_used_is_noted(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (60, 40), color) for color in ("white", "red", "blue")]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:])
+    Image.fromarray(np.full((40, 60), 1020, np.uint16)).save(tmp_path / "raw.tif")  # 12 bits, as cameras store them
+    frames[1].convert("CMYK").save(tmp_path / "print.jpg")
+    for name, note in (
+        ("moving.gif", "moving.gif has 3 frames or pages; only the first was used"),
+        ("raw.tif", "raw.tif has grey levels up to 1020 of 65535, so that nearly all is black; stretch them"),
+        ("print.jpg", None),
+    ):
+        ended = see(tmp_path, "grid", name, "--json")
+        assert ended.code == 0
+        assert ended.result["notes"] == ([note] if note else [])
+        assert (f"note: {note}" in ended.stderr) == bool(note)
+    assert "note: moving.gif has 3 frames" in see(tmp_path, "diff", "print.jpg", "moving.gif", "--force").stderr
 
 
 @pytest.mark.slow
