@@ -132,7 +132,7 @@ def log_shares_per_image(queries: Tensor, keys: Tensor, patch_targets: Tensor, s
 
 
 def log_shares_padded(queries: Tensor, keys: Tensor, patch_targets: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the same as `log_shares_per_image` by one padded product over all images and heads: on a GPU, this is faster."""
+    """Return the same as `log_shares_per_image` by one padded product over all images and heads, faster on a GPU."""
     device, heads = queries.device, queries.shape[1]
     ends = torch.tensor(sizes).cumsum(0)
     starts = ends - torch.tensor(sizes)
