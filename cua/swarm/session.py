@@ -357,7 +357,8 @@ class _SwarmSession:
         capped = [child for child in own if child.state == "capped" and not limits.is_raised_for(child)]
         if end.num_unfinished and all(child in capped or child.state in OVER for child in own):
             first = capped[0]
-            how = f"raise {_RAISED_BY[first.cap]}" if first.cap in _RAISED_BY else "no setting raises this limit"
+            flag = _RAISED_BY.get(first.cap) if first.cap else None
+            how = f"raise {flag}" if flag else "no setting raises this limit"
             raise ConfigError(
                 f"no sub-agent of the run {name} can go on: {first.id} is capped ({first.reason}); {how}"
                 + (f". {len(capped) - 1} more are capped" if len(capped) > 1 else "")
