@@ -396,8 +396,8 @@ def _place_names(
 ) -> tuple[list[tuple[str, Box]], list[str]]:
     """Return the texts with their boxes, and the turned names of bars that cannot be assigned.
 
-    A turned name stands at its bar with its middle, or with the end that is next to the axis. Of both points the one
-    is used that fits the bars better; the box of the name is moved to the bar.
+    The bar of a turned name is at its middle, or at its end next to the axis. Of both points the one is used that fits
+    the bars better; the box of the name is moved to the bar.
     """
     import numpy as np
 
@@ -405,8 +405,8 @@ def _place_names(
     base = max(bar.bottom for bar in bars) if is_upright else min(bar.left for bar in bars)
     names, turned = [], []
     for line in lines:
-        is_beside = line.box_px.top >= base - _BASE_PX if is_upright else line.box_px.right <= base + _BASE_PX
-        if line.angle_deg % 360 and is_beside:
+        is_outside = line.box_px.top >= base - _BASE_PX if is_upright else line.box_px.right <= base + _BASE_PX
+        if line.angle_deg % 360 and is_outside:
             turned.append(line)
         else:
             names.append((line.text, line.box_px))
