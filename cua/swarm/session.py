@@ -285,7 +285,7 @@ class _SwarmSession:
         is_over = end is not None and end.status in ("succeeded", "failed", "unverified")
         if end is not None and is_over and not end.num_unfinished and end.cap != "context":
             raise ConfigError(f"the run {record.run_dir.name} ended as {end.status}; there is nothing to resume")
-        if end is not None and end.answer is not None:
+        if end is not None and (end.status == "capped" or end.num_unfinished):
             self._check_raised(record, end)
         self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
@@ -337,7 +337,7 @@ class _SwarmSession:
         return swarm_result
 
     def _check_raised(self, record: RunRecord, end: End) -> None:
-        """Check that there is more to do than to ask for an answer that the run already has.
+        """Check that the limits that ended a run leave more to do than to ask for its last answer again.
 
         Raises:
             ConfigError: If the limits that ended the run or its unfinished children are not raised.
@@ -347,10 +347,10 @@ class _SwarmSession:
         if end.cap == "context" and is_same_model and self._contexts()[0].strategy == "none":
             raise ConfigError(f"the context of the run {name} was full; resume it with --set context=summary")
         children = load_children(record)[1]
-        used, own_calls = _spent_of(record, children), load_snapshot(record).spent.num_calls
+        used = _spent_of(record, children)
         reached = limits.run.reached(
             num_steps=used.num_steps, num_calls=used.num_calls, time_s=used.time_s, usage=used.usage
-        ) or self._own_caps().reached(num_calls=own_calls)
+        ) or self._own_caps().reached(num_calls=num_calls(record))
         if reached is not None:
             raise ConfigError(f"a limit of the run {name} is used up: {reached[1]}; raise {_RAISED_BY[reached[0]]}")
         own = [child for child in children if child.parent == MAIN]
@@ -453,7 +453,7 @@ class _SwarmSession:
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=own_scope,
-            start=start and replace(start, spent=Spent(num_calls=start.spent.num_calls, time_s=earlier_s)),
+            start=start and record and replace(start, spent=Spent(num_calls=num_calls(record), time_s=earlier_s)),
             final_end=swarm.final_end,
         )
         if record is not None and start is not None:
@@ -463,7 +463,7 @@ class _SwarmSession:
             scope.budget.add(spent.usage)
             scope.budget.num_calls += spent.num_calls
             scope.budget.num_steps += spent.num_steps
-            swarm.pool.budget.num_calls += spent.num_calls - start.spent.num_calls
+            swarm.pool.budget.num_calls += spent.num_calls - num_calls(record)
             swarm.pool.budget.usage += sum((child.usage for child in children), Usage())
         swarm.steps = agent.steps
         if self._on_swarm:
@@ -512,11 +512,10 @@ class _SwarmSession:
 
 def _spent_of(record: RunRecord, children: Sequence[Child]) -> Spent:
     """Return what all agents of a run have used."""
-    own = load_snapshot(record).spent
     return Spent(
         usage=record.usage,
-        num_steps=own.num_steps + sum(child.num_steps for child in children),
-        num_calls=own.num_calls + sum(map(num_calls, record.agents.values())),
+        num_steps=len(record.tool_steps) + sum(child.num_steps for child in children),
+        num_calls=sum(map(num_calls, (record, *record.agents.values()))),
         time_s=_earlier_s(record),
     )
 

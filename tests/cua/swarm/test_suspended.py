@@ -125,10 +125,10 @@ async def test_a_resume_below_a_limit_that_ended_the_run_asks_nothing(tmp_path: 
 
 async def test_a_resume_below_the_orchestrators_own_limit_asks_nothing(tmp_path: Path) -> None:
     preset = replace(PRESETS["standard"], orchestrator_calls=3)
-    more = [calls(call("note", text=str(number))) for number in range(3)]
+    more = [calls(*(call("note", text=str(number)) for number in range(5))), Reply(content="")]  # two are refused
     options = replace(OPTIONS, preset=preset)
     done = await play(tmp_path, Cast(["a 1"], faults={"all": more}), options)
-    assert (done.run.end.status, done.run.end.cap) == ("capped", "calls")
+    assert (done.run.end.status, done.run.end.cap, done.run.end.answer) == ("capped", "calls", None)
     await check_refused(done, options, "3 of 3 tool calls used; raise --max-calls, or choose a --preset")
 
 
