@@ -139,6 +139,9 @@ def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
         here = None
     path = []
     for position, step in enumerate(location):
+        following = location[position + 1] if position + 1 < len(location) else None
+        if isinstance(here, dict) and here.get("type") == step and following in here:
+            continue  # a label that has the name of a key
         is_inside = (isinstance(here, dict) and step in here) or (
             isinstance(here, list) and isinstance(step, int) and step < len(here)
         )

@@ -67,8 +67,9 @@ class SamplingFields(OpenModel):
     stream_options: StreamOptions | None = None
     return_token_ids: StrictBool | None = Field(
         default=None,
-        description="Give `prompt_token_ids`, and `token_ids` with each choice: tokens out for tokens in. With "
-        "`logprobs`, each token's entry says whether it was `sampled`; false where no other token could come.",
+        description="Give `prompt_token_ids`, `media` and `processor`, and `token_ids` with each choice: tokens out "
+        "for tokens in. With `logprobs`, each token's entry says whether it was `sampled`; false where no other token "
+        "could come.",
     )
     logprobs_mode: LogprobsMode | None = Field(
         default=None,
@@ -148,6 +149,42 @@ class VideoIn(StrictModel):
 
     type: Literal["video_url"]
     video_url: AnyUrl
+
+
+class PlacedPart(StrictModel):
+    """Position of media in token ids."""
+
+    offset: int | None = Field(
+        default=None, ge=0, lt=2**31, description="Index of its first placeholder; None for the next one."
+    )
+
+
+class PlacedImageIn(ImageIn, PlacedPart):
+    """An image of the token ids."""
+
+
+class PlacedVideoIn(VideoIn, PlacedPart):
+    """A video of the token ids; its chunks take placeholders one after the other."""
+
+
+class MediaHashIn(PlacedPart):
+    """An image or a chunk of a video that this server has read before, by the hash in `media` of an answer."""
+
+    type: Literal["media_hash"]
+    media_hash: str = Field(pattern="^(?:[0-9a-f]{2}){8,64}$")
+
+
+MediaIn = Annotated[PlacedImageIn | PlacedVideoIn | MediaHashIn, Field(discriminator="type")]
+
+
+class TokenPromptFields(SamplingFields):
+    """Media of a prompt that is given as token ids."""
+
+    media: list[MediaIn] | None = Field(
+        default=None,
+        description="Images and videos of the placeholders in the token ids, in order: as parts of a message are, or "
+        "as in `media` of an earlier answer. Each takes as many placeholders as it has tokens.",
+    )
 
 
 PartIn = Annotated[TextIn | RefusalIn | ImageIn | VideoIn, Field(discriminator="type")]
@@ -250,10 +287,20 @@ class SchemaFormat(StrictModel):
 ResponseFormat = Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")]
 
 
-class ChatRequest(SamplingFields):
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+
+
+class ChatRequest(TokenPromptFields):
     """A conversation to continue."""
 
-    messages: list[MessageIn] = Field(min_length=1)
+    messages: list[MessageIn] | None = Field(
+        default=None, description="May be left out, or empty, only with `prompt_token_ids`."
+    )
+    prompt_token_ids: TokenIds | None = Field(
+        default=None,
+        description="Ids of the conversation before `messages`, which are rendered and appended: `prompt_token_ids` "
+        "and `token_ids` of the last answer. Without messages they are the whole prompt. Tools are not declared again.",
+    )
     tools: list[ToolIn] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
@@ -274,20 +321,20 @@ class ChatRequest(SamplingFields):
     web_search_options: object = Field(default=None, description="Not supported.")
 
 
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1)]
 
 
-class TextRequest(SamplingFields):
+class TextRequest(TokenPromptFields):
     """A prompt to continue, as text or as token ids.
 
-    Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`,
-    `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal length, with one entry per token,
-    including the end token. `logprobs_mode` selects the distribution of the log-probabilities.
+    Tokens in, tokens out: send `prompt` as a list of ids, with `media` if it has images, and set `return_token_ids`;
+    with `logprobs: 0`, `token_ids`, `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal
+    length, with one entry per token, including the end token. `logprobs_mode` selects the distribution of the
+    log-probabilities.
     """
 
     prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
-        description="Text spells no control tokens unless parse_special_tokens is set; media placeholders are refused."
+        description="Text spells no control tokens unless parse_special_tokens is set. Placeholders need `media`."
     )
     max_tokens: int | None = Field(default=16, ge=0, lt=2**31, description="0 only with echo.")
     logprobs: int | None = Field(
@@ -394,6 +441,15 @@ class MessageAnswer(BaseModel):
     tool_calls: list[CallAnswer] | None = None
 
 
+class MediaAnswer(BaseModel):
+    """An image or a chunk of a video in the prompt; may be sent as it is in `media` of a later request."""
+
+    type: Literal["media_hash"]
+    media_hash: str
+    offset: int
+    num_tokens: int
+
+
 class ChatChoiceAnswer(BaseModel):
     """One choice."""
 
@@ -405,6 +461,23 @@ class ChatChoiceAnswer(BaseModel):
     token_ids: list[int] | None = None
 
 
+class SamplingAnswer(BaseModel):
+    """Sampling parameters as used, defaults included; `seed` null for a random one, `max_tokens` for the context."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    seed: int | None
+    max_tokens: int | None
+    min_tokens: int
+    thinking_budget: int | None
+    logprobs_mode: LogprobsMode
+
+
 class Headed(BaseModel):
     """First fields of every answer."""
 
@@ -412,6 +485,7 @@ class Headed(BaseModel):
     created: int
     model: str
     system_fingerprint: str
+    sampling: SamplingAnswer
     usage: UsageAnswer
 
 
@@ -421,6 +495,8 @@ class ChatAnswer(Headed):
     object: Literal["chat.completion"]
     choices: list[ChatChoiceAnswer]
     prompt_token_ids: list[int] | None = None
+    media: list[MediaAnswer] | None = None
+    processor: str | None = None
 
 
 class TextChoiceAnswer(BaseModel):
@@ -433,6 +509,8 @@ class TextChoiceAnswer(BaseModel):
     logprobs: dict[str, list[object]] | None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
+    media: list[MediaAnswer] | None = None
+    processor: str | None = None
     prompt_logprobs: list[Json | None] | None = None
 
 

@@ -229,6 +229,7 @@ class FakeProcessor:
     """Every image is 28 x 28 px of one colour made from its bytes; a video has two chunks."""
 
     num_decoded: int = 0
+    processor_id: str = "fake-1"
 
     def image(self, data: bytes) -> MediaItem:
         self.num_decoded += 1
