@@ -141,6 +141,8 @@ class ReplyTokens:
         sampled: True for each of `ids` that the model sampled; False if no other token was possible: the end of a
             thought that reached its budget, a position where a grammar allows one token. Empty if not given.
         media: Media in `prompt_ids`, in order.
+        versions: Versions of the weights that computed `ids`, in order, each with its number of ids. Empty if not
+            given.
         processor: Name of the server's conversion of media to pixels; "" for a server that takes no ids in turn.
     """
 
@@ -149,6 +151,7 @@ class ReplyTokens:
     logprobs: tuple[float, ...] = ()
     sampled: tuple[bool, ...] = ()
     media: tuple[TokenMedia, ...] = ()
+    versions: tuple[tuple[str, int], ...] = ()
     processor: str = ""
 
 

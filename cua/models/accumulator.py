@@ -189,6 +189,7 @@ class StreamAccumulator:
         self._prompt_ids: list[int] = []
         self._ids: list[int] = []
         self._media: tuple[TokenMedia, ...] = ()
+        self._versions: list[tuple[str, int]] = []
         self._processor = ""
         self._has_bad_ids = False
         self._logprobs: list[JsonMapping] = []
@@ -283,6 +284,7 @@ class StreamAccumulator:
             logprobs=logprobs,
             sampled=sampled,
             media=self._media,
+            versions=tuple(self._versions) if sum(num for _, num in self._versions) == len(self._ids) else (),
             processor=self._processor,
         )
 
@@ -343,6 +345,11 @@ class StreamAccumulator:
 
     def _take_tokens(self, choice: JsonMapping) -> None:
         self._ids += self._ids_in(choice, "token_ids")
+        for span in map(object_of, list_of(choice.get("weight_versions"))):
+            version, num_tokens = name_of(span.get("version")), count_of(span.get("num_tokens"))
+            if self._versions and self._versions[-1][0] == version:
+                num_tokens = (num_tokens or 0) + self._versions.pop()[1]
+            self._versions.append((version, num_tokens or 0))
         entries = list_of(object_of(choice.get("logprobs")).get("content"))
         self._grow(len(entries) * _CHARS_PER_ID)
         self._logprobs += [

@@ -39,6 +39,7 @@ def pack_tokens(tokens: ReplyTokens) -> Json:
     packed: Json = {name: _pack(kind, getattr(tokens, name)) for name, kind in _TOKEN_KINDS.items()}
     if tokens.processor:
         packed |= {"media": [dataclasses.asdict(item) for item in tokens.media], "processor": tokens.processor}
+        packed["versions"] = [list(span) for span in tokens.versions]
     return packed
 
 
@@ -52,7 +53,7 @@ def unpack_tokens(packed: Any) -> Json:
         raise ValueError("the tokens of a reply are not what a record holds")
     lists: Json = {name: _unpack(kind, packed[name]) for name, kind in _TOKEN_KINDS.items()}
     lists["sampled"] = [value != 0 for value in lists["sampled"]]
-    return lists | {name: packed[name] for name in ("media", "processor") if name in packed}
+    return lists | {name: packed[name] for name in ("media", "processor", "versions") if name in packed}
 
 
 def _pack(kind: str, values: tuple[Any, ...]) -> str:

@@ -24,25 +24,22 @@ from model_runtime.server.body import ClientGoneError, dump, error_body, error_h
 from model_runtime.server.chat_completions import complete_chat, complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, ServerMetrics, make_request_id
-from model_runtime.server.options import ServerOptions
-from model_runtime.server.responses import state_of
-from model_runtime.server.schemas import (
+from model_runtime.server.openapi import (
     ChatAnswer,
-    ChatRequest,
     DetokenizedAnswer,
-    DetokenizeRequest,
     HealthAnswer,
     ModelAnswer,
     ModelsAnswer,
     TextAnswer,
-    TextRequest,
-    TokenizeRequest,
     TokensAnswer,
     VersionAnswer,
     answers_of,
     body_of,
     describe,
 )
+from model_runtime.server.options import ServerOptions
+from model_runtime.server.responses import state_of
+from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
 from model_runtime.server.state import Drain, ServerState
 
 OPEN_PATHS = frozenset({"/health"})

@@ -33,6 +33,14 @@ class DrainingError(BusyError):
         self.status, self.code = 503, "shutting_down"
 
 
+class OutdatedError(BusyError):
+    """Exception for a request whose weights were replaced while it ran; the client should send it again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_s=1.0)
+        self.status, self.code = 503, "weights_replaced"
+
+
 def error_body(error: InvalidRequestError | RuntimeFault) -> Json:
     """Return the error body for a client."""
     status = status_of(error)

@@ -29,6 +29,7 @@ from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
     UsageCounter,
+    add_version,
     chat_logprobs,
     check_stream_options,
     format_event,
@@ -89,12 +90,14 @@ class ChatChoice:
         self._events: list[Event] = []
         self._logprobs: list[TokenLogprob] = []
         self._token_ids: list[int] = []
+        self._versions: list[Json] = []
 
     def take(self, output: EngineOutput) -> list[Event]:
         """Add an output, and return its events without calls that must not be passed on."""
         self._count_reasoning(output.token_ids)
         self._logprobs += output.logprobs
         self._token_ids += output.token_ids
+        add_version(self._versions, output)
         events = [event for delta in output.deltas for event in self._parser.feed(delta)]
         if output.finish_reason is not None:
             last, summary = self._parser.finish()
@@ -155,8 +158,8 @@ class ChatChoice:
             content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=bool(self._asked.return_token_ids))
             extras["logprobs"] = {"content": content, "refusal": None}
         if self._asked.return_token_ids:
-            extras["token_ids"] = self._token_ids
-        self._logprobs, self._token_ids = [], []
+            extras |= {"token_ids": self._token_ids, "weight_versions": self._versions}
+        self._logprobs, self._token_ids, self._versions = [], [], []
         return extras
 
     def _is_shown(self, event: Event) -> bool:
@@ -226,6 +229,7 @@ class ChatReply:
         """Add an output of one choice. See `ReplyBuilder.take`."""
         choice = self._choices[index]
         self._usage.take(index, output)
+        self._head.version = output.version
         events = choice.take(output)
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
@@ -293,6 +297,7 @@ class _UnsentOutput:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob | None] = field(default_factory=list)
     logprob_ids: list[int] = field(default_factory=list)
+    versions: list[Json] = field(default_factory=list)
 
 
 class TextChoice:
@@ -320,6 +325,7 @@ class TextChoice:
             self._piece.token_ids += output.token_ids
             self._piece.logprobs += output.logprobs
             self._piece.logprob_ids += output.token_ids
+            add_version(self._piece.versions, output)
         if output.finish_reason is not None:
             self.finish_reason = "length" if self._asked.max_tokens == 0 else output.finish_reason
             self._stop_reason = output.stop_reason
@@ -346,7 +352,7 @@ class TextChoice:
             )
             self._offset += sum(map(len, choice["logprobs"]["tokens"]))
         if self._asked.return_token_ids:
-            choice["token_ids"] = piece.token_ids
+            choice |= {"token_ids": piece.token_ids, "weight_versions": piece.versions}
         choice |= self._first_extras
         self._piece, self._first_extras = _UnsentOutput(), {}
         return choice
@@ -386,6 +392,7 @@ class TextReply:
         if self._asked.max_tokens == 0:
             output = replace(output, token_ids=())
         self._usage.take(index, output)
+        self._head.version = output.version
         choice.take(output)
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
