@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from model_runtime.engine.contract import LogprobsMode
 from model_runtime.json_types import Json
-from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest
+from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest, UpdateRequest
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -197,6 +197,12 @@ class DetokenizedAnswer(BaseModel):
     prompt: str
 
 
+class UpdatedAnswer(BaseModel):
+    """Version of the weights after an update."""
+
+    weight_version: str
+
+
 class HealthAnswer(BaseModel):
     """Health of a server that accepts requests."""
 
@@ -210,7 +216,7 @@ class VersionAnswer(BaseModel):
 
 
 _REF = "#/components/schemas/{model}"
-_BODIES: tuple[type[BaseModel], ...] = (ChatRequest, TextRequest, TokenizeRequest, DetokenizeRequest)
+_BODIES: tuple[type[BaseModel], ...] = (*(ChatRequest, TextRequest, TokenizeRequest, DetokenizeRequest, UpdateRequest),)
 
 
 def body_of(model: type[BaseModel]) -> Json:

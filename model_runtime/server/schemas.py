@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 from pydantic_core import PydanticCustomError
 
-from model_runtime.engine.contract import LogprobsMode
+from model_runtime.engine.contract import LogprobsMode, OnUpdate
 from model_runtime.json_types import Json
 
 MAX_CHOICES = 128  # the limit of OpenAI's API
@@ -362,6 +362,18 @@ class TokenizeRequest(OpenModel):
         if self.messages is None:
             return None
         return ChatRequest(messages=self.messages, tools=self.tools, chat_template_kwargs=self.chat_template_kwargs)
+
+
+class UpdateRequest(OpenModel):
+    """New weights, from a folder below the one that the operator allows."""
+
+    version: str = Field(min_length=1, max_length=200, description="Version that replies of these weights carry.")
+    folder: str = Field(min_length=1, description="Folder of a checkpoint of the same sizes.")
+    running: OnUpdate = Field(
+        default="finish",
+        description="Requests that run: `finish` with the old weights while new ones wait; `pause` and go on with the "
+        "new ones; `restart` ends them with 503, so that clients send them again.",
+    )
 
 
 class DetokenizeRequest(OpenModel):

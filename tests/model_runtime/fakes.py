@@ -20,7 +20,7 @@ from model_runtime.engine.contract import (
     TokenLogprob,
     WeightUpdate,
 )
-from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
+from model_runtime.errors import BusyError, CheckpointError, EngineDead, InvalidRequestError
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 from model_runtime.tokenizer.special import SLOT_OF
@@ -190,6 +190,8 @@ class FakeEngine:
         return replace(self.counted, num_running=self.num_running, num_blocks=10, num_free_blocks=4, histograms=times)
 
     async def update_weights(self, update: WeightUpdate) -> None:
+        if not isinstance(update.source, Path) or not update.source.is_dir():
+            raise CheckpointError("there are no weights")
         self.version = update.version
 
     async def close(self, *, drain_s: float = 0.0) -> None:

@@ -105,6 +105,7 @@ async def test_a_conversation_continues_from_its_ids(streaming: bool) -> None:
     assert count_extended(tokens) == [True] * 3
     assert [len(one.media) for one in tokens if one] == [3, 4, 5, 6]
     assert {one.processor for one in tokens if one} == {"fake-1"}
+    assert [one.versions for one in tokens if one] == [(("0", len(one.ids)),) for one in tokens if one]
     assert all(len(one.logprobs) == len(one.sampled) == len(one.ids) for one in tokens if one)
     assert notes == []
 

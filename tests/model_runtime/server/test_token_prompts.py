@@ -4,8 +4,9 @@ import base64
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from model_runtime.checkpoint.tiny import write_tiny
+from model_runtime.engine.contract import EngineOutput, EngineRequest
 from model_runtime.processor.processor import Processor
 from model_runtime.server import MediaAccess, ServerOptions, make_app
 from tests.model_runtime.engine.real import start
@@ -344,3 +346,58 @@ def test_sampling_parameters_are_echoed_as_used(
     assert expected.items() <= first["sampling"].items()
     used = engine.seen[0].params
     assert all(getattr(used, name) == value for name, value in first["sampling"].items())
+
+
+# versions of the weights
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_replies_carry_the_versions_of_their_tokens(ask: Any, path: str, is_stream: bool) -> None:
+    class Updated(FakeEngine):
+        async def _outputs(self, request: EngineRequest, script: Script) -> AsyncIterator[EngineOutput]:
+            async for output in super()._outputs(request, script):
+                yield replace(output, version=self.version)
+                self.version = "1"
+
+    body = {"messages": USER} if path == CHAT else {"prompt": "a"}
+    got = ask(Updated(lambda request: answer("a", "bc"))).post(
+        path, json={**body, "return_token_ids": True, "stream": is_stream}
+    )
+    lines = [line.removeprefix("data: ") for line in got.text.splitlines() if line.startswith("data: {")]
+    chunks = [json.loads(line) for line in lines] if is_stream else [got.json()]
+    spans = [span for chunk in chunks for choice in chunk["choices"] for span in choice.get("weight_versions", ())]
+    assert [(span["version"], span["num_tokens"]) for span in spans if span["version"] == "0"] == [("0", 1)]
+    assert sum(span["num_tokens"] for span in spans if span["version"] == "1") == 4
+    assert chunks[-1]["weight_version"] == "1"
+
+
+def test_an_outdated_request_is_to_be_sent_again(ask: Any) -> None:
+    engine = FakeEngine(lambda request: Script(pieces=("a",), finish="outdated"))
+    got = ask(engine).post(CHAT, json={"messages": USER})
+    assert (got.status_code, got.json()["error"]["code"]) == (503, "weights_replaced")
+    assert got.headers["retry-after"] == "1"
+
+
+def test_weights_come_from_below_the_allowed_folder(ask: Any, tmp_path: Path) -> None:
+    (tmp_path / "allowed" / "step-3").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "allowed" / "link").symlink_to(tmp_path / "other")
+    engine = FakeEngine()
+    client = ask(engine, ServerOptions(weights_dir=tmp_path / "allowed"))
+    for folder in ("../other", "link", str(tmp_path / "other"), "step-3/../../other"):
+        got = client.post("/v1/update_weights", json={"version": "3", "folder": folder})
+        assert (got.status_code, got.json()["error"]["param"]) == (403, "folder"), folder
+    missing = client.post("/v1/update_weights", json={"version": "3", "folder": "step-4"})
+    assert (missing.status_code, missing.json()["error"]["param"]) == (400, "folder")
+    assert engine.version == "0"
+    got = client.post("/v1/update_weights", json={"version": "3", "folder": "step-3", "running": "pause"})
+    assert (got.status_code, got.json()) == (200, {"weight_version": "3"})
+    assert client.post(CHAT, json={"messages": USER}).json()["weight_version"] == "3"
+    wrong = client.post("/v1/update_weights", json={"version": "4", "folder": "step-3", "running": "stop"})
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "running")
+
+
+def test_weights_are_refused_unless_the_operator_allows_them(ask: Any) -> None:
+    got = ask().post("/v1/update_weights", json={"version": "1", "folder": "x"})
+    assert (got.status_code, got.json()["error"]["code"]) == (403, "forbidden")
