@@ -16,6 +16,7 @@ from model_runtime.errors import CheckpointError, EngineDead
 from model_runtime.media import Prompt
 from model_runtime.model import load_model
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
+from model_runtime.training.release import export_model, export_tensors
 from tests.model_runtime.engine.counting import make_engine, make_request
 from tests.model_runtime.engine.real import assert_same, collect, greedy, make_item, make_prompt, run, start
 
@@ -63,6 +64,25 @@ async def test_an_updated_engine_is_a_new_one(folders: tuple[Path, Path], where:
     await engine.update_weights(WeightUpdate(version="0", source=first))
     assert_same(await outputs_of(engine, prompts, "e"), before, within=1e-5)
     await engine.close()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+async def test_a_model_in_training_gives_its_weights(tmp_path: Path, is_packed: bool) -> None:
+    for name, seed, packed in (("trained", 1, False), ("served", 2, is_packed)):
+        write_tiny(tmp_path / name, quantized=packed, seed=seed)
+    trained = load_model(tmp_path / "trained")
+    config = export_model(
+        trained,
+        tmp_path / "exported",
+        ranks=(tmp_path / "trained" / "tiktoken.model").read_bytes(),
+        group_size=32 if is_packed else None,
+    )
+    prompts = make_prompts(tmp_path / "served")
+    fresh, engine = start(tmp_path / "exported"), start(tmp_path / "served")
+    expected = await outputs_of(fresh, prompts, "a")
+    await engine.update_weights(WeightUpdate(version="1", source=dict(export_tensors(trained, config))))
+    assert_same(await outputs_of(engine, prompts, "b"), expected, within=1e-5)
+    await asyncio.gather(fresh.close(), engine.close())
 
 
 def test_weights_keep_their_memory(folders: tuple[Path, Path]) -> None:
