@@ -222,9 +222,10 @@ class Gateway:
         if session.is_closed:
             raise GatewayError("the session was closed", 409)
         choice = answer["choices"][0]
+        temperature = number_of((answer.get("sampling") or request).get("temperature"))
         turn = session.log.add(
             tokens,
-            temperature=number_of((answer.get("sampling") or request).get("temperature")) or 1.0,
+            temperature=1.0 if temperature is None else temperature,
             files=files,
             finish_reason=str(choice.get("finish_reason")),
             request_sha256=sha256,
