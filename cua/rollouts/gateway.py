@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cua.errors import CuaError, ModelError
-from cua.json_text import Json, JsonMapping
+from cua.json_text import Json, JsonMapping, read_object
 from cua.messages import ReplyTokens
 from cua.models.accumulator import StreamAccumulator, number_of
 from cua.rollouts.turns import MAX_REALIGNED, TurnLog, realigned_share
@@ -110,11 +110,11 @@ class GatewaySession:
 
     Attributes:
         log: The turns.
-        blobs: Encoded images and videos by SHA-256.
+        digests: SHA-256 of each image and video, by its URL as it was sent (with its data).
     """
 
     log: TurnLog = field(default_factory=TurnLog)
-    blobs: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
     known: dict[bytes, _Known] = field(default_factory=dict)
     replies: dict[str, "asyncio.Task[tuple[Json, int]]"] = field(default_factory=dict)
     is_closed: bool = False
@@ -194,11 +194,12 @@ class Gateway:
         session = self._find(session_id)
         self.check_drift()
         request = check_request(body)
-        sha256 = hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+        named, files = _keep_media(request["messages"], session.digests)
+        sha256 = hashlib.sha256(json.dumps({**request, "messages": named}, sort_keys=True).encode()).hexdigest()
         name = f"{key}:{sha256}"
         task = session.replies.get(name) if key or is_retry else None
         if task is None:
-            session.replies[name] = task = asyncio.ensure_future(self._complete(session, request, sha256))
+            session.replies[name] = task = asyncio.ensure_future(self._complete(session, request, named, files, sha256))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the client may have left
             if len(session.replies) > NUM_REPLIES:
                 session.replies.pop(next(iter(session.replies)))
@@ -212,11 +213,12 @@ class Gateway:
             raise GatewayError(f"there is no session {session_id!r}; open it first", 404)
         return self.sessions[session_id]
 
-    async def _complete(self, session: GatewaySession, request: Json, sha256: str) -> tuple[Json, int]:
+    async def _complete(
+        self, session: GatewaySession, request: Json, named: Sequence[Json], files: tuple[str, ...], sha256: str
+    ) -> tuple[Json, int]:
         messages = request["messages"]
-        keys = _chain(messages, request.get("tools"))
+        keys = _chain(named, request.get("tools"))
         known = next((session.known[key] for key in reversed(keys[:-1]) if key in session.known), None)
-        files = _keep_media(messages, session.blobs)
         answer = await self._ask(request, messages, known)
         tokens = _tokens_of(answer)
         if session.is_closed:
@@ -280,14 +282,18 @@ def _chain(messages: Sequence[JsonMapping], tools: object, before: bytes = b"") 
     key = before or hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).digest()
     keys = []
     for message in messages:
-        calls = [
-            [call.get("id"), (call.get("function") or {}).get("name"), (call.get("function") or {}).get("arguments")]
-            for call in message.get("tool_calls") or ()
-        ]
+        calls = [_call_key(call) for call in message.get("tool_calls") or ()]
         seen = [message.get("role"), message.get("content") or "", calls, message.get("tool_call_id")]
         key = hashlib.sha256(key + json.dumps(seen, sort_keys=True).encode()).digest()
         keys.append(key)
     return keys
+
+
+def _call_key(call: JsonMapping) -> list[object]:
+    """Return what identifies a call; agents may write its arguments with other spaces."""
+    function = call.get("function") or {}
+    arguments = str(function.get("arguments") or "")
+    return [call.get("id"), function.get("name"), read_object(arguments) or arguments]
 
 
 def _media_parts(message: JsonMapping) -> list[Json]:
@@ -296,15 +302,28 @@ def _media_parts(message: JsonMapping) -> list[Json]:
     return [part for part in parts if isinstance(part, dict) and part.get("type") in ("image_url", "video_url")]
 
 
-def _keep_media(messages: Sequence[JsonMapping], blobs: dict[str, str]) -> tuple[str, ...]:
-    """Keep each image and video of a conversation once; return their hashes in order."""
-    hashes = []
+def _keep_media(messages: Sequence[JsonMapping], digests: dict[str, str]) -> tuple[list[Json], tuple[str, ...]]:
+    """Keep each image and video once.
+
+    Returns:
+        The messages with the SHA-256 of each image or video in its place, and these hashes in order.
+    """
+    named, hashes = [], []
     for message in messages:
+        parts = []
         for part in _media_parts(message):
             url = str((part.get(part["type"]) or {}).get("url"))
-            hashes.append(hashlib.sha256(url.encode()).hexdigest())
-            blobs.setdefault(hashes[-1], url)
-    return tuple(hashes)
+            if url not in digests:
+                digests[url] = hashlib.sha256(url.encode(errors="replace")).hexdigest()
+            hashes.append(digests[url])
+            parts.append(digests[url])
+        texts = message.get("content")
+        if parts and isinstance(texts, list):
+            known = iter(parts)
+            media = {id(part) for part in _media_parts(message)}
+            texts = [next(known) if id(part) in media else part for part in texts]
+        named.append({**message, "content": texts})
+    return named, tuple(hashes)
 
 
 def _tokens_of(answer: Json) -> ReplyTokens:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cua.errors import ModelError
 from cua.json_text import Json, read_object
 from cua.models.endpoint import Endpoint
+from cua.rollouts.dialects import DIALECTS, Dialect
 from cua.rollouts.gateway import EngineError, Gateway, GatewayError
 from envs.errors import require
 
@@ -74,7 +75,7 @@ def make_gateway_app(gateway: Gateway) -> "Starlette":
     from starlette.routing import Route
 
     async def complete(request: "Request") -> "Response":
-        """Answer a request of chat completions, as a stream if it asks for one."""
+        """Answer a request in one of the dialects, as a stream if it asks for one."""
         return await _answered(_complete(gateway, request))
 
     async def open_session(request: "Request") -> "Response":
@@ -98,8 +99,8 @@ def make_gateway_app(gateway: Gateway) -> "Starlette":
     routes = [
         Route("/sessions/{session}", open_session, methods=["POST"]),
         Route("/sessions/{session}", close_session, methods=["DELETE"]),
-        Route("/sessions/{session}/v1/chat/completions", complete, methods=["POST"]),
-        Route("/v1/chat/completions", complete, methods=["POST"]),
+        *(Route(f"/sessions/{{session}}/v1/{path}", complete, methods=["POST"]) for path in DIALECTS),
+        *(Route(f"/v1/{path}", complete, methods=["POST"]) for path in DIALECTS),
     ]
     return Starlette(routes=routes)
 
@@ -125,18 +126,20 @@ def _error(message: str, kind: str) -> Json:
 async def _complete(gateway: Gateway, request: "Request") -> "Response":
     from starlette.responses import JSONResponse, StreamingResponse
 
-    session = request.path_params.get("session") or _bearer(request)
+    dialect = DIALECTS[request.url.path.partition("/v1/")[2]]
+    session = request.path_params.get("session") or _session_key(request)
     body = await _read_body(request)
     key, is_retry = _retry_of(request)
-    work = asyncio.ensure_future(gateway.complete(session, body, key=key, is_retry=is_retry))
+    work = asyncio.ensure_future(gateway.complete(session, dialect.read(body), key=key, is_retry=is_retry))
     if not body.get("stream"):
-        return JSONResponse((await work)[0])
-    return StreamingResponse(_events(work, body), media_type="text/event-stream")
+        return JSONResponse(dialect.from_chat((await work)[0]))
+    return StreamingResponse(_stream(work, dialect, body), media_type="text/event-stream")
 
 
-def _bearer(request: "Request") -> str:
+def _session_key(request: "Request") -> str:
     kind, _, key = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not key:
+    key = key if kind.lower() == "bearer" else request.headers.get("x-api-key", "")  # the latter is Anthropic's
+    if not key:
         raise GatewayError("the API key names the session; it is missing", 401)
     return key.strip()
 
@@ -158,8 +161,8 @@ async def _read_body(request: "Request") -> Json:
     return body
 
 
-async def _events(work: "asyncio.Future[tuple[Json, int]]", body: Json) -> AsyncIterator[str]:
-    """Yield a stream: comments until the reply is there, then the whole reply as one piece, then its usage."""
+async def _stream(work: "asyncio.Future[tuple[Json, int]]", dialect: Dialect, body: Json) -> AsyncIterator[str]:
+    """Yield a stream: comments until the reply is there, then the whole reply."""
     while not work.done():
         await asyncio.wait([work], timeout=PING_S)
         if not work.done():
@@ -172,14 +175,9 @@ async def _events(work: "asyncio.Future[tuple[Json, int]]", body: Json) -> Async
     except (GatewayError, ModelError) as error:
         yield f"data: {json.dumps(_error(str(error), 'engine_error'))}\n\n"
         return
-    head = {name: answer.get(name) for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    choice = answer["choices"][0]
-    calls = [{"index": at, **call} for at, call in enumerate(choice["message"].get("tool_calls") or ())]
-    delta = {**choice["message"], **({"tool_calls": calls} if calls else {})}
-    pieces = [{"index": 0, "delta": delta, "finish_reason": None}]
-    pieces.append({"index": 0, "delta": {}, "finish_reason": choice.get("finish_reason")})
-    for piece in pieces:
-        yield f"data: {json.dumps({**head, 'choices': [piece]})}\n\n"
-    if (body.get("stream_options") or {}).get("include_usage"):
-        yield f"data: {json.dumps({**head, 'choices': [], 'usage': answer.get('usage')})}\n\n"
-    yield "data: [DONE]\n\n"
+    wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+    for name, event in dialect.events(dialect.from_chat(answer)):
+        if not event.get("choices", True) and not wants_usage:
+            continue
+        yield (f"event: {name}\n" if name else "") + f"data: {json.dumps(event)}\n\n"
+    yield dialect.end
