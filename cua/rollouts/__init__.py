@@ -1,1 +1,1 @@
-"""Rollouts for reinforcement learning: groups of tries at a task, their ends, and the samples that a trainer reads."""
+"""Rollouts for reinforcement learning: many episodes in groups, their tokens, and their rewards."""
