@@ -1,10 +1,10 @@
-"""What the scheduler of rollouts costs: many scripted tasks that all wait at once for a made-up engine.
+"""Cost of the scheduler of rollouts: many scripted tasks that all wait at once for a made-up engine.
 
     python -m benchmarks.rollouts [--tasks 10000] [--json]
     python -m benchmarks.rollouts --episodes 200
 
 Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth group fails, is not
-scored, or has sub-tasks; all must be accounted for. Beside it, in the same run, the memory of a plain asyncio task, and
+scored, or has sub-tasks; all must be accounted for. In the same run, for comparison: the memory of a plain asyncio task, and
 the delay of an event loop that has nothing to do.
 
 With `--episodes`: GUI agents with scripted replies in fake environments, by the batch runner and as rollouts, in turns.

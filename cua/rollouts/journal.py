@@ -30,7 +30,7 @@ _KINDS: tuple[RolloutEndKind, ...] = ("scored", "excluded", "stale", "error")
 
 @dataclass(slots=True, kw_only=True)
 class JournalContent:
-    """What the processes that wrote a journal have left.
+    """Content of a journal, written by one or more processes.
 
     Attributes:
         attempts: Number of attempts that were started, by rollout.
@@ -105,7 +105,7 @@ class RolloutJournal:
 
     Attributes:
         folder: Folder of the journal.
-        earlier: What earlier processes have left in it.
+        earlier: Content that earlier processes have written.
 
     Raises:
         TrajectoryError: If another process writes it, it cannot be written, or it is not a journal of rollouts.

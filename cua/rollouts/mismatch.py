@@ -1,4 +1,4 @@
-"""Difference between the log-probabilities of the rollout engine and those of the trainer, for the same tokens."""
+"""Differences between the log-probabilities of rollout engine and trainer for the same tokens."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _MAX_LOG_RATIO = 20.0  # of verl; exp of it is still finite in float32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMismatch:
-    """Estimates over the trained tokens; d is the log-probability of the trainer minus that of the rollout.
+    """Estimates over the trained tokens; d = log-probability of the trainer - log-probability of the rollout.
 
     Attributes:
         num_tokens: Number of trained tokens.

@@ -1,15 +1,19 @@
 """Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any, cast
+
+import numpy as np
 
 from cua.batch.episode import Episode, Player, judge_end
 from cua.errors import ModelError
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
-from cua.rollouts.samples import RolloutSample
+from cua.rollouts.samples import MediaRange, RolloutSample, SampleError, VersionSpan
+from cua.rollouts.turns import TurnLog
 from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
@@ -83,6 +87,52 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
     if kind == "model_error":
         raise ModelError(end.reason, retryable=end.retryable)
     return RolloutOutcome(score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores))
+
+
+def samples_of(
+    log: TurnLog,
+    *,
+    files: Mapping[str, str] = MappingProxyType({}),
+    processor: str = "",
+    version_of: Callable[[str], int] = int,
+) -> tuple[RolloutSample, ...]:
+    """Return the samples of a session of the gateway, with equal weights; for `read_branches`.
+
+    Args:
+        log: Turns of the session.
+        files: Hash of the stored file (`SampleWriter.put_media`) of each image, by the hash in the turns.
+        processor: Name of the conversion of images to pixels.
+        version_of: Number of a version of the weights, by its name.
+
+    Raises:
+        SampleError: If an image is not in `files`, or a version has no number.
+    """
+    branches = log.branches()
+    samples = []
+    for branch in branches:
+        mask = np.frombuffer(branch.mask, np.uint8).astype(bool)
+        if len(branch.media) != len(branch.files) or not set(branch.files) <= set(files):
+            raise SampleError(
+                f"{len(branch.media)} images in the ids, {len(branch.files)} in the requests, or not stored"
+            )
+        try:
+            spans = tuple(VersionSpan(start, end, version_of(name)) for start, end, name in branch.versions)
+        except ValueError as error:
+            raise SampleError(f"a version of the weights has no number: {error}") from error
+        media = zip(branch.media, branch.files, strict=True)
+        samples.append(
+            RolloutSample(
+                ids=np.array(branch.ids, np.uint32),
+                mask=mask,
+                logprobs=np.array(branch.logprobs, np.float32),
+                versions=spans,
+                media=tuple(MediaRange(item.offset, item.num_tokens, files[file], processor) for item, file in media),
+                prompt_length=int(mask.argmax()) if mask.any() else len(mask),
+                num_turns=len(branch.turn_ids),
+                weight=1.0 / len(branches),
+            )
+        )
+    return tuple(samples)
 
 
 async def _take_env(episode: Episode, rollout: Rollout) -> Env:

@@ -17,14 +17,14 @@ from cua.json_text import read_object
 from cua.rollouts.rollout import RolloutOutcome
 
 MAX_CONSTRAINT_WEIGHT = 0.3
-"""Largest part of a score that constraints decide, well below that of the task itself."""
+"""Largest part of a score that constraints decide; the task itself decides the rest."""
 
 ConstraintKind = Literal["max_words", "forbidden_word", "json", "first_word"]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerConstraint:
-    """Demand on the answer, besides the task.
+    """Demand on the answer, in addition to the task.
 
     Attributes:
         kind: Rule.
@@ -66,10 +66,10 @@ class AnswerConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutPrompt:
-    """What the model gets in addition to the task.
+    """Prompt of a group, in addition to the task.
 
     Attributes:
-        system: System prompt; None: that of the agent.
+        system: System prompt; None: the agent's own.
         tools: Names of the tools, in order.
         image_scale: Factor of the screenshots' width and height.
         constraints: Demands on the answer, appended to the instruction.

@@ -52,7 +52,7 @@ class RolloutOutcome:
     Attributes:
         score: Score in [0, 1]; None excludes the rollout from its group, for `reason`.
         reason: One line for a person.
-        is_truncated: True if a limit cut the rollout off; its score is that of the state it left behind.
+        is_truncated: True if a limit cut the rollout off; the score rates the state at that time.
         parts: Scores by other rules, by name.
         branches: Samples, whose weights add up to 1; empty if the tokens are not recorded.
     """
@@ -73,7 +73,7 @@ class RolloutEnd:
         reason: One line for a person.
         score: Score in [0, 1] if `scored` or `stale`, otherwise None: an error is never a score of 0.
         is_truncated: True if a limit cut the rollout off.
-        num_attempts: Number of attempts, including those of earlier processes.
+        num_attempts: Number of attempts in all processes.
         version: Version of the policy when the last attempt started.
     """
 
@@ -110,7 +110,7 @@ class RolloutSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutServices:
-    """What a rollout gets from its scheduler.
+    """Functions of the scheduler for its rollouts.
 
     Attributes:
         moved: Called with the earlier state when the rollout has entered another.
@@ -129,7 +129,7 @@ class Rollout:
     """Running rollout, as its code sees it.
 
     Attributes:
-        id: Unique id: group and member, of a sub-task also those of its parents.
+        id: Unique id: group and member, preceded by the parent's id for a sub-task.
         spec: What is run.
         depth: 1 for a submitted rollout, 2 for its sub-tasks, and so on.
         attempt: Number of the attempt, from 1.

@@ -31,7 +31,7 @@ MAX_LINE_BYTES = 2**28
 """Size limit of a line, which bounds the memory of a reader: about 20 million tokens."""
 MAX_BLOB_BYTES = 2**30
 _WEIGHT_TOLERANCE = 1e-6
-_MAX_LOGPROB = 1e-4  # rounding of a softmax in float32; anything larger is no log-probability
+_MAX_LOGPROB = 1e-4  # rounding of a softmax in float32; a larger value is an error
 
 
 class SampleError(CuaError):
@@ -105,7 +105,7 @@ class SampledRollout:
 
     Attributes:
         rollout: Id of the rollout.
-        attempt: Number of the attempt, from 1; only that of the journal's `ended` line counts.
+        attempt: Number of the attempt, from 1; only the attempt of the journal's `ended` line counts.
         group: Id of the group, whose rewards give the baseline.
         reward: Score in [0, 1]; None if the rollout is excluded.
         branches: Samples that share the reward.

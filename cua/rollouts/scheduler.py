@@ -1,7 +1,7 @@
 """Runs groups of rollouts: the Rollout Manager of the report (Appendix D), in one event loop.
 
 Groups start in the order in which they were submitted, as far as the version of the policy and the engine allow; they
-end in any order, and those that ended are handed out oldest start first.
+end in any order, and ended groups are handed out oldest start first.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class RolloutOptions:
 
     Attributes:
         batch: Groups that the trainer takes for one version; None: admission does not depend on the version.
-        eta: Versions that the policy may be ahead of the one that a group started with. Default: AReaL.
+        eta: Versions by which the policy may be ahead of the start of a group. Default: AReaL.
         max_attempts: Attempts at a rollout whose environment or model failed.
         backoff_s: Seconds before the second attempt; doubled for each further one, up to a minute.
         overlong: `mask`: the samples of truncated rollouts have an empty mask; their score counts in any case.
@@ -278,7 +278,7 @@ class RolloutScheduler:
         self._admit_soon()
 
     async def finished(self) -> AsyncGenerator[RolloutGroup, None]:
-        """Yield usable groups, of those that have ended the one that started first; ends with the last group.
+        """Yield usable groups that have ended, oldest start first; ends after the last group.
 
         A group counts as taken when the next one is requested: until then, a process that resumes gets it again.
         """
@@ -542,7 +542,7 @@ class RolloutScheduler:
         await self._stop_all(list(self._live.values()), STOPPED)
 
     async def _stop_all(self, rollouts: Sequence[Rollout], reason: str) -> None:
-        """Cancel rollouts and wait until they have ended; those that ignore it are abandoned."""
+        """Cancel rollouts and wait until they have ended; code that ignores it is abandoned."""
         for rollout in rollouts:
             rollout.stop(reason)
         tasks = [rollout.task for rollout in rollouts if rollout.task is not None and not rollout.task.done()]

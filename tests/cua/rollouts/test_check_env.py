@@ -1,4 +1,4 @@
-"""Suites that are fit for reinforcement learning pass; those that can be farmed, or whose scores drift, do not."""
+"""Suites that are fit for reinforcement learning pass; suites that can be farmed, or whose scores drift, do not."""
 
 import asyncio
 import contextlib

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from cua.batch import AgentPlayer, BatchOptions, Episode, EpisodeLog, make_env_provider, make_episodes, run_batch
-from cua.messages import Usage
+from cua.messages import ReplyTokens, TokenMedia, Usage
 from cua.models.scripted import ScriptedModel
 from cua.rollouts.journal import FILE, RolloutJournal
-from cua.rollouts.play import make_episode_spec, make_outcome
+from cua.rollouts.play import make_episode_spec, make_outcome, samples_of
 from cua.rollouts.prompts import AnswerConstraint, RolloutPrompt
 from cua.rollouts.rollout import RolloutEnd, RolloutLimits
+from cua.rollouts.samples import SampledRollout, SampleError, SampleWriter, VersionSpan
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
+from cua.rollouts.turns import TurnLog
 from cua.run.budget import Caps
 from cua.run.end import End, RunResult
 from cua.run.events import Watch
@@ -211,3 +213,43 @@ def ended(**end: Any) -> RunResult:
 def test_ends_of_runs_as_outcomes(end: dict[str, Any], score: float | None, is_truncated: bool) -> None:
     outcome = make_outcome(ended(**end))
     assert (outcome.score, outcome.is_truncated) == (score, is_truncated)
+
+
+def reply(prompt: tuple[int, ...], ids: tuple[int, ...], version: str, *, media: bool = True) -> ReplyTokens:
+    return ReplyTokens(
+        prompt_ids=prompt,
+        ids=ids,
+        logprobs=tuple(-0.5 * number for number in range(1, len(ids) + 1)),
+        sampled=(True,) * (len(ids) - 1) + (False,),
+        media=(TokenMedia(media_hash="p", offset=1, num_tokens=2),) if media else (),
+        versions=((version, len(ids)),),
+    )
+
+
+def test_the_turns_of_a_session_become_samples_that_can_be_written(tmp_path: Path) -> None:
+    log = TurnLog()
+    first = log.add(reply((1, 99, 99, 2), (3, 4, 5), "7"), temperature=1.0, files=("url",))
+    extended = (*first.prompt_ids, *first.output_ids, 6)
+    log.add(reply(extended, (7, 8), "8"), temperature=1.0, files=("url",))
+    log.add(reply((9, 9), (10, 11), "8", media=False), temperature=1.0)  # a fork
+    writer = SampleWriter(tmp_path, media_token_id=99)
+    samples = samples_of(log, files={"url": writer.put_media(b"image")}, processor="moonvit@1")
+    writer.append(SampledRollout(rollout="g/0", group="g", reward=1.0, branches=samples))
+    writer.close()
+    long, fork = samples
+    assert long.ids.tolist() == [1, 99, 99, 2, 3, 4, 5, 6, 7, 8]
+    assert long.mask.astype(int).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 1, 0]
+    assert long.logprobs.tolist() == [0, 0, 0, 0, -0.5, -1.0, 0, 0, -0.5, 0]
+    assert long.versions == (VersionSpan(4, 7, 7), VersionSpan(8, 10, 8))
+    assert [(item.start, item.length, item.processor) for item in long.media] == [(1, 2, "moonvit@1")]
+    assert (long.prompt_length, long.num_turns, long.weight) == (4, 2, 0.5)
+    assert (fork.prompt_length, fork.num_turns, fork.weight, fork.media) == (2, 1, 0.5, ())
+
+
+def test_a_session_without_its_images_or_versions_gives_no_samples() -> None:
+    log = TurnLog()
+    log.add(reply((1, 99, 99, 2), (3, 4), "latest"), temperature=1.0, files=("url",))
+    with pytest.raises(SampleError, match="not stored"):
+        samples_of(log)
+    with pytest.raises(SampleError, match="no number"):
+        samples_of(log, files={"url": "0" * 64})

@@ -49,7 +49,7 @@ def test_another_process_draws_the_same_whatever_its_hash_seed() -> None:
 
 
 def test_a_seed_is_pinned() -> None:
-    """What was recorded is drawn again only while this holds."""
+    """Recorded draws can be repeated only while this holds."""
     assert derive_seed(1, "task", None, "tools") == 0x985E39CEB315BBAB
 
 

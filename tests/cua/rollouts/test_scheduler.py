@@ -139,7 +139,7 @@ async def test_a_failed_evaluation_excludes_the_rollout_and_the_baseline_is_over
 
     async with scheduler(tmp_path) as running:
         running.submit(spec(play), group_size=4)
-        too_few = running.submit(spec(play), group_size=3)  # one score is no baseline
+        too_few = running.submit(spec(play), group_size=3)  # a baseline needs two scores
         groups = await all_of(running)
         assert running.counts.num_excluded_groups == 1
     assert [group.key for group in groups] == ["task.0"]
@@ -304,7 +304,7 @@ async def test_groups_start_in_order_and_only_as_far_as_the_version_allows(tmp_p
         assert "4 running + 0 accepted >= 4" in str(running.report()["queue"])
         gates["t1"].set()
         await asyncio.sleep(0.1)
-        assert len(started) == 4  # accepted instead of running: no room yet
+        assert len(started) == 4  # accepted instead of running: none may start yet
         running.set_version(1)
         await asyncio.sleep(0.1)
         assert len(started) == 6
