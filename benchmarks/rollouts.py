@@ -4,8 +4,8 @@
     python -m benchmarks.rollouts --episodes 200
 
 Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth group fails, is not
-scored, or has sub-tasks; all must be accounted for. In the same run, for comparison: the memory of a plain asyncio task, and
-the delay of an event loop that has nothing to do.
+scored, or has sub-tasks; all must be accounted for. In the same run, for comparison: the memory of a plain asyncio
+task, and the delay of an event loop that has nothing to do.
 
 With `--episodes`: GUI agents with scripted replies in fake environments, by the batch runner and as rollouts, in turns.
 """
@@ -40,7 +40,7 @@ from tests.cua.batch.test_executor import CLICK, DONE
 
 NUM_PARALLEL = 4
 GROUP_SIZE = 8
-REPLIES_A_TURN = 50
+REPLIES_A_TURN = 20
 LAG_EVERY_S = 0.005
 
 

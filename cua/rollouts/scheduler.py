@@ -36,7 +36,7 @@ from envs.foreign import ForeignCodeError, abandon, describe_defect, is_from_out
 
 _LOG = logging.getLogger(__name__)
 _WATCH_S = 0.05
-_STARTS_A_TURN = 100  # tasks that are started before the event loop runs others
+_STARTS_A_TURN = 32  # tasks that are started before the event loop runs others
 _MAX_SHOWN = 20
 
 
