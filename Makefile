@@ -119,7 +119,7 @@ kernels-bench: ## time every kernel beside its peers (at toy sizes where there i
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m benchmarks.kernels $(ARGS)
 
-gpu-check: ## on a GPU: check and measure kernels and engine in order, 25 minutes, resumable (OUT=DIR ARGS=--plan)
+gpu-check: ## on a GPU: check and measure kernels and engine in order, 40 minutes, resumable (OUT=DIR ARGS=--plan)
 	@$(if $(PYTHON),,scripts/bootstrap.sh runtime-dev)
 	@$(or $(PYTHON),$(VENV)/python) -m benchmarks.gpu_check $(if $(OUT),--out $(OUT)) $(ARGS)
 
