@@ -5,8 +5,6 @@ SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks 
 TEST_PROGRAMS := xterm mousepad galculator xclip
 WORKERS ?= 3  # tests wait for programs half of the time
 PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-# pyautogui has a place of its own: what it brings would replace python-xlib
-PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo assistant web-demo video-demo runtime-demo demo-nano nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
@@ -95,11 +93,10 @@ mutate: dev ## break guards one at a time in a copy, and list what no test notic
 	@$(VENV)/python scripts/mutate.py $(ARGS)
 
 bench: dev ## print our figures beside the usual way of doing a step
-	@test -x $(PEER) || { $(VENV)/python -m venv .venv/peer && $(PEER) -m pip install --quiet pyautogui pillow; }
 	@$(VENV)/python benchmarks/startup.py
 	@$(VENV)/python benchmarks/literal.py
-	@$(VENV)/python benchmarks/step_overhead.py browser --peer-python $(PEER)
-	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
+	@$(VENV)/python benchmarks/step_overhead.py browser
+	@$(VENV)/python benchmarks/step_overhead.py desktop
 	@$(VENV)/python benchmarks/sandbox.py
 	@$(VENV)/python -m benchmarks.visual.mazes --per-kind 2
 	@$(VENV)/python -m benchmarks.visual.shares --each 4

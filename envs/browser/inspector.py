@@ -30,9 +30,12 @@ _MAX_HELD = 32
 """Number of held elements after which they are released together: a message to the browser takes 1 to 2 ms."""
 _NOT_RUN = ("Could not find object", "Cannot find context")
 """Errors of the browser that say that a kept function no longer exists."""
-_RETURN_RESULT = (
-    "const found = run(false); return [JSON.stringify(found), found.inside && !found.is_frame ? run(true) : null]"
-)
+_RETURN_RESULT = """
+  const found = run(false), element = found.is_frame ? null : run(true);
+  const attributes = element ? Object.getOwnPropertyDescriptor(Element.prototype, "attributes").get.call(element) : [];
+  const isLong = [...attributes].reduce((length, { value }) => length + value.length, 0) > 4000;
+  return [JSON.stringify(found), isLong && !found.inside ? null : element];
+"""  # the browser sends the attributes of the element along
 _WITH_SHADOW_ROOT = {
     "serialization": "deep",
     "maxDepth": 1,
@@ -91,12 +94,13 @@ class Inspector:
         top = await self._top(page)
         ask = {"point": [x_px, y_px], "is_drop": is_drop}
         left, top_px = known = self._views.get(page, (0.0, 0.0))  # most likely the page has not scrolled since
-        first, painted = await asyncio.gather(
-            self._run_in_top(page, top, ask), _painted_over(top, x_px + left, y_px + top_px)
-        )
+        first, seen = await asyncio.gather(self._run_in_top(page, top, ask), _node_at(top, x_px + left, y_px + top_px))
         left, top_px = self._views[page] = first["view"][0], first["view"][1]
         if known != self._views[page]:
-            painted = await _painted_over(top, x_px + left, y_px + top_px)
+            seen = await _node_at(top, x_px + left, y_px + top_px)
+        painted: tuple[str, ...] = ()
+        if seen and seen["backendNodeId"] != first["element"]:
+            painted = await _painted_over(top, x_px + left, y_px + top_px, seen)
         targets = await self._descend(page, top, ask, first)
         if not targets:
             return ()
@@ -260,20 +264,23 @@ async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *,
     return await _call(top, called, "this.call(window, ask, wants)", ask, wants_element=wants_element)
 
 
-async def _painted_over(top: _DomRoot, x_px: float, y_px: float) -> tuple[str, ...]:
-    """Return the text drawn at a point of the page that lets clicks through (`pointer-events: none`)."""
+async def _node_at(top: _DomRoot, x_px: float, y_px: float, *, is_hit: bool = False) -> Json:
+    """Return the node that is painted at a point of the page, or that a click hits; empty if there is none."""
     from playwright.async_api import Error
 
-    send = top.session.send
-    point = {"x": round(x_px), "y": round(y_px)}
+    options = {"x": round(x_px), "y": round(y_px), "ignorePointerEventsNone": not is_hit}
     try:
-        hit, seen = await asyncio.gather(
-            send("DOM.getNodeForLocation", point),
-            send("DOM.getNodeForLocation", {**point, "ignorePointerEventsNone": True}),
-        )
+        node: Json = await top.session.send("DOM.getNodeForLocation", options)
+        return node
     except Error:  # nothing is there
-        return ()
-    if hit["backendNodeId"] == seen["backendNodeId"]:
+        return {}
+
+
+async def _painted_over(top: _DomRoot, x_px: float, y_px: float, seen: Json) -> tuple[str, ...]:
+    """Return the text of the node `seen` at a point if it lets clicks through (`pointer-events: none`)."""
+    send = top.session.send
+    hit = await _node_at(top, x_px, y_px, is_hit=True)
+    if not hit or hit["backendNodeId"] == seen["backendNodeId"]:
         return ()
     place = _DomRoot(session=top.session, frame_id=seen["frameId"])
     node = await send(
@@ -321,8 +328,8 @@ async def _call(
     """Evaluate an expression of `ask` and `wants`, a script's question and whether the element itself is wanted.
 
     Returns:
-        The object id of the element, or the script's result and `closed_root`: the node of the closed shadow root that
-        the browser reports with the element, in the same message; None if the script expects none.
+        The object id of the element, or the script's result, to which two nodes are added that the browser reports in
+        the same message, or None: `element` and its `closed_root`.
     """
     body = "return run(true)" if wants_element else _RETURN_RESULT
     answer = await place.session.send(
@@ -339,10 +346,14 @@ async def _call(
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
     if wants_element:
         return answer["result"].get("objectId")
-    text, host = answer["result"]["deepSerializedValue"]["value"]
-    root = host["value"].get("shadowRoot") if host["type"] == "node" else None
-    is_closed = root is not None and root["value"]["mode"] == "closed"
-    return {**json.loads(text["value"]), "closed_root": root["value"]["backendNodeId"] if is_closed else None}
+    text, element = answer["result"]["deepSerializedValue"]["value"]
+    node = element["value"] if element["type"] == "node" else {}
+    root = (node.get("shadowRoot") or {}).get("value", {})
+    nodes = {
+        "element": node.get("backendNodeId"),
+        "closed_root": root["backendNodeId"] if root.get("mode") == "closed" else None,
+    }
+    return {**json.loads(text["value"]), **nodes}
 
 
 async def _closed_root(place: _DomRoot, node: int | None) -> _DomRoot | None:
