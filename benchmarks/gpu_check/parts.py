@@ -189,10 +189,9 @@ def run_kernels(
     """The kernels' benchmark, which stops by itself before the part's limit; a rehearsal takes all toy sizes."""
     toy = ("--toy", "--device", "cpu", "--interpreter") if setting.is_rehearsal else ("--device", "cuda")
     figures = ("--json", setting.file(file), "--budget-s", f"{budget_s:g}")
-    cases = ("--variant", variant) if variant else ()
-    if tokens and not setting.is_rehearsal:
-        cases += ("--tokens", tokens)
-    return run_module(setting, "benchmarks.kernels", "--only", only, *cases, *figures, *more, *toy)
+    cases = [("--variant", variant), ("--tokens", "" if setting.is_rehearsal else tokens)]
+    chosen = [word for option, value in cases if value for word in (option, value)]
+    return run_module(setting, "benchmarks.kernels", "--only", only, *chosen, *figures, *more, *toy)
 
 
 def run_tuner(setting: Setting, missed: MissedTarget, budget_s: float) -> Iterator[Command]:

@@ -259,7 +259,7 @@ async def _keep_function(top: _DomRoot, function: str) -> str:
     return str(answer["result"]["objectId"])
 
 
-async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> Any:
+async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> object:
     called = {"objectId": function}
     return await _call(top, called, "this.call(window, ask, wants)", ask, wants_element=wants_element)
 
@@ -324,7 +324,7 @@ async def _run(
 
 async def _call(
     place: _DomRoot, called: Mapping[str, object], expression: str, ask: Mapping[str, object], *, wants_element: bool
-) -> Any:
+) -> object:
     """Evaluate an expression of `ask` and `wants`, a script's question and whether the element itself is wanted.
 
     Returns:
