@@ -25,7 +25,7 @@ UNMEASURED = (
     ("mla_decode", None),
     ("moe_dense", 16384),
 )
-"""Kernels and tokens that are tuned where nothing was measured: those that missed their targets on 2026-11-27."""
+"""Kernels and tokens that are tuned without measurements: they missed their targets on 2026-11-27."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

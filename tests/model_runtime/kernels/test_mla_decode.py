@@ -117,7 +117,7 @@ def test_pieces_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("num_places", [0, 40, 400])
 @pytest.mark.parametrize("count", [2, 16, 39])
 def test_joins_of_many_pieces(count: int, num_places: int) -> None:
-    """Peaks far apart, in rising order and not, with tiles for 1, 13 and 133 pieces a query; places of others are NaN."""
+    """Peaks far apart, in rising order and not, tiles for 1, 13 and 133 pieces a query; places of others are NaN."""
     torch.manual_seed(0)
     part, lse = (
         torch.randn(count, 1, 3, VALUE_DIM),
