@@ -159,9 +159,9 @@ def _compare(rows: Sequence[Row], variant: str) -> TargetOutcome:
 def rank_missed(rows: Sequence[Row], measured: Collection[str]) -> list[MissedTarget]:
     """Return the kernels that miss a target and that tiles can help, the first one to tune first.
 
-    Kernels whose tiles were never searched come first; then the smallest part of its target that a kernel reaches counts. Not
-    ranked: the router, whose time is that of its launches (its search gained 2 %), and layers, which are made of the
-    same kernels.
+    Kernels whose tiles were never searched come first; then the smallest part of its target that a kernel reaches
+    counts. Not ranked: the router, whose time is that of its launches (its search gained 2 %), and layers, which are
+    made of the same kernels.
 
     Args:
         rows: Measured rows.
