@@ -12,7 +12,7 @@ from cua.batch.episode import Episode, Player, judge_end
 from cua.errors import ModelError
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
-from cua.rollouts.samples import MediaRange, RolloutSample, SampleError, VersionSpan
+from cua.rollouts.samples import MediaRange, PolicySpan, RolloutSample, SampleError
 from cua.rollouts.turns import TurnLog
 from cua.run.budget import Caps
 from cua.run.end import RunResult
@@ -116,7 +116,7 @@ def samples_of(
                 f"{len(branch.media)} images in the ids, {len(branch.files)} in the requests, or not stored"
             )
         try:
-            spans = tuple(VersionSpan(start, end, version_of(name)) for start, end, name in branch.versions)
+            spans = tuple(PolicySpan(start, end, version_of(name)) for start, end, name in branch.versions)
         except ValueError as error:
             raise SampleError(f"a version of the weights has no number: {error}") from error
         media = zip(branch.media, branch.files, strict=True)

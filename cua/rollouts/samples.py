@@ -39,7 +39,7 @@ class SampleError(CuaError):
 
 
 @dataclass(frozen=True, slots=True)
-class VersionSpan:
+class PolicySpan:
     """Tokens [start, end) that were sampled by one version of the policy."""
 
     start: int
@@ -85,7 +85,7 @@ class RolloutSample:
     ids: NDArray[np.uint32]
     mask: NDArray[np.bool_]
     logprobs: NDArray[np.float32]
-    versions: tuple[VersionSpan, ...]
+    versions: tuple[PolicySpan, ...]
     media: tuple[MediaRange, ...] = ()
     routes: NDArray[np.uint16] | None = None
     prompt_length: int
@@ -361,7 +361,7 @@ class SampleReader:
                     ids=ids,
                     mask=bits[: len(ids)].astype(bool),
                     logprobs=np.frombuffer(_bytes_of(given.logprobs), "<f4").astype(np.float32),
-                    versions=tuple(VersionSpan(*span) for span in given.versions),
+                    versions=tuple(PolicySpan(*span) for span in given.versions),
                     media=tuple(MediaRange(*item) for item in given.media),
                     routes=routes,
                     prompt_length=given.prompt_length,

@@ -16,7 +16,7 @@ from cua.rollouts.journal import FILE, RolloutJournal
 from cua.rollouts.play import make_episode_spec, make_outcome, samples_of
 from cua.rollouts.prompts import AnswerConstraint, RolloutPrompt
 from cua.rollouts.rollout import RolloutEnd, RolloutLimits
-from cua.rollouts.samples import SampledRollout, SampleError, SampleWriter, VersionSpan
+from cua.rollouts.samples import PolicySpan, SampledRollout, SampleError, SampleWriter
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
 from cua.rollouts.turns import TurnLog
 from cua.run.budget import Caps
@@ -240,7 +240,7 @@ def test_the_turns_of_a_session_become_samples_that_can_be_written(tmp_path: Pat
     assert long.ids.tolist() == [1, 99, 99, 2, 3, 4, 5, 6, 7, 8]
     assert long.mask.astype(int).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 1, 0]
     assert long.logprobs.tolist() == [0, 0, 0, 0, -0.5, -1.0, 0, 0, -0.5, 0]
-    assert long.versions == (VersionSpan(4, 7, 7), VersionSpan(8, 10, 8))
+    assert long.versions == (PolicySpan(4, 7, 7), PolicySpan(8, 10, 8))
     assert [(item.start, item.length, item.processor) for item in long.media] == [(1, 2, "moonvit@1")]
     assert (long.prompt_length, long.num_turns, long.weight) == (4, 2, 0.5)
     assert (fork.prompt_length, fork.num_turns, fork.weight, fork.media) == (2, 1, 0.5, ())

@@ -13,12 +13,12 @@ from cua.rollouts.samples import (
     BLOBS,
     FILE,
     MediaRange,
+    PolicySpan,
     RolloutSample,
     SampledRollout,
     SampleError,
     SampleReader,
     SampleWriter,
-    VersionSpan,
 )
 
 MEDIA = 163_605
@@ -31,7 +31,7 @@ def make_sample(**changes: Any) -> RolloutSample:
         ids=np.array([5, MEDIA, MEDIA, 6, 70_000, 8, 9, 163_839], dtype=np.uint32),
         mask=np.array([0, 0, 0, 0, 1, 1, 0, 1], dtype=bool),
         logprobs=np.array([0, 0, 0, 0, -0.5, -1.25, 0, -3.0], dtype=np.float32),
-        versions=(VersionSpan(4, 6, 3), VersionSpan(7, 8, 4)),
+        versions=(PolicySpan(4, 6, 3), PolicySpan(7, 8, 4)),
         media=(MediaRange(1, 2, "", "moonvit@1"),),
         routes=np.arange(8 * 2 * 3, dtype=np.uint16).reshape(8, 2, 3) + 300,
         prompt_length=4,
@@ -103,9 +103,9 @@ BAD: dict[str, dict[str, Any]] = {
     "an image of more features than tokens": {"media": (MediaRange(1, 3, "", "moonvit@1"),)},
     "images that overlap": {"media": (MediaRange(1, 1, "", "a"), MediaRange(1, 1, "", "a"))},
     "an image at another place": {"media": (MediaRange(2, 2, "", "a"),)},
-    "a version for a part of the mask": {"versions": (VersionSpan(4, 6, 3),)},
-    "versions that overlap": {"versions": (VersionSpan(4, 8, 3), VersionSpan(7, 8, 4))},
-    "a version beyond the end": {"versions": (VersionSpan(4, 9, 3),)},
+    "a version for a part of the mask": {"versions": (PolicySpan(4, 6, 3),)},
+    "versions that overlap": {"versions": (PolicySpan(4, 8, 3), PolicySpan(7, 8, 4))},
+    "a version beyond the end": {"versions": (PolicySpan(4, 9, 3),)},
     "a prompt that is trained": {"prompt_length": 5},
     "a prompt longer than the sample": {"prompt_length": 9},
     "routes of another length": {"routes": np.zeros((7, 2, 3), dtype=np.uint16)},
@@ -124,7 +124,7 @@ def test_an_inconsistent_sample_is_refused_when_it_is_written(writer: SampleWrit
 def test_a_media_token_that_is_trained_is_refused(writer: SampleWriter) -> None:
     mask = np.array([0, 1, 0, 0, 1, 1, 0, 1], dtype=bool)
     with pytest.raises(SampleError, match="media tokens are in the mask"):
-        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, versions=(VersionSpan(0, 8, 1),))))
+        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, versions=(PolicySpan(0, 8, 1),))))
 
 
 def test_media_that_were_not_stored_are_refused(writer: SampleWriter) -> None:
@@ -214,7 +214,7 @@ def test_reading_takes_the_memory_of_one_rollout(writer: SampleWriter, tmp_path:
             ids=np.arange(length, dtype=np.uint32),
             mask=mask,
             logprobs=logprobs,
-            versions=(VersionSpan(0, length, number),),
+            versions=(PolicySpan(0, length, number),),
             prompt_length=0,
         )
         writer.append(SampledRollout(rollout=f"g/{number}", group="g", reward=1.0, branches=(sample,)))

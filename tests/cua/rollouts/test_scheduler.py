@@ -20,7 +20,7 @@ import pytest
 from cua.errors import ConfigError, ModelError, TrajectoryError
 from cua.rollouts.journal import FILE, RolloutJournal
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
-from cua.rollouts.samples import RolloutSample, SampleReader, SampleWriter, VersionSpan
+from cua.rollouts.samples import PolicySpan, RolloutSample, SampleReader, SampleWriter
 from cua.rollouts.scheduler import AccountingError, RolloutGroup, RolloutOptions, RolloutScheduler
 from envs import Env, EnvDiedError, EnvSetupError, EnvSpec, InstructionTask, Terminate
 from envs.fake import FakeEnv
@@ -406,7 +406,7 @@ def make_branch(rollout: Rollout) -> RolloutSample:
         ids=np.array([7, 8, 9], dtype=np.uint32),
         mask=np.array([0, 1, 1], dtype=bool),
         logprobs=np.array([0, -1, -2], dtype=np.float32),
-        versions=(VersionSpan(1, 3, rollout.current_version),),
+        versions=(PolicySpan(1, 3, rollout.current_version),),
         prompt_length=1,
     )
 
