@@ -2,12 +2,14 @@
 
     python -m benchmarks.rollouts [--tasks 10000] [--json]
     python -m benchmarks.rollouts --episodes 200
+    python -m benchmarks.rollouts --check garden [--tasks 10]
 
 Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth group fails, is not
 scored, or has sub-tasks; all must be accounted for. In the same run, for comparison: the memory of a plain asyncio
 task, and the delay of an event loop that has nothing to do.
 
 With `--episodes`: GUI agents with scripted replies in fake environments, by the batch runner and as rollouts, in turns.
+With `--check`: `check_rollout_env` of tasks of a suite, one seed each, without solutions.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import asyncio
 import gc
 import json
 import os
+import random
 import resource
 import statistics
 import subprocess
@@ -27,6 +30,7 @@ from pathlib import Path
 from cua.batch import AgentPlayer, BatchOptions, EpisodeLog, make_episodes, run_batch
 from cua.errors import ModelError
 from cua.models.scripted import ScriptedModel
+from cua.rollouts.check_env import check_rollout_env
 from cua.rollouts.journal import FILE, RolloutJournal
 from cua.rollouts.play import make_episode_spec
 from cua.rollouts.rollout import Rollout, RolloutOutcome, RolloutSpec
@@ -35,6 +39,7 @@ from cua.run.budget import Caps
 from cua.run.scope import RunScope
 from envs.fake import FakeEnv
 from envs.pool import EnvPool
+from envs.registry import load_suite
 from tests.cua.batch import chores
 from tests.cua.batch.test_executor import CLICK, DONE
 
@@ -205,13 +210,24 @@ def compare_episodes(num_episodes: int) -> dict[str, float]:
     }
 
 
+async def check_suite(name: str, num_tasks: int) -> dict[str, float]:
+    suite = load_suite(name)
+    task_ids = random.Random(0).sample(suite.task_ids, min(num_tasks, len(suite.task_ids)))
+    report = await check_rollout_env(suite, task_ids=task_ids, max_seeds=1)
+    return {"episodes": report.num_episodes, "null": report.null_score, "random": report.random_score}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--episodes", type=int, default=0)
+    parser.add_argument("--check", default="")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = compare_episodes(arguments.episodes) if arguments.episodes else measure_tasks(arguments.tasks)
+    if arguments.check:
+        found = asyncio.run(check_suite(arguments.check, arguments.tasks))
+    else:
+        found = compare_episodes(arguments.episodes) if arguments.episodes else measure_tasks(arguments.tasks)
     table = "\n".join(f"{name:28} {value:>12,}" for name, value in found.items())
     print(json.dumps(found) if arguments.json else table)
 

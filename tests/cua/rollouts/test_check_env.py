@@ -40,7 +40,7 @@ async def solve_screen(task: Task, env: Env) -> None:
     screen: Any = env
     for deed in task._deeds:
         [element] = [one for one in screen.screen.targets if (one.kind, one.name) == (deed.kind, deed.name)]
-        x, y = element.aim
+        x, y = element.click_point
         typed = [TypeText(text=deed.typed)] if deed.typed else []
         await env.step([Click(x_px=int(x), y_px=int(y)), *typed])
     await env.step([Terminate(status="failure" if task._is_absent else "success")])

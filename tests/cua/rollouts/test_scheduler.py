@@ -568,6 +568,30 @@ async def test_a_group_that_is_resumed_with_other_draws_is_refused(tmp_path: Pat
         assert running.submit(spec(give_one, draws={"tools": ["a", "b"]})).scores == [1.0]
 
 
+async def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+    async def play(rollout: Rollout) -> RolloutOutcome:
+        (tmp_path / FILE).unlink(missing_ok=True)
+        return RolloutOutcome(score=1.0)
+
+    with pytest.raises(TrajectoryError, match="was deleted while the run was going on"):
+        async with scheduler(tmp_path) as running:
+            running.submit(spec(play))
+            await all_of(running)
+    await RolloutJournal(tmp_path).close()  # the lock is released
+
+
+async def test_samples_that_cannot_be_written_end_the_run(tmp_path: Path) -> None:
+    async def play(rollout: Rollout) -> RolloutOutcome:
+        return RolloutOutcome(score=1.0, branches=(make_branch(rollout),))
+
+    writer = SampleWriter(tmp_path, media_token_id=1)
+    writer.close()
+    with pytest.raises(TrajectoryError, match="is closed"):
+        async with RolloutScheduler(RolloutJournal(tmp_path, writer)) as running:
+            running.submit(spec(play))
+            await all_of(running)
+
+
 async def test_a_journal_belongs_to_one_process(tmp_path: Path) -> None:
     async with scheduler(tmp_path):
         with pytest.raises(TrajectoryError, match="being written by another process"):
