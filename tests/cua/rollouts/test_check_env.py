@@ -5,6 +5,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from apps.nano.garden import GardenTask
 from apps.nano.garden import make_suite as make_garden
 from apps.train.suite import ScreenTask
 from apps.train.suite import make_suite as make_screens
+from cua.errors import ConfigError
 from cua.rollouts.check_env import RolloutEnvError, check_rollout_env
 from envs import (
     Action,
@@ -92,6 +94,8 @@ class Chore(Task):
         self.count = 0
 
     async def setup(self, env: Any) -> None:
+        if self.fault == "another port":
+            self.instruction = f"Click in the middle of http://127.0.0.1:{id(self)}/"
         if self.fault == "another instruction":
             self.instruction = f"Click in the middle, {id(env)} {env.num_resets}"
 
@@ -166,6 +170,13 @@ async def test_a_sound_suite_passes_with_and_without_solutions() -> None:
     await check("")
     await check("", solve=False)
     await check("a step that dies")
+    await check("another port")
+
+
+async def test_a_suite_for_other_agents_is_refused() -> None:
+    suite = replace(make_screens(), agents=("tools",))
+    with pytest.raises(ConfigError, match="only `gui` suites are checked"):
+        await check_rollout_env(suite)
 
 
 @pytest.mark.parametrize(
