@@ -134,6 +134,8 @@ def load_trained(source: Path, folder: Path, device: str = "cpu") -> K25Model:
         CheckpointError: If `source` holds no model of the release's layout.
     """
     if not (folder / "tiktoken.model").is_file():
+        if not (source / "tiktoken.model").is_file():
+            raise ConfigError(f"{source} has no tiktoken.model; expected the folder of a nano-K2.5, as in FOLDER/model")
         if (source / "tiktoken.model").read_bytes() != make_vocabulary():
             raise ConfigError(f"{source} has another vocabulary than the lessons; only a nano-K2.5 can be trained here")
         if is_quantized(Checkpoint.open(source)):
