@@ -337,7 +337,7 @@ class Engine:
         states = [s.state for s in ending if s.state is not None]
         if self.options.is_batch_invariant:  # sums over a row depend on the number of rows, too
             sampled = [
-                self._sampler.sample(row, [state])[0] for row, state in zip(picked.split(1), states, strict=True)
+                self._sampler.sample(row, [state])[0] for row, state in zip(torch.split(picked, 1), states, strict=True)
             ]
         else:
             sampled = self._sampler.sample(picked, states)

@@ -9,9 +9,8 @@ Source: the idea, fixed shapes for all batch sizes: Thinking Machines Lab 2025, 
 Inference". On a GPU the same code runs with torch's operators; that has not been measured.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,8 +28,12 @@ class FixedShapes(TorchFunctionMode):
     """Context in which linear layers and batched products run on tiles of `TILE` rows."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
-    ) -> Any:
+        self,
+        func: Callable[..., Tensor],
+        types: Sequence[type],
+        args: tuple[Tensor, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Tensor:
         """Call a function of torch; see `TorchFunctionMode`."""
         if func is F.linear and not kwargs:
             x, *weights = args
@@ -54,10 +57,13 @@ def _tile(product: Callable[[Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
     return torch.cat(parts, dim).narrow(dim, 0, count) if parts else product(x)
 
 
+register("prepare_experts", "invariant")(moe.prepare_experts)
+
+
 @register("experts", "invariant")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
     """Run the experts of each token by itself; arguments as in `reference.moe.run_experts`."""
-    rows = zip(hidden.split(1), weights.split(1), ids.split(1), strict=True)
+    rows = zip(*(torch.split(part, 1) for part in (hidden, weights, ids)), strict=True)
     return torch.cat([moe.run_experts(*row, experts) for row in rows])
 
 
@@ -90,7 +96,7 @@ def plan_decode(block_tables: Tensor, seq_lens: Sequence[int], cache: Tensor) ->
 @register("mla_decode", "invariant")
 def mla_decode(q: Tensor, cache: Tensor, plan: SeparateDecodes, value_dim: int, scale: float) -> Tensor:
     """Attend with one query at a time to exactly its context; arguments as in the reference."""
-    rows = iter(q.split(1))  # each (1, heads, latent_dim)
+    rows = iter(torch.split(q, 1))  # each (1, heads, latent_dim)
     results = []
     for slots, lens in zip(plan.slots, plan.seq_lens, strict=True):
         latents = cache.view(-1, cache.shape[-1]).index_select(0, slots)
