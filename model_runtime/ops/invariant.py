@@ -63,8 +63,8 @@ register("prepare_experts", "invariant")(moe.prepare_experts)
 @register("experts", "invariant")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
     """Run the experts of each token by itself; arguments as in `reference.moe.run_experts`."""
-    rows = zip(*(torch.split(part, 1) for part in (hidden, weights, ids)), strict=True)
-    return torch.cat([moe.run_experts(*row, experts) for row in rows])
+    rows = range(len(hidden))
+    return torch.cat([moe.run_experts(hidden[i : i + 1], weights[i : i + 1], ids[i : i + 1], experts) for i in rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
