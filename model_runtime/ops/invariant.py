@@ -1,9 +1,8 @@
 """Batch-invariant computation: a token's result has the same bits alone and among others, however prompts are cut.
 
 A matrix product chooses its kernel, and with it the order of its sums, by the number of rows. Here every product has a
-fixed number of rows: linear layers take tiles of `TILE` rows, padded with zeros, and experts one row. Attention takes
-each token by itself, with the latents of exactly its context; the plain form, which depends on where a prompt is cut,
-is not used.
+fixed number of rows: linear layers and experts take tiles of `TILE` rows, padded with zeros. Attention takes each token
+by itself, with the latents of exactly its context; the plain form, which depends on where a prompt is cut, is not used.
 
 Source: the idea, fixed shapes for all batch sizes: Thinking Machines Lab 2025, "Defeating Nondeterminism in LLM
 Inference". On a GPU the same code runs with torch's operators; that has not been measured.
@@ -62,9 +61,20 @@ register("prepare_experts", "invariant")(moe.prepare_experts)
 
 @register("experts", "invariant")
 def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) -> Tensor:
-    """Run the experts of each token by itself; arguments as in `reference.moe.run_experts`."""
-    rows = range(len(hidden))
-    return torch.cat([moe.run_experts(hidden[i : i + 1], weights[i : i + 1], ids[i : i + 1], experts) for i in rows])
+    """Run each expert on its tokens in tiles, and sum in the order of a token's choices; arguments as in the
+    reference. It must be called in the context `FixedShapes`.
+    """
+    gate_up, down = moe.find_readers(experts, hidden.dtype)
+    chosen = hidden.new_zeros(*ids.shape, hidden.shape[1])  # (N, K, H)
+    for expert in ids.unique().tolist():
+        if 0 <= expert < experts.num_experts:
+            tokens, choices = (ids == expert).nonzero(as_tuple=True)
+            gate, up = F.linear(hidden[tokens], gate_up(expert)).chunk(2, dim=-1)
+            chosen[tokens, choices] = F.linear(F.silu(gate).mul_(up), down(expert))
+    total = torch.zeros_like(hidden, dtype=torch.float32)
+    for choice in range(ids.shape[1]):
+        total += weights[:, choice : choice + 1] * chosen[:, choice].float()
+    return total.to(hidden.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
