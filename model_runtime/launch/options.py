@@ -29,7 +29,7 @@ class NativeOptions:
             convert them again; as large as the experts. None for no cache.
         cuda_graphs: True to decode with CUDA graphs, captured at the start, on a GPU with Triton's kernels.
         batch_invariant: True to compute each request with the same bits alone and among others, with operators of its
-            own instead of `kernels`; several times slower.
+            own instead of `kernels`; two to five times slower on a CPU.
         tensor_parallel_size: Number of ranks that share each layer.
         max_model_len: Maximum tokens of a prompt with its answer; None for the limit of model and cache.
         cache_gib: Memory of the KV cache; None for the free memory.
