@@ -66,7 +66,7 @@ def run_experts(hidden: Tensor, weights: Tensor, ids: Tensor, experts: Experts) 
     """
     gate_up, down = moe.find_readers(experts, hidden.dtype)
     chosen = hidden.new_zeros(*ids.shape, hidden.shape[1])  # (N, K, H)
-    for expert in ids.unique().tolist():
+    for expert in sorted(set(ids.flatten().tolist())):
         if 0 <= expert < experts.num_experts:
             tokens, choices = (ids == expert).nonzero(as_tuple=True)
             gate, up = F.linear(hidden[tokens], gate_up(expert)).chunk(2, dim=-1)
