@@ -8,7 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
+from apps.video2web.layout.fonts import (
+    FontFit,
+    Ink,
+    InkRun,
+    best_likeness,
+    commonest,
+    find_ink_runs,
+    fit_fonts,
+    measure,
+    measure_ink,
+)
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
 from apps.video2web.losses import IMAGE_PX, find_marks, words_of_lines
 from apps.video2web.pixels import Levels, RgbImage
@@ -36,6 +46,12 @@ _STRIP_PX = 1600
 
 _MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
 _SURE_OF_ONE, _MIN_LIKENESS_OF_ONE = 0.98, 0.55  # for a line of one character; icons have up to 0.54, digits 0.57
+_SIGNS, _MIN_LIKENESS_OF_LETTER, _MIN_LIKENESS_AT_START = "XxVv√", 0.72, 0.6
+"""Characters as which crosses and ticks are read, and likeness of the true ones, alone and at the start of a line.
+
+Measured at 13 to 24 px in six fonts: crosses and ticks have up to 0.7 alone and 0.57 at the start, letters from 0.61.
+"""
+
 _MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
 _MIN_UNREAD, _WORD_GAP = 1.6, 0.22  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
@@ -80,6 +96,7 @@ class Primitive:
         text: Text content (text).
         font: Fitted font (text).
         rgb: Colour of the ink, or of a rule.
+        runs: Words of a text in another colour or weight than the rest.
         look: Visual style (frame).
         is_on: True if it is checked (toggle).
         toggle: Kind of toggle.
@@ -90,6 +107,7 @@ class Primitive:
     text: str = ""
     font: FontFit | None = None
     rgb: Rgb = (0, 0, 0)
+    runs: tuple[InkRun, ...] = ()
     look: BoxStyle = PLAIN
     is_on: bool = False
     toggle: str = ""
@@ -201,7 +219,7 @@ def read_page_text(image: RgbImage) -> PageText:
     wrong_lines = [line for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
     unread += [line.box_px for line in wrong_lines if any(map(str.isalpha, line.text))]
     return PageText(
-        lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
+        lines=tuple(_without_sign(image, line) for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
         unread=tuple(word for box in _join_overlapping(unread, _JOIN_PX) for word in _split_words(image, box)),
     )
 
@@ -222,11 +240,23 @@ def _is_misread(image: RgbImage, line: TextLine) -> bool:
         return False
     least = _MIN_LIKENESS
     if len(text) == 1:  # OCR reads an icon as the character that looks most like it
-        least = _MIN_LIKENESS_OF_ONE if line.confidence < _SURE_OF_ONE else _MIN_LIKENESS
+        least = _MIN_LIKENESS_OF_LETTER if text in _SIGNS else _MIN_LIKENESS_OF_ONE
+        least = least if line.confidence < _SURE_OF_ONE else _MIN_LIKENESS
     elif not text.isascii() or (line.confidence >= _SURE and len(text) > 2):
         return False
     ink = measure_ink(image, line.box_px)
     return ink is not None and best_likeness(text, ink) < least
+
+
+def _without_sign(image: RgbImage, line: TextLine) -> TextLine:
+    """Return a line without the cross or tick at its start that is read as a letter."""
+    sign, _, rest = line.text.partition(" ")
+    if line.angle_deg or sign not in _SIGNS or len(sign) != 1 or not rest.strip():
+        return line
+    ink = measure_ink(image, line.span(0, 1))
+    if ink is None or best_likeness(sign, ink) >= _MIN_LIKENESS_AT_START:
+        return line
+    return line.part(len(line.text) - len(rest.lstrip()), len(line.text))
 
 
 def _split_words(image: RgbImage, box: Box) -> list[Box]:
@@ -530,16 +560,35 @@ def _find_thin_rules(
 
 def _make_texts(image: RgbImage, lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
     """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
-    texts: list[str] = []
-    inks: list[Ink] = []
+    found: list[tuple[str, Ink, Box | None]] = []
     for line in lines:
         room = next((box for box in rooms if box.contains(line.box_px, slack_px=3)), None)
         ink = measure_ink(image, line.box_px, room)
         if ink is not None and line.text.strip():
-            texts.append(line.text.strip())
-            inks.append(ink)
-    inks = _even_colors(inks)
-    return [make_text(text, ink, fit) for text, ink, fit in zip(texts, inks, fit_fonts(texts, inks), strict=True)]
+            found.append((line.text.strip(), ink, room))
+    texts, inks = [text for text, _, _ in found], _even_colors([ink for _, ink, _ in found])
+    fits = fit_fonts(texts, inks)
+    usual = commonest((fit, len(text)) for text, fit in zip(texts, fits, strict=True)) if fits else None
+    made = []
+    for (text, _, room), ink, fit in zip(found, inks, fits, strict=True):
+        runs, mixed = find_ink_runs(image, text, ink, (fit, usual or fit), room)
+        made.append(_paint_runs(make_text(text, ink, mixed), runs, inks))
+    return made
+
+
+def _paint_runs(piece: Primitive, runs: Sequence[InkRun], inks: Sequence[Ink]) -> Primitive:
+    """Return a text with the runs of its words, in colours of the page; its own colour is that of most characters."""
+    if not runs:
+        return piece
+    shown = [run.rgb or piece.rgb for run in runs]
+    colors = [next((ink.rgb for ink in inks if _is_near(ink.rgb, rgb, _SAME_INK)), rgb) for rgb in shown]
+    usual = commonest((color, run.end - run.start) for color, run in zip(colors, runs, strict=True))
+    other = [
+        replace(run, rgb=None if color == usual else color)
+        for run, color in zip(runs, colors, strict=True)
+        if color != usual or piece.font is None or run.face != piece.font.face
+    ]
+    return replace(piece, rgb=usual, runs=tuple(other))
 
 
 def _even_colors(inks: Sequence[Ink]) -> list[Ink]:

@@ -110,5 +110,6 @@ def test_a_recording_becomes_a_site_that_does_what_it_shows(tmp_path: Path, monk
     score = json.loads((tmp_path / "site-build" / "rounds" / "00" / "round.json").read_text())["score"]
     assert score["replays"]
     assert score["interactions"] > 0.4, score["replays"]
+    assert not any(each["lost"] for each in score["replays"]), score["replays"]
     assert (tmp_path / "site" / "interactions.js").is_file()
     assert _run(*words, "--viewport", "640x480", "-o", "other")[1].startswith("a recording has the size")

@@ -12,7 +12,7 @@ from apps.video2web.compare import find_differences
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
-from apps.video2web.losses import PageWord, find_losses, find_marks, is_shown
+from apps.video2web.losses import PageWord, SeenPage, find_losses, find_marks, is_shown
 from apps.video2web.render import Renderer, Rendering, SitePages
 from apps.video2web.score import Reference, read_reference, rendered_reference, score_page
 from visual_tools.box import Box
@@ -123,7 +123,7 @@ async def test_words_that_ocr_splits_or_misreads_are_not_lost() -> None:
             [PageWord(text=text, box_px=Box(40 * at, 10, 40 * at + 30, 24)) for at, text in enumerate(line.split())]
             for line in (theirs, ours)
         ]
-        found = find_losses(page, words[0], page, words[1], (), ())
+        found = find_losses(*(SeenPage(image=page, words=each) for each in words))
         return [word.text for word in found.words], found.invented_words
 
     assert losses_of("import client", "importclient") == ([], ())
