@@ -96,6 +96,17 @@ def test_a_site_is_built_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
+def test_a_reader_would_miss_nothing_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, told = _run("demo", "-o", "demo")
+    assert code == 0, told
+    assert "a reader would miss" not in told
+    rounds = sorted((tmp_path / "demo" / "site-build" / "rounds").glob("*/round.json"))
+    score = json.loads(rounds[0].read_text())["score"]
+    assert score["replays"] and not any(each["lost"] for each in score["replays"]), score["replays"]
+
+
+@pytest.mark.slow
 def test_a_recording_becomes_a_site_that_does_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

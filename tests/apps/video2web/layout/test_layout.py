@@ -266,7 +266,10 @@ SHOP = (
     "table{margin:0 30px;border-spacing:0}td{padding:10px 0;border-bottom:1px solid #ccc;width:280px}</style>"
     "<div class=row>{icons}</div><table>{rows}</table>"
 )
-STAR = "<svg width=24 height=24 viewBox='0 0 22 22'><path d='M11 1l3 7 7 1-5 5 1 7-6-3-6 3 1-7-5-5 7-1z' fill='#a3c'/></svg>"
+STAR = (
+    "<svg width=24 height=24 viewBox='0 0 22 22'><path d='M11 1l3 7 7 1-5 5 1 7-6-3-6 3 1-7-5-5 7-1z' fill='#a3c'/>"
+    "</svg>"
+)
 NARROW_JS = """() => {
   const box = (element) => element.getBoundingClientRect();
   const words = (element) => { const range = document.createRange(); range.selectNodeContents(element);
