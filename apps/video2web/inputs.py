@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from apps.video2web.interactions import Interaction, interactions_of, pages_of
-from apps.video2web.layout.primitives import read_page
+from apps.video2web.layout.reading import read_page
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.recording.frames import is_empty

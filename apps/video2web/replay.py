@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
-from apps.video2web.layout.primitives import read_page
+from apps.video2web.layout.reading import read_page
 from apps.video2web.losses import LostContent, SeenPage, find_losses, words_of_lines
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import find_text_ink
-from apps.video2web.layout.primitives import PageText, read_page, read_page_text
+from apps.video2web.layout.reading import PageText, read_page, read_page_text
 from apps.video2web.losses import LostContent, PageWord, SeenPage, find_losses, words_of_lines
 from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.render import PageBox, Rendering

@@ -10,7 +10,8 @@ import pytest_asyncio
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.layout.markup import Markup, write_markup
-from apps.video2web.layout.primitives import find_pieces, read_page
+from apps.video2web.layout.primitives import find_pieces
+from apps.video2web.layout.reading import read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages, open_page
 from apps.video2web.score import read_reference, rendered_reference, score_page
@@ -227,11 +228,15 @@ async def test_a_sentence_with_code_is_no_menu(renderer: Renderer) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("char", "图国目田")
-async def test_a_lone_character_is_no_frame(renderer: Renderer, char: str) -> None:
-    html = f"<!doctype html><meta charset=utf-8><body style='margin:40px;font-size:28px'><p>{char}</p><p>植物</p>"
+@pytest.mark.parametrize("style", ["font-size:56px", "font:700 56px sans-serif;color:#06c", "font-size:28px"])
+@pytest.mark.parametrize("char", "图园国")
+async def test_a_lone_character_is_one_piece(renderer: Renderer, char: str, style: str) -> None:
+    html = f"<!doctype html><meta charset=utf-8><body style='margin:40px'><p style='{style}'>{char}</p>Other words"
     page = await renderer.render(SitePages({"index.html": html}), (400, 220))
-    assert find_pieces(page.image).frames == ()
+    pieces = find_pieces(page.image)
+    assert pieces.frames == ()
+    (glyph,) = [leaf for leaf in pieces.leaves if leaf.text != "Other words"]
+    assert glyph.kind == "image" or glyph.text == char
 
 
 MIXED = (
