@@ -37,6 +37,7 @@ _MAX_NAMED = 12  # of a kind in one line
 _MIN_RATIO, _MIN_PART = 0.75, 2  # similarity of a word that OCR misread; characters of a part of a joined word
 
 
+READABLE = "OCR reads Latin and Chinese"
 _LATIN_END, _FIRST_CJK = 0x250, "\u3000"
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(f"[{_CJK}]|[^\\s{_CJK}]+")
@@ -109,7 +110,7 @@ class LostContent:
     def summary(self) -> str:
         """Return the losses in a few words; "" without any."""
         counts = {
-            "words that could not be read, kept as pictures": self.num_unread,
+            f"words that could not be read ({READABLE}), kept as pictures": self.num_unread,
             "words lost": len(self.words) - self.num_unread,
             "marks lost": len(self.marks),
             "pictures lost": len(self.images),

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +95,28 @@ def test_a_site_is_built_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     report = (tmp_path / made["report"]).read_text("utf-8")
     assert "default-src &#39;none&#39;" in report
     assert not re.search(r"""(?:src|href)=["']https?:""", report)
+
+
+STOPPED = """
+import asyncio, gc, os, signal
+from apps.cli.running import run_cancelled_by_signals
+async def work():
+    loop = asyncio.get_running_loop()
+    left = loop.create_future()  # as a call to a browser that is closed
+    loop.call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        left.set_exception(OSError("the browser is closed"))
+        del left
+        gc.collect()
+run_cancelled_by_signals(work())
+"""
+
+
+def test_work_stopped_by_a_signal_leaves_no_errors_behind() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "cancelled\n")
 
 
 @pytest.mark.slow
