@@ -333,7 +333,10 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbI
 def _find_scroll(before: RgbImage, box: Box, state: PageState) -> int:
     """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
-    page, stays = state.full_page, state.fixed.get("top", 0)
+    stays, most = state.fixed.get("top", 0), len(state.full_page) - len(state.image)  # rows that can be scrolled
+    page = state.full_page[: max(box.bottom, 0) + most]
+    if not most:
+        return 0
     if box.top < stays < box.bottom - _REDUCED:  # a fixed header is at every offset and gives no information
         before, box = before[stays - box.top :], Box(box.left, stays, box.right, box.bottom)
     width = min(before.shape[1], page.shape[1] - box.left)

@@ -137,6 +137,21 @@ async def test_the_header_of_an_accordion_is_clicked_along_its_row(renderer: Ren
 
 
 @pytest.mark.long
+async def test_of_two_acts_that_a_click_fits_the_nearer_one_counts(
+    renderer: Renderer, recorded: list[Interaction]
+) -> None:
+    modal = recorded[1]
+    ground = replace(modal.act, x_px=225, y_px=142)  # its element is the row that has the button in it
+    red = np.full_like(modal.after, (200, 30, 30))
+    menu = replace(modal, kind="menu", acts=(ground,), after=red, end_page=None, end_state=None)
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    request = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu, modal))
+    files = (await LiteralAuthor().draft(request)).files
+    done = await replay(renderer, SitePages(files), [menu, modal], request.names, SIZE)
+    assert [each.why for each in done] == ["", ""]
+
+
+@pytest.mark.long
 async def test_what_is_missing_is_told(renderer: Renderer, recorded: list[Interaction]) -> None:
     shown = await renderer.render(SitePages(SITE), SIZE)
     build_request = BuildRequest(
