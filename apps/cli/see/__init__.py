@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from apps.cli.help_page import App
-from apps.cli.see import charts, images, video
+from apps.cli.see import charts, images, rewards, video
 
 HELP = """Analyse images and videos without a model.
 
@@ -48,3 +48,4 @@ app = App(name="see", help=HELP)
 for _panel, _operations in _PANELS.items():
     for _name, _operation in _operations.items():
         app.command(_name, rich_help_panel=_panel)(_operation)
+app.command("reward", rich_help_panel="Rewards")(rewards.reward)

@@ -343,3 +343,17 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[s
     assert text in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reward(tmp_path: Path) -> None:
+    (tmp_path / "predictions.jsonl").write_text('9\n"ten"\n\n')
+    (tmp_path / "truths.jsonl").write_text("10\n10\n")
+    scored = see(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")
+    assert (scored.code, scored.stdout.splitlines()[:2]) == (
+        0,
+        ["0.4500  mean of 2", "item 2 scores 0: Input should be a valid integer"],
+    )
+    assert see_json(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")["score"] == 0.45
+    (tmp_path / "truths.jsonl").write_text("10\n")
+    wrong = see(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")
+    assert (wrong.code, "has 2 items" in wrong.stderr) == (2, True)

@@ -37,7 +37,7 @@ from visual_tools.sandbox.zygote.process_tree import (
     find_own_pid,
     kill_below,
     measure_removed,
-    read_pss,
+    read_memory,
     read_usage,
 )
 from visual_tools.sandbox.zygote.spawn import fill_in_sizes, spawn_kernel
@@ -199,10 +199,7 @@ class KernelMonitor:
         return self._look_at_disk(usage) or ("" if self.is_busy else self._leftover.look(usage, now))
 
     def _uses_more(self, usage: ResourceUsage, memory_bytes: int) -> bool:
-        try:
-            return read_pss(usage.pids) > memory_bytes
-        except PermissionError:  # memory cannot be read: count shared pages fully
-            return True
+        return read_memory(usage.pids) > memory_bytes
 
     def _look_at_disk(self, usage: ResourceUsage) -> str:
         """Measure a little more of the kernel's folders; what existed from the beginning does not count."""
