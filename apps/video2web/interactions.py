@@ -116,7 +116,7 @@ _TRIGGERS: dict[str, Trigger] = {"hover": "hover", "click": "click", "typing": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
+class _LeadingActs:
     """Acts that lead to a state.
 
     Attributes:
@@ -130,13 +130,13 @@ class _Way:
     row_px: int = 0
 
 
-_Ways = dict[int, _Way]
+_LeadsByState = dict[int, _LeadingActs]
 
 
 def interactions_of(board: Storyboard) -> list[Interaction]:
     """Return an interaction for every transition of a recording, with the acts that lead to it from a page."""
     pages = pages_of(board)
-    ways: _Ways = {state: _Way(page=page) for page, state in enumerate(pages)}
+    ways: _LeadsByState = {state: _LeadingActs(page=page) for page, state in enumerate(pages)}
     entered_s = {0: board.states[0].first_s} if board.states else {}
     interactions: list[Interaction] = []
     for transition in board.transitions:
@@ -183,7 +183,7 @@ def _make_lost(transition: Transition, why: str) -> Interaction:
     )
 
 
-def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> Interaction:
+def _by_pointer(transition: Transition, board: Storyboard, ways: _LeadsByState, pages: Sequence[int]) -> Interaction:
     if transition.pointer_px is None and transition.trigger == "hover":
         raise _LostError("no pointer is seen")
     before, after, row = _crops_of(transition, board)
@@ -220,11 +220,11 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: S
     )
 
 
-def _lead_to(number: int, board: Storyboard, ways: _Ways, interaction: Interaction) -> PageState:
+def _lead_to(number: int, board: Storyboard, ways: _LeadsByState, interaction: Interaction) -> PageState:
     """Return a state, to which an interaction leads unless a way is already known."""
     state = board.states[number]
     row = max(interaction.act.scroll_px - state.top_px, 0)
-    ways.setdefault(number, _Way(page=interaction.page, acts=interaction.acts, row_px=row))
+    ways.setdefault(number, _LeadingActs(page=interaction.page, acts=interaction.acts, row_px=row))
     return state
 
 
@@ -236,7 +236,7 @@ def _guess_place(transition: Transition) -> tuple[int, int]:
     return round(box.center[0]), round(box.center[1])
 
 
-def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+def _by_keys(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:
     """Return an interaction that types the recorded text at the recorded position."""
     before, after, row = _crops_of(transition, board)
     framed = np.pad(after, ((10, 10), (10, 10), (0, 0)), mode="edge")  # space around a line improves recognition
@@ -263,7 +263,7 @@ def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Interact
     return interaction
 
 
-def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+def _by_scrolling(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:
     """Return a scroll, or what it reveals, with the window before and after."""
     if transition.before_image is None or transition.after_image is None:
         raise _LostError("the window before and after it is not kept")
@@ -291,7 +291,7 @@ def _scrolled(row: int, box: Box) -> PageAction:
     return PageAction(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
 
 
-def _by_itself(transition: Transition, board: Storyboard, ways: _Ways, wait_s: float) -> Interaction:
+def _by_itself(transition: Transition, board: Storyboard, ways: _LeadsByState, wait_s: float) -> Interaction:
     """Return a change that happens without an act, some time after its state is shown."""
     if not 0 <= wait_s <= _MAX_WAIT_S:
         raise _LostError(f"it happens by itself more than {_MAX_WAIT_S:g} s after an act")
