@@ -39,7 +39,7 @@ _SAME_INK = 10  # of text colours, which are estimated from anti-aliased pixels 
 _FLAT_STEP = 14  # difference of a channel within a flat area; a larger one is content
 _JOIN_PX = 9  # gap that joins parts of one image; a larger value joins neighbouring images
 _MAX_GLYPH_PX, _MIN_FILLED = 128, 0.35  # side of a character that is not read, and share of a frame that it fills
-_MAX_GLYPH = 1.5  # of a stroke's length
+_MAX_GLYPH, _STROKE_PX = 1.5, 6  # of a stroke's length, and distance of a stroke from the box of its character
 _MAX_RULE_PX, _MAX_LINE_PX = 9, 4  # thickness of a rule, and of a line that is taken out before images are looked for
 _MIN_RULE_PX = 24  # length of a rule; shorter ones are dashes of text
 _LINE_HEIGHT = 1.2  # of the font size: the `normal` of most browser fonts
@@ -191,10 +191,10 @@ def _is_inside(inner: Box, outer: Box) -> bool:
 
 
 def _is_counter(box: Box, line: TextLine) -> bool:
-    """Return whether a rectangle is the counter or a stroke of a letter."""
-    height = line.box_px.height
+    """Return whether a rectangle is a counter or a stroke of a letter, or the outline of the only one of a line."""
+    height, is_only = line.box_px.height, len(line.text) == 1
     is_low, is_stroke = box.height < 0.95 * height and box.width < box.height * 2, box.width < 0.3 * height
-    return line.box_px.contains(box, slack_px=2) and (is_low or is_stroke)
+    return line.box_px.contains(box, slack_px=4 if is_only else 2) and (is_low or is_stroke or is_only)
 
 
 def _is_rule(box: Box) -> bool:
@@ -257,13 +257,14 @@ def _join_strokes(frames: Sequence[Primitive], leaves: Sequence[Primitive]) -> t
     A stroke is a line beside a picture and about as long as it, or a small frame that is filled by one.
     """
     lines = [leaf.box_px for leaf in leaves if leaf.kind == "text"]
+    chars = [leaf.box_px for leaf in leaves if len(leaf.text) == 1]
     images = [leaf.box_px for leaf in leaves if leaf.kind == "image"]
     rules, kept = [leaf for leaf in leaves if leaf.kind == "rule"], []
     for rule in rules:
         box, length = rule.box_px, max(rule.box_px.width, rule.box_px.height)
         near = [each for each in images if box.padded(_JOIN_PX).intersection(each)]
         glyph = functools.reduce(Box.union, near, box)
-        is_letter = any(line.contains(box, slack_px=4) for line in lines)
+        is_letter = any(char.contains(box, slack_px=_STROKE_PX) for char in chars)
         if near and max(glyph.width, glyph.height) <= min(_MAX_GLYPH_PX, _MAX_GLYPH * length):
             images = [each for each in images if each not in near] + [glyph]
         elif not is_letter:
