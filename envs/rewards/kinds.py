@@ -95,7 +95,7 @@ class LabelledPolygon(_Strict):
     label: str = ""
 
 
-class Maze(_Strict):
+class MazeTruth(_Strict):
     """Maze as rows of characters, "#" for walls, with its start and goal as (row, column)."""
 
     maze: Annotated[tuple[Annotated[str, Field(max_length=MAX_MAZE_SIDE)], ...], Field(max_length=MAX_MAZE_SIDE)]
@@ -203,7 +203,7 @@ def _match(similarity: np.ndarray, prediction: Sequence[Labelled], truth: Sequen
     return match_f1(keep_labels(similarity, labels[0], labels[1])), ""
 
 
-def _compare_maze(path: Path, truth: Maze) -> tuple[float, str]:
+def _compare_maze(path: Path, truth: MazeTruth) -> tuple[float, str]:
     columns = max(map(len, truth.maze), default=0)
     is_open = np.array([[character != "#" for character in row.ljust(columns, "#")] for row in truth.maze], bool)
     return path_score(path, is_open.reshape(len(truth.maze), columns), truth.start, truth.goal)
@@ -263,7 +263,7 @@ def _guess_cells(truth: Cells, truths: Sequence[Cells]) -> dict[str, object]:
     return {"one value": dict.fromkeys(truth, frequent), "spray": dict.fromkeys(names, frequent), "empty": {}}
 
 
-def _guess_path(truth: Maze, truths: Sequence[Maze]) -> dict[str, object]:
+def _guess_path(truth: MazeTruth, truths: Sequence[MazeTruth]) -> dict[str, object]:
     """Guess the way along two straight lines, a visit of every cell, and no way."""
     del truths
     (row, column), (last_row, last_column) = truth.start, truth.goal
@@ -305,7 +305,7 @@ KINDS: Mapping[str, RewardKind] = {  # type: ignore[type-arg]  # each kind has t
         guesses=_guess_cells,
     ),
     "path": RewardKind(
-        prediction=TypeAdapter(Path), truth=TypeAdapter(Maze), compare=_compare_maze, guesses=_guess_path
+        prediction=TypeAdapter(Path), truth=TypeAdapter(MazeTruth), compare=_compare_maze, guesses=_guess_path
     ),
 }
 """Kinds of rewards by name."""

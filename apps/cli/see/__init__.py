@@ -11,6 +11,7 @@ HELP = """Analyse images and videos without a model.
     cua see diff before.png after.png --json
 
 The result goes to stdout, with --json as one object for each file; the path of the image that shows it goes to stderr.
+Of several frames or pages the first is used, with a note on stderr.
 Images are written to the current folder as NAME-OPERATION.png, or to --output. An existing file is replaced only if an
 earlier `cua see` wrote it, or with --force; input files are never overwritten.
 

@@ -369,12 +369,25 @@ class Zygote:
     def _import(self) -> None:
         from visual_tools.sandbox.zygote.kernel_app import compile_loops, freeze, import_all, prepare_app, warm_up
 
-        import_all()
+        import_all(self._check_host)
         self._app = prepare_app()
+        self._check_host()
         warm_up()
+        self._check_host()
         cache_dir = self._plan.cache_dir
         compile_loops(f"{HOST_ROOT}{cache_dir}" if cache_dir and self._plan.mode == "nested" else cache_dir)
         freeze()
+
+    def _check_host(self) -> None:
+        """Check, before the first request is processed, that the host still waits.
+
+        Raises:
+            SystemExit: If it has closed its end of the socket.
+        """
+        poll = select.poll()
+        poll.register(self._host, 0)  # reports only a closed socket
+        if poll.poll(0):
+            raise SystemExit("the host is gone")
 
     def serve(self) -> None:
         """Process requests until the host ends."""
