@@ -69,7 +69,7 @@ class RunningAssistant:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """What a program sends."""
+        """Headers of a program's request."""
         return {"authorization": f"Bearer {self.token}"}
 
     def _wait(self) -> str:
@@ -114,11 +114,11 @@ HIDDEN = """(selector) => {
   const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
   return one.contains(there) ? '' : `${selector}: under ${there?.outerHTML.slice(0, 80)}`;
 }"""
-"""What a person cannot see of an element: not shown, not whole inside the window, or covered."""
+"""Reason why a person does not see an element: not shown, not whole inside the window, or covered; '' if seen."""
 
 
 class Person:
-    """Someone at the page."""
+    """Person who uses the page in a browser."""
 
     def __init__(self, page: Any, app: RunningAssistant) -> None:
         self.page = page
@@ -155,7 +155,7 @@ class Person:
         await self.page.get_by_label(label, exact=True).first.select_option(value)
 
     async def look_for(self, *selectors: str) -> list[str]:
-        """Return what is wrong with those that cannot be seen without scrolling."""
+        """Return the faults of elements that cannot be seen without scrolling."""
         return [fault for selector in selectors if (fault := await self.page.evaluate(HIDDEN, selector))]
 
     async def say(self, words: str) -> None:

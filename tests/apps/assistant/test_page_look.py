@@ -1,4 +1,4 @@
-"""How the page looks and is reached: axe-core in light and dark, keyboard alone, no jumps while it streams."""
+"""Look of the page: axe-core in light and dark, keyboard alone, no jumps, all that is needed in the window."""
 
 import json
 import re
@@ -27,7 +27,7 @@ FOCUSED = "(document.activeElement.textContent || document.activeElement.tagName
 
 
 async def look_for_faults(page: Any, where: str) -> list[str]:
-    """What axe-core calls serious or critical."""
+    """Return the faults that axe-core calls serious or critical."""
     from axe_playwright_python.async_playwright import Axe
 
     found = (await Axe().run(page)).response["violations"]

@@ -1,4 +1,4 @@
-"""What people set up in the app, in a real Chromium: secrets, an endpoint, saved tasks; runs that go on; a swarm."""
+"""Use of the app in a real Chromium: secrets, an endpoint, saved tasks, resumed runs, notifications, swarms."""
 
 import json
 from pathlib import Path
@@ -120,7 +120,7 @@ AWAY = """
   Object.defineProperty(document, 'hidden', { get: () => !!window.isAway });
   window.leave = (isAway) => { window.isAway = isAway; document.dispatchEvent(new Event('visibilitychange')); };
 """
-"""What a headless Chromium lacks: it denies notifications, and each of its tabs is in front."""
+"""Parts that a headless Chromium lacks: it denies notifications, and each of its tabs is in front."""
 
 
 async def test_a_session_that_waits_is_counted_in_the_title_and_makes_one_notification(person: Person) -> None:
