@@ -220,12 +220,11 @@ def _choices_of(row: Json) -> list[tuple[str, str]]:
 
 def _table_of(rows: list[Json]) -> str:
     """Return the settings as an HTML table: label and description, value, source."""
-    sources = {"flag": "command line"}
     lines = (
         (
             f"{escape(row['label'])}<p>{escape(row['about'])}</p>",
             escape(_in_words(row, row["value"])),
-            escape(sources.get(row["source"], row["source"])),
+            "command line" if row["source"] == "flag" else escape(row["source"]),
         )
         for row in rows
     )

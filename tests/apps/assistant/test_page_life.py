@@ -184,7 +184,7 @@ async def test_the_memory_of_300_steps_is_flat(person: Person) -> None:
             sizes.append(memory_mb())
         assert sizes[1] - sizes[0] < 30, sizes
         assert await person.page.locator("assistant-feed .log > *").count() <= 300
-        await person.status("Working · step 3")
+        await person.status(r"step ([3-9]\d\d|\d{4})", 300)  # the page may be behind the run, and jump
         await person.stop()
 
 
