@@ -3,8 +3,12 @@ SHELL := bash
 VENV := .venv/bin
 SOURCES := apps cua envs model_runtime visual_tools tests $(wildcard benchmarks examples scripts)
 TEST_PROGRAMS := xterm mousepad galculator xclip
-WORKERS ?= 3  # tests wait for programs half of the time
-PYTEST := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WORKERS ?= 3# tests wait for programs half of the time
+# one process for each part of the tests, which imports what that part needs and starts one browser; the longest first
+LONGEST := apps/assistant envs cua visual_tools model_runtime
+FOLDERS := $(filter-out apps __pycache__ apps/__pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/ tests/apps/*/)))
+PARTS := $(LONGEST) $(filter-out $(LONGEST),$(FOLDERS)) $(notdir $(wildcard tests/test_*.py))
+RUN_PARTS = $(MAKE) --no-print-directory --keep-going --jobs=$(WORKERS) --output-sync=target $(PARTS:%=run-tests/%)
 # pyautogui has a place of its own: what it brings would replace python-xlib
 PEER := .venv/peer/bin/python
 
@@ -62,11 +66,15 @@ test test-all: export OMP_NUM_THREADS ?= 1
 test test-all: export PYTHONDONTWRITEBYTECODE =
 
 test: dev ## set up what is missing and run the quick tests: those that take about a second or less
-	@$(VENV)/python -m pytest $(PYTEST) -m "not slow and not long" $(ARGS)
+	@$(RUN_PARTS) SELECTED='-m "not slow and not long"'
 
 test-all: dev ## all tests, the K2.5 runtime's too: every kernel compiled, each sandbox attacked (40 minutes)
 	@scripts/bootstrap.sh runtime-dev
-	@$(VENV)/python -m pytest $(PYTEST) $(ARGS)
+	@$(RUN_PARTS)
+
+# 5: a part none of whose tests are selected
+run-tests/%:
+	@echo "== tests/$*"; $(VENV)/python -m pytest -o cache_dir=.pytest_cache/$* $(SELECTED) tests/$* $(ARGS) || [ $$? = 5 ]
 
 check: lint types docs-check test ## format, lint, strict types, generated docs, tests
 
@@ -89,7 +97,7 @@ docs-check: dev
 	@$(VENV)/python -m scripts.make_kernel_docs --check
 
 fuzz: dev ## run the property tests for longer (FUZZ_EXAMPLES=20000)
-	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(VENV)/python -m pytest tests/fuzz $(ARGS)
 
 mutate: dev ## break guards one at a time in a copy, and list what no test notices (ARGS="cua/run/budget.py --each 10")
 	@$(VENV)/python scripts/mutate.py $(ARGS)

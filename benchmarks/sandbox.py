@@ -19,7 +19,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from visual_tools.sandbox import KernelLimits, Sandbox
 from visual_tools.sandbox.contract import Kernel
-from visual_tools.sandbox.zygote.process_tree import find_tree, read_pss
+from visual_tools.sandbox.zygote.process_tree import find_tree, read_memory
 
 CELL = "x = 1 + 1\nprint(x)"
 
@@ -83,11 +83,11 @@ async def starts(sandbox: Sandbox, folder: Path, count: int) -> list[float]:
 async def memory_of_many(sandbox: Sandbox, folder: Path, count: int) -> tuple[int, int]:
     """PSS of everything below this process with `count` kernels that have each run a cell, and without."""
     mine = {os.getpid()}
-    before = read_pss(tuple(set(find_tree(os.getpid())) - mine))
+    before = read_memory(tuple(set(find_tree(os.getpid())) - mine))
     kernels = await asyncio.gather(*(sandbox.make_kernel(folder / f"many{number}") for number in range(count)))
     for kernel in kernels:
         await our_cell(kernel)
-    after = read_pss(tuple(set(find_tree(os.getpid())) - mine))
+    after = read_memory(tuple(set(find_tree(os.getpid())) - mine))
     await asyncio.gather(*(kernel.close() for kernel in kernels))
     return after, before
 

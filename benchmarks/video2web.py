@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.evals.statistics import mean_interval
+from apps.setup.archive import unpack
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import find_pieces, read_page
 from apps.video2web.layout.tree import build_tree
@@ -192,7 +193,7 @@ def fetch_packages(folder: Path) -> None:
             subprocess.run(["npm", "pack", name, "--silent"], cwd=staging, check=True, stdout=subprocess.DEVNULL)
             archive = next(Path(staging).glob("*.tgz"))
             with tarfile.open(archive) as packed:
-                packed.extractall(staging, filter="data")
+                unpack(packed, staging)
             (Path(staging) / "package").rename(folder / name)
         print(f"{name}: {sum(path.is_file() for path in (folder / name).rglob('*'))} files", flush=True)
 

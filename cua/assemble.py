@@ -147,6 +147,7 @@ def make_options(settings: Settings, schema: AnswerSchema | None) -> AgentOption
             password=settings.password,
             observation=settings.observation,
             mark_untrusted=settings.mark_untrusted,
+            keep_turns=settings.record_tokens,
         ),
         caps=make_caps(settings),
         answer_schema=schema,
@@ -157,12 +158,16 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
     """Create the configured model."""
     from cua.models.accumulator import Delta
     from cua.models.gate import Retry
-    from cua.models.make import ModelSettings, make_model
+    from cua.models.make import ModelSettings, endpoint_options, make_model
 
     def tell(retry: Retry) -> None:
         if listener:
             text = f"{retry.error} (try {retry.number}, again in {retry.wait_s:.1f} s)"
             listener(Noted(kind="retry", text=text))
+
+    def note(text: str) -> None:
+        if listener:
+            listener(Noted(kind="tokens", text=text))
 
     thoughts = ("reasoning",) if settings.thinking else ("reasoning", "content")
 
@@ -170,7 +175,7 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
         if listener and delta.kind in thoughts:
             listener(Thinking(text=delta.text))
 
-    return make_model(
+    model = make_model(
         settings.model,
         ModelSettings(
             base_url=settings.base_url,
@@ -185,12 +190,17 @@ def make_settings_model(settings: Settings, listener: Listener | None = None) ->
             timeout_s=settings.request_timeout,
             max_retries=settings.max_retries,
             retry_time_s=settings.retry_time,
+            record_tokens=settings.record_tokens,
             fallback=settings.fallback_model,
             prices_file=str(settings.prices) if settings.prices else None,
         ),
         on_delta=show if listener else None,
         on_retry=tell,
+        on_note=note,
     )
+    if settings.record_tokens and not endpoint_options(model):
+        note(f"the model {model.name!r} gives no token ids: replies are recorded without tokens")
+    return model
 
 
 def make_page_judge(settings: Settings) -> Model | None:
@@ -211,7 +221,9 @@ def make_header(
         env=settings.env,
         env_options=_chosen(settings, _find_env(settings.env).shown) | parse_env_options(settings.env_options),
         model=settings.model,
-        protocol=_chosen(settings, ("thinking", "max_images", "coordinates", "observation", "mark_untrusted")),
+        protocol=_chosen(
+            settings, ("thinking", "max_images", "coordinates", "observation", "mark_untrusted", "record_tokens")
+        ),
         sampling=recorded_sampling(settings),
         limits=recorded_limits(settings),
         settings={"settings": recorded_settings(settings), "url": url, "app": app, "url_had_login": has_login},

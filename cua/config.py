@@ -73,6 +73,9 @@ class Settings:
     retry_time: float = _about(
         "seconds for which calls to a server that is away or overloaded are repeated", 600.0, least=0, most=31536000
     )
+    record_tokens: bool = _about(
+        "record token ids and log-probabilities of replies, and continue conversations from these ids", False
+    )
     prices: Path | None = _about("price table (JSON), for costs and max_cost", None)
 
     env: str = _about("which environment: browser, desktop, or one of another package", "browser", choices=env_names)

@@ -36,11 +36,13 @@ class ModelError(CuaError):
 
     Attributes:
         retryable: True if the same call may succeed later (server down, overloaded), else False (bad key, bad request).
+        code: The server's short name of the error; "" if it gives none.
     """
 
-    def __init__(self, message: str, *, retryable: bool) -> None:
+    def __init__(self, message: str, *, retryable: bool, code: str = "") -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.code = code
 
 
 class TruncatedReplyError(ModelError):

@@ -114,6 +114,21 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenMedia:
+    """Image, or chunk of a video, in the token ids of a prompt.
+
+    Attributes:
+        media_hash: Hash of its pixels, as the server gives it.
+        offset: Index of its first placeholder.
+        num_tokens: Number of its placeholders.
+    """
+
+    media_hash: str
+    offset: int
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyTokens:
     """Tokens of one reply as the server reports them, for training without tokenizing again.
 
@@ -125,12 +140,19 @@ class ReplyTokens:
             servers); 0 for greedy sampling. Empty if the server gives none.
         sampled: True for each of `ids` that the model sampled; False if no other token was possible: the end of a
             thought that reached its budget, a position where a grammar allows one token. Empty if not given.
+        media: Media in `prompt_ids`, in order.
+        versions: Versions of the weights that computed `ids`, in order, each with its number of ids. Empty if not
+            given.
+        processor: Name of the server's conversion of media to pixels; "" for a server that takes no ids in turn.
     """
 
     prompt_ids: tuple[int, ...] = ()
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     sampled: tuple[bool, ...] = ()
+    media: tuple[TokenMedia, ...] = ()
+    versions: tuple[tuple[str, int], ...] = ()
+    processor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class Masker:
     _typed: set[str] = field(default_factory=set)
     _last: tuple[bytes, bytes] = (b"", b"")
 
-    def typed(self, values: Sequence[str]) -> None:
+    def add_typed(self, values: Sequence[str]) -> None:
         """Register values that may be visible on the screen from now on."""
         new = {value for value in values if len(value) >= MIN_CHARS} - self._typed
         if new:

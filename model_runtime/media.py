@@ -1,9 +1,12 @@
-"""Images and video chunks as model input."""
+"""Images and video chunks as model input, and prompts: token ids with media."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from model_runtime.errors import InvalidRequestError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +59,42 @@ class Prompt:
 
     token_ids: tuple[int, ...] = field(repr=False)
     media: tuple[MediaSpan, ...] = ()
+
+    def __add__(self, other: "Prompt") -> "Prompt":
+        moved = (MediaSpan(offset=len(self.token_ids) + span.offset, item=span.item) for span in other.media)
+        return Prompt(token_ids=self.token_ids + other.token_ids, media=(*self.media, *moved))
+
+
+def place_media(
+    token_ids: tuple[int, ...], media: Iterable[tuple[int | None, MediaItem]], placeholder_id: int, param: str
+) -> Prompt:
+    """Assign media to the placeholders of given token ids, in order.
+
+    Args:
+        token_ids: Ids in which each media item has as many placeholders as tokens.
+        media: Index of the first placeholder, or None for the next one, and the item.
+        placeholder_id: Id of the placeholder token.
+        param: Field of the request that holds the ids, for errors.
+
+    Raises:
+        RequestError: If placeholders and media differ in number, size or position.
+    """
+    places = [index for index, token_id in enumerate(token_ids) if token_id == placeholder_id]
+    spans: list[MediaSpan] = []
+    num_taken = 0
+    for number, (offset, item) in enumerate(media):
+        taken = places[num_taken : num_taken + item.num_tokens]
+        if not taken or offset not in (None, taken[0]):
+            found = f"the next placeholder is token {taken[0]}" if taken else "there are no more placeholders"
+            place = "" if offset is None else f" for token {offset}"
+            raise InvalidRequestError(f"media item {number} is sent{place}: {found} in {param}", param="media")
+        length = next((n for n, place in enumerate(taken) if place != taken[0] + n), len(taken))
+        if length < item.num_tokens:
+            text = f"media item {number} takes {item.num_tokens} placeholders: {param} has {length} at token {taken[0]}"
+            raise InvalidRequestError(text, param="media")
+        spans.append(MediaSpan(offset=taken[0], item=item))
+        num_taken += item.num_tokens
+    if num_taken < len(places):
+        text = f"{param} has a media placeholder at token {places[num_taken]}, and no media for it"
+        raise InvalidRequestError(f"{text}; send `media` in the order of the placeholders", param=param)
+    return Prompt(token_ids=token_ids, media=tuple(spans))

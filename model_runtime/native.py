@@ -67,6 +67,7 @@ def make_server_options(options: NativeOptions) -> "ServerOptions":
         queue_timeout_s=options.queue_timeout_s,
         request_timeout_s=options.request_timeout_s,
         drain_s=options.drain_s,
+        weights_dir=options.weights_dir,
     )
 
 

@@ -40,11 +40,26 @@ RETIRED = {
     "feel": "watch_user_input",
     "aftermath": "undo_note",
     "Told": "RunLog, or what it is",
+    "Order": "BuildRequest, RunRequest or WorkItem",
+    "Played": "AttemptResult",
+    "Made": "OfficeResult",
+    "Faults": "ChapterErrors",
+    "Hand": "PointerScript",
+    "Film": "Recording",
+    "Look": "BoxStyle",
+    "Shade": "Gradient",
+    "paintings": "ink_attribution",
+    "unwatch": "stop_streaming",
+    "gathering": "letter_block",
+    "reaching": "target_block",
+    "seeking": "name_query",
+    "seekers": "name_query_heads",
+    "bells": "soft_targets",
 }
 """Words and what to say instead. A capitalized word must not be part of a class name, any other of no name at all."""
 
 
-ALLOWED = {"PlantedText"}
+ALLOWED = {"PlantedText", "LookUp"}
 """Names in which a retired word has its usual meaning."""
 
 

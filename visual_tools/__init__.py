@@ -23,7 +23,7 @@ _HOMES = {
     "visual_tools.regions.outlines": ("detect_edges", "find_contours", "find_polygons"),
     "visual_tools.regions.drawing": ("draw_objects",),
     "visual_tools.paths.shortest": ("shortest_path",),
-    "visual_tools.paths.check": ("check_path", "draw_path", "find_narrow_gaps"),
+    "visual_tools.paths.check": ("check_path", "draw_path", "find_narrow_gaps", "has_maze"),
     "visual_tools.colors.measure": ("color_share",),
     "visual_tools.colors.shares": ("draw_share",),
     "visual_tools.colors.palette": ("color_mask",),

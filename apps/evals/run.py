@@ -124,10 +124,10 @@ async def run_evaluation(
         EnvError: If the suite or the cluster does not exist.
     """
     async with AsyncExitStack() as stack:
-        known, plan = load_settings(settings).settings, evaluation.plan
+        agent_settings, plan = load_settings(settings).settings, evaluation.plan
         kind = find_player(plan.agent)
-        make_model = await stack.enter_async_context(_no_models() if kind.makes_models else _models(known))
-        secrets = make_secrets(known)
+        make_model = await stack.enter_async_context(_no_models() if kind.makes_models else _models(agent_settings))
+        secrets = make_secrets(agent_settings)
         env_provider = make_env_provider(
             options.executor if kind.uses_envs else "local",
             suite,
@@ -141,7 +141,7 @@ async def run_evaluation(
             make_task=env_provider.make_task,
             take_env=env_provider.take_env,
             make_model=make_model,
-            env=env_spec(known),
+            env=env_spec(agent_settings),
         )
         log = EpisodeLog(evaluation.folder)
         stack.push_async_callback(log.aclose)
@@ -171,7 +171,7 @@ class _RunningEvaluation:
         self._options = options
         self._listener = listener
         plan = evaluation.plan
-        kept = [log.ended[key] for key in plan_keys(plan) if key in log.ended]
+        kept = [log.results[key] for key in plan_keys(plan) if key in log.results]
         self._progress = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
         self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_page)
 
@@ -207,7 +207,7 @@ class _RunningEvaluation:
             self._progress.num_running -= 1
 
     def _notify(self, result: EpisodeResult) -> None:
-        if result.key in self._log.ended:
+        if result.key in self._log.results:
             self._progress.results.append(result)
         else:
             self._progress.num_failed_attempts += 1

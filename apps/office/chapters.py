@@ -22,7 +22,7 @@ _CODE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = re.compile(r"^# |^[^\n#>|-][^\n]*\n=+[ \t]*$", re.MULTILINE)
 
 ChapterErrors = dict[int, list[str]]
-"""Faults by chapter number."""
+"""Error descriptions by chapter number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

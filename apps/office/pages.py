@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DPI = 70  # more is easier to read and costs image tokens
 MAX_PAGES = 400  # bounds time and disk of one rendering
+_EMPTY_INK = 0.0004  # share of dark pixels; higher also calls pages with faint drawings empty
 _WHITE = 250  # of 255: lighter pixels count as paper, so compression noise is not ink
 
 
@@ -33,6 +34,11 @@ class RenderedPage:
     text: str
     ink: float
     image: Image
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it has neither text nor visible ink."""
+        return self.ink < _EMPTY_INK and not self.text.strip()
 
 
 def read_pages(pdf: FilePath, *, dpi: int = DPI, max_pages: int = MAX_PAGES) -> list[RenderedPage]:

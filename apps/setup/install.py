@@ -20,6 +20,7 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from apps.setup.archive import unpack
 from apps.setup.checks import check_backends, missing_packages
 from apps.setup.command import Say, run_command
 from apps.setup.packages import Need, find_package_manager, install_need, is_root, manual_command
@@ -115,17 +116,8 @@ def _unpack(scratch: Path, target: Path) -> None:
 
 
 def _untar(archive: Path, folder: Path) -> None:
-    """Unpack into `folder`, never outside of it. Python before 3.11.4 has no filter for that."""
     with tarfile.open(archive) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(folder, filter="data")
-            return
-        root = folder.resolve()
-        for member in tar:
-            inside = (root / member.name).resolve().is_relative_to(root)
-            if not inside or not (member.isfile() or member.isdir()):
-                raise tarfile.TarError(f"{archive.name} holds {member.name!r}, which does not belong there")
-            tar.extract(member, root)
+        unpack(tar, folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from apps.setup.archive import unpack
 from apps.setup.command import Say, run_command
 from apps.setup.packages import INSTALL_TIMEOUT_S, find_package_manager, is_root
 from apps.setup.report import DoctorRow
@@ -269,7 +270,7 @@ def _unpack(data: bytes, target: Path) -> int:
         members = [member for member in archive.getmembers() if member.isfile() or member.isdir()]
         for member in members:
             member.mode |= 0o755 if member.isdir() else 0o644
-        archive.extractall(target, members=members, filter="data")
+        unpack(archive, target, members)
     target.chmod(0o755)
     return sum(member.isfile() for member in members)
 

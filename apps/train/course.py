@@ -52,7 +52,7 @@ class CourseStage:
         pages: Number of pages and forms in a batch that are only read, so that letters and field labels are not
             forgotten; every other one has small print.
         requests: Number of requests without an image, which train names and copying.
-        sees_every: Interval in steps at which the vision tower is trained, which costs a third of a step; these steps
+        vision_every: Interval in steps at which the vision tower is trained, which costs a third of a step; these steps
             have pages.
         image_rate: See `Trainer.step`; used in steps that train the tower.
         final_image_rate: Value to which `image_rate` falls until the end of the stage; None to keep it constant.
@@ -73,7 +73,7 @@ class CourseStage:
     long_share: float = 0.0
     pages: int = 0
     requests: int = 0
-    sees_every: int = 1
+    vision_every: int = 1
     image_rate: float = 1.0
     final_image_rate: float | None = None
     weights: LossWeights = field(default_factory=LossWeights)
@@ -84,14 +84,14 @@ class CourseStage:
         """Return True if the lessons of a step begin with the system prompt."""
         return not self.is_short and self.prefix_every > 0 and step % self.prefix_every == 0
 
-    def sees(self, step: int) -> bool:
+    def trains_vision(self, step: int) -> bool:
         """Return True if a step trains the vision tower: if possible, not the steps with the system prompt."""
-        return self.image_rate > 0 and step % self.sees_every == 1 % self.sees_every
+        return self.image_rate > 0 and step % self.vision_every == 1 % self.vision_every
 
     @property
     def smallest_batch(self) -> int:
         """Smallest number of lessons in a step."""
-        return self.batch if self.image_rate and self.sees_every == 1 else self.batch - self.pages
+        return self.batch if self.image_rate and self.vision_every == 1 else self.batch - self.pages
 
 
 READING_LOSSES = LossWeights.only("letter", "order", "word", "read_word_attn", "place")
@@ -164,7 +164,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         requests=1,
         episodes=0.35,
         prefix_every=4,
-        sees_every=4,
+        vision_every=4,
         image_rate=IMAGE_RATE,
         weights=LossWeights(click_point=FEW, state=FEW, target_attn=FEW, state_attn=FEW, choice=2.0),
     )
@@ -189,7 +189,7 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
         options=replace(all_kinds, sizes_px=(*mixed, *OTHERS)),
         episodes=0.4,
         prefix_every=2,
-        sees_every=2,
+        vision_every=2,
         number_width=LAST_NUMBER_WIDTH,
         rounds_experts=True,
     )
@@ -246,7 +246,7 @@ class LessonStream:
 
     def draw(self, stage: CourseStage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """Return the batch of a step, or a part of it."""
-        places = range(0 if stage.sees(step) else stage.pages, stage.batch)[part]
+        places = range(0 if stage.trains_vision(step) else stage.pages, stage.batch)[part]
         return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
 
     def _draw_one(self, stage: CourseStage, place: int, rng: random.Random) -> Lesson:

@@ -28,9 +28,9 @@ WORD_LENGTH = 8
 """Number of letters of a name that are read, counted from its end: there, their distance in tokens does not depend on
 where the name begins.
 """
-READING_HEADS = WORD_LENGTH // 2
+NUM_LETTER_HEADS = WORD_LENGTH // 2
 """Heads of the vision tower that collect the letters of a name in two patches; the tower must have at least as many."""
-REACHING_HEAD, MARKING_HEAD = 0, 1
+CLICK_HEAD, STATE_HEAD = 0, 1
 """Heads of the vision tower: one finds the click position of a named element, one the mark that shows if it is on."""
 STATEFUL = ("checkbox", "radio", "tab", "item", "field")
 """Kinds that can be ticked, chosen, open or filled."""
@@ -49,7 +49,7 @@ class Coordinates:
     def of_target(cls, target: DrawnElement, screen: DrawnScreen) -> "Coordinates":
         """Return the click position of an element."""
         height, width = screen.pixels.shape[:2]
-        x, y = target.aim
+        x, y = target.click_point
         return cls(x / width * NUM_COORDINATES, y / height * NUM_COORDINATES)
 
     def texts(self) -> tuple[str, str]:
@@ -97,10 +97,10 @@ def label_images(
     for screen, image, place, start in zip(screens, images, places, starts, strict=True):
         letters.append(_label_patches(rng, screen, image))
         read = _find_read(screen, image)
-        aimed = _choose_aimed(rng, read, image)
+        chosen = _choose_for_click_targets(rng, read, image)
         words += _label_words(screen, read, _choose_stateful(rng, read), place)
         letter_targets += _label_letter_targets(screen, read, image, start)
-        click_targets += [_label_click_target(read[token], image, start) for token in sorted(aimed)]
+        click_targets += [_label_click_target(read[token], image, start) for token in sorted(chosen)]
         state_targets += [
             _label_state_target(target, image, start) for target in read.values() if target.kind in STATEFUL
         ]
@@ -128,7 +128,7 @@ def _label_words(screen: DrawnScreen, read: dict[int, DrawnElement], stateful: s
         WordLabel(
             token_index=first + token,
             letters=label_name(target.name),
-            aim=(target.aim[0] / width, target.aim[1] / height),
+            click_point=(target.click_point[0] / width, target.click_point[1] / height),
             is_away=token in away,
             is_on=_is_on(target) if token in stateful else None,
         )
@@ -138,10 +138,10 @@ def _label_words(screen: DrawnScreen, read: dict[int, DrawnElement], stateful: s
 
 def _find_away(read: dict[int, DrawnElement], width_px: int) -> set[int]:
     """Return the tokens of names that are not at the click position, such as field labels."""
-    return {token for token, target in read.items() if find_token(target.aim, width_px) != token}
+    return {token for token, target in read.items() if find_token(target.click_point, width_px) != token}
 
 
-def _choose_aimed(rng: random.Random, read: dict[int, DrawnElement], image: MediaItem) -> set[int]:
+def _choose_for_click_targets(rng: random.Random, read: dict[int, DrawnElement], image: MediaItem) -> set[int]:
     """Return the tokens of names away from the click position, and as many others, at least one.
 
     Most names are at their click position, and a mean over all of them would give the others almost no weight.
@@ -168,12 +168,12 @@ def _label_click_target(target: DrawnElement, image: MediaItem, first: int) -> P
     The look starts from the token's other row, on the right: in a tower of three blocks, the heads in the name's row
     bring letters there.
     """
-    return _label_patch_target(target, target.aim, image, first, side=1, head=REACHING_HEAD)
+    return _label_patch_target(target, target.click_point, image, first, side=1, head=CLICK_HEAD)
 
 
 def _label_state_target(target: DrawnElement, image: MediaItem, first: int) -> PatchAttentionTarget:
     """Return the patch of the mark that shows if an element is on, looked at from the left of the token's other row."""
-    return _label_patch_target(target, _find_state_mark(target), image, first, side=0, head=MARKING_HEAD)
+    return _label_patch_target(target, _find_state_mark(target), image, first, side=0, head=STATE_HEAD)
 
 
 def _find_state_mark(target: DrawnElement) -> tuple[float, float]:
@@ -218,7 +218,7 @@ def _label_letter_targets(
     names = {target.read_at for target in read.values()}
     letter_targets = []
     for letter in screen.letters:
-        side, head = divmod(letter.from_end, READING_HEADS)
+        side, head = divmod(letter.from_end, NUM_LETTER_HEADS)
         if letter.from_end < WORD_LENGTH and letter.read_at in names:
             x, y = letter.read_at
             row, column = int(y // PATCH_PX), 2 * int(x // TOKEN_PX) + 1 - side

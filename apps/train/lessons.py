@@ -98,8 +98,8 @@ def _turn_of(question: ScreenQuestion) -> Turn:
     return Turn(thought=question.thought, action_text=question.action, code=question.code)
 
 
-SEEKING_HEAD = 0
-"""Head that finds the requested name, in the layer before the one that looks at the image (see `SupervisedHeads`)."""
+NAME_QUERY_HEAD = 0
+"""Head that attends to the requested name, one layer before the heads that attend to the image (`SupervisedHeads`)."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
 """Trained heads, after the two of the coordinates: for the element that determines the answer, and the text to copy."""
 END = "<|im_end|>"
@@ -402,7 +402,12 @@ class LessonMaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A request and its answer, with the fields of `Lesson` for one branch."""
+    """A request and its answer, with the fields of `Lesson` for one branch.
+
+    Attributes:
+        coordinates: Indices of the answer's coordinates in `token_ids`, for labels that need the image.
+        decisive: The `choices` that determine the clicked element, for labels that need the image.
+    """
 
     token_ids: tuple[int, ...]
     first_predicted: int
@@ -437,9 +442,9 @@ def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
 def _label_queries(
     names: Sequence[WordLabel], query_indices: Sequence[int], length: int
 ) -> tuple[AttentionTarget, ...]:
-    """Return seeking tokens with the last token of the name in the request as target; `length` is the trunk's."""
+    """Return the tokens that need the name, with its last token in the request as target; `length` is the trunk's."""
     return tuple(
-        AttentionTarget(token_index=place + 1, target_index=length + names[-1].token_index, head=SEEKING_HEAD)
+        AttentionTarget(token_index=place + 1, target_index=length + names[-1].token_index, head=NAME_QUERY_HEAD)
         for place in query_indices
         if names
     )

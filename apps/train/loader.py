@@ -43,7 +43,7 @@ class LessonLoader:
             self._pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_process, (folder, seed))
         else:
             self._pool = ThreadPoolExecutor(1, "lessons", _start, (folder, seed))
-        self._coming: deque[Future[bytes]] = deque()
+        self._pending: deque[Future[bytes]] = deque()
         for _ in range(max(processes, AHEAD)):
             self._request_batch()
 
@@ -59,12 +59,12 @@ class LessonLoader:
         Raises:
             BrokenProcessPool: If a process was killed.
         """
-        packed = self._coming.popleft().result()
+        packed = self._pending.popleft().result()
         self._request_batch()
         return list(pickle.loads(packed))
 
     def _request_batch(self) -> None:
-        self._coming.append(self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part))
+        self._pending.append(self._pool.submit(_draw, self._stage_at(self._step), self._step, self._part))
         self._step += 1
 
 

@@ -21,8 +21,8 @@ from apps.train.course import NUMBER_WIDTH, Course, CourseStage
 from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
-from apps.train.look import MarkedPredictions, mark_predictions
 from apps.train.nano import SIZES, make_config, make_model
+from apps.train.predictions import MarkedPredictions, mark_predictions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.json_types import Json
@@ -254,7 +254,7 @@ class TrainingRun:
     def image_rate_at(self, step: int) -> float:
         """Return the image rate for `Trainer.step`: it changes linearly over a stage with a final value."""
         stage, done = self._find(step)
-        if not stage.sees(step):
+        if not stage.trains_vision(step):
             return 0.0
         last = stage.image_rate if stage.final_image_rate is None else stage.final_image_rate
         return stage.image_rate + (last - stage.image_rate) * done / stage.steps

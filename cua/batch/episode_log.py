@@ -24,9 +24,11 @@ _Key = tuple[str, int | None, int]
 class EpisodeLog:
     """Append-only log of episodes; one process writes, outside of the event loop, with one sync for many lines.
 
+    `begun`, `tried` and `ended` write the event of that name.
+
     Attributes:
         folder: Folder of the batch.
-        ended: Results of the finished episodes, by key, including results of earlier processes.
+        results: Results of the finished episodes, by key, including results of earlier processes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +40,7 @@ class EpisodeLog:
             TrajectoryError: If another process writes it, it cannot be written, or it is not an episode log.
         """
         self.folder = folder.absolute()
-        self.ended: dict[_Key, EpisodeResult] = {}
+        self.results: dict[_Key, EpisodeResult] = {}
         self._num_begun: Counter[_Key] = Counter()
         self.is_grouped = True
         self._is_synced = True
@@ -81,10 +83,10 @@ class EpisodeLog:
         """Record an attempt that failed or was interrupted; the episode is not finished."""
         await self._committer.write(lambda: self._write({"event": "tried", **result.to_json()}, is_durable=False))
 
-    async def over(self, result: EpisodeResult) -> None:
+    async def ended(self, result: EpisodeResult) -> None:
         """Record the result of a finished episode. It is on disk when this returns."""
         await self._committer.write(lambda: self._write({"event": "ended", **result.to_json()}))
-        self.ended[result.key] = result
+        self.results[result.key] = result
 
     async def aclose(self) -> None:
         """Close without blocking the event loop."""
@@ -123,7 +125,7 @@ class EpisodeLog:
                     self._num_begun[entry["task_id"], entry["seed"], entry["repeat"]] = entry["try"]
                 if entry["event"] == "ended":
                     result = _from_json(entry)
-                    self.ended[result.key] = result
+                    self.results[result.key] = result
             except (ValueError, KeyError, TypeError) as error:
                 raise TrajectoryError(
                     f"{self.folder / FILE}, line {number}, is not a line of an episode log ({error}); "

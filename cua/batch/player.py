@@ -45,7 +45,7 @@ class AgentPlayer:
         check_task(task)
         opened = episode.make_env()
         env = await opened if inspect.isawaitable(opened) else opened
-        watch = _with_person(self._watch, task)
+        watch = _with_task_approver(self._watch, task)
         try:
             result = await run_task(task, env=env, model=model, watch=watch, scope=scope, **self._settings)
         except BaseException:
@@ -61,7 +61,7 @@ class AgentPlayer:
         return result
 
 
-def _with_person(watch: Watch | None, task: Task) -> Watch | None:
+def _with_task_approver(watch: Watch | None, task: Task) -> Watch | None:
     """Set the task's own approver if the caller has given none."""
     person = task.approve
     if person is None or (watch is not None and watch.approver is not None):
@@ -110,7 +110,7 @@ class ToolsPlayer:
         """
         from cua.tool_agent.session import ask
 
-        task, model = _question(episode.make_task()), episode.make_model()
+        task, model = _check_question(episode.make_task()), episode.make_model()
         return await ask(task, task.inputs, model=model, sandbox=self._sandbox, scope=scope, **self._settings)
 
 
@@ -134,7 +134,7 @@ class SwarmPlayer:
         """
         from cua.swarm import PRESETS, SwarmOptions, run_swarm
 
-        task, model = _question(episode.make_task()), episode.make_model()
+        task, model = _check_question(episode.make_task()), episode.make_model()
         preset = PRESETS["standard"]
         calls = self._settings.get("max_steps") or preset.orchestrator_calls
         options = SwarmOptions(preset=replace(preset, orchestrator_calls=calls))
@@ -142,7 +142,7 @@ class SwarmPlayer:
         return replace(done.run, num_steps=done.metrics.critical_steps)
 
 
-def _question(task: Task) -> QuestionTask:
+def _check_question(task: Task) -> QuestionTask:
     check_task(task)
     if not isinstance(task, QuestionTask):
         raise ConfigError(f"the task {task.spec.id!r} needs a screen; only `--agent gui` plays it")

@@ -132,7 +132,7 @@ class _Batch:
         self._scope = scope
         self._options = options
         self._listener = listener or (lambda result: None)
-        self._not_started: Iterator[Episode] = (episode for episode in episodes if episode.key not in log.ended)
+        self._not_started: Iterator[Episode] = (episode for episode in episodes if episode.key not in log.results)
         self._retries: list[tuple[float, int, Episode]] = []
         self._order = itertools.count()
         self._num_running = 0
@@ -154,8 +154,8 @@ class _Batch:
         finally:
             loop.set_task_factory(earlier)
             self._scope.control.clock.end()
-        ended = self._log.ended
-        results = tuple(ended[episode.key] for episode in self._episodes if episode.key in ended)
+        by_key = self._log.results
+        results = tuple(by_key[episode.key] for episode in self._episodes if episode.key in by_key)
         return BatchSummary(
             results=results, num_unfinished=len(self._episodes) - len(results), why_stopped=self._why_stopped
         )
@@ -216,7 +216,7 @@ class _Batch:
         number = await self._log.begun(episode)
         result = _without_replay(await self._play_episode(episode, number), episode.no_retry_reason)
         is_over = result.kind != "stopped" and (not result.is_retryable or number >= self._options.max_attempts)
-        await (self._log.over(result) if is_over else self._log.tried(result))
+        await (self._log.ended(result) if is_over else self._log.tried(result))
         self._listener(result)
         return is_over
 

@@ -109,7 +109,7 @@ class StepExecutor:
         await self.scope.record.acting(index, decision.turn, decision.actions)
         recorded = time.monotonic()
         if self.masker is not None:
-            self.masker.typed(self.secrets.values_in(decision.actions))
+            self.masker.add_typed(self.secrets.values_in(decision.actions))
         check = None
         if not self.guard.is_idle:
             check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
@@ -142,10 +142,10 @@ class StepExecutor:
             self.scope.note("cut", f"step {index} was cut off: some of its {len(actions)} actions may be done ({why})")
             raise
 
-    def typed(self, steps: Sequence[Step]) -> None:
+    def add_typed(self, steps: Sequence[Step]) -> None:
         """Register the values typed in earlier steps, which may still be visible on the screen."""
         if self.masker is not None:
-            self.masker.typed([value for step in steps for value in self.secrets.values_in(step.actions)])
+            self.masker.add_typed([value for step in steps for value in self.secrets.values_in(step.actions)])
 
     async def without_secrets(self, observation: Observation) -> Observation:
         """Return the observation for the record and the model: texts redacted, typed values blacked out in images."""
@@ -297,8 +297,8 @@ class Agent:
         num_noted = 0
         try:
             self._note_short_secrets()
-            self._executor.typed(start.steps)
-            seen = await self.control.unless_stopped(self._see_first(task, start))
+            self._executor.add_typed(start.steps)
+            seen = await self.control.unless_stopped(self._first_observation(task, start))
             self._take_instruction(task, episode)
             num_noted = self._note_warnings(task)
             observation = await self._executor.without_secrets(seen)
@@ -314,7 +314,7 @@ class Agent:
             finally:
                 await run_task_code(lambda: task.teardown(self.env))
 
-    async def _see_first(self, task: Task, start: Start) -> Observation:
+    async def _first_observation(self, task: Task, start: Start) -> Observation:
         if not start.is_on_screen:
             return await reset_env(self.env, task)
         self.env.terminate = None
@@ -350,7 +350,7 @@ class Agent:
 
     async def _step(self, episode: EpisodeState, observation: Observation) -> StepOutcome:
         self._take_redirect(episode)
-        started_at, record_s = time.time(), await self._look(episode.next_index, observation)
+        started_at, record_s = time.time(), await self._record_observation(episode.next_index, observation)
         decision = await self._decider.decide(episode, observation)
         self.scope.emit(Decided(index=episode.next_index, turn=decision.turn, actions=decision.actions))
         await self.control.checkpoint()
@@ -361,7 +361,7 @@ class Agent:
         await self._record_step(episode, observation, decision, outcome, started_at=started_at, record_s=record_s)
         return replace(outcome, observation=_with_note(outcome.observation, nudge))
 
-    async def _look(self, index: int, observation: Observation) -> float:
+    async def _record_observation(self, index: int, observation: Observation) -> float:
         """Record the observation, start to read its texts, and return the seconds spent on recording."""
         self._executor.pages.begin(observation)
         started = time.monotonic()
@@ -431,6 +431,7 @@ class Agent:
             )
 
     def _check_loop(self, episode: EpisodeState, decision: Decision, observation: Observation) -> str | None:
+        """Return a warning for the model if it repeats itself without effect; end the run at the limit."""
         count = episode.loops.count(decision.actions, observation.screenshot)
         caps = self.scope.caps
         if count >= caps.loop_cap:

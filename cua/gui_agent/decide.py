@@ -16,7 +16,7 @@ from cua.step import Turn
 from envs import Action, Observation
 
 MAX_TRUNCATION_FACTOR = 4  # two doublings: a reply that does not end by then is repeating itself
-CUT = "it was cut at the token limit. Think less this time."
+TRUNCATED = "it was cut at the token limit. Think less this time."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Decider:
                     await self.scope.record.replied(episode.next_index, error.reply)
                 longer = self._longer(sampling)
                 if longer == sampling:  # an identical request would be truncated again
-                    correction = _correct(error.reply, CUT)
+                    correction = _correct(error.reply, TRUNCATED)
                 sampling = longer
                 self.scope.reply_unusable(str(error))
             except UnusableReplyError as error:

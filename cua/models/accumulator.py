@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from cua.errors import ModelError, UnusableReplyError
 from cua.json_text import JsonMapping, well_formed
-from cua.messages import FinishReason, ReplyTokens, ToolCall
+from cua.messages import FinishReason, ReplyTokens, TokenMedia, ToolCall
 
 _MAX_COUNT = 2**53  # largest whole number that JSON readers represent exactly
 _TEXT_PARTS = (None, "text", "output_text")
@@ -114,6 +114,7 @@ MAX_TEXT_CHARS = 4 * 2**20
 MAX_CALLS = 512
 """Limit on the tool calls of one reply; an orchestrator may assign 300 tasks in one."""
 MAX_NAME_CHARS = 256  # of a tool's name or id; bounds what a broken server sends
+_MAX_ID = 2**31  # of a token
 _CHARS_PER_ID = 8  # what a token id counts against the limit on a reply's size
 _MAX_REASON_CHARS = 40  # of finish_reason, which is one word
 
@@ -187,6 +188,9 @@ class StreamAccumulator:
         self.model = self.model_version = ""
         self._prompt_ids: list[int] = []
         self._ids: list[int] = []
+        self._media: tuple[TokenMedia, ...] = ()
+        self._versions: list[tuple[str, int]] = []
+        self._processor = ""
         self._has_bad_ids = False
         self._logprobs: list[JsonMapping] = []
         self.num_events = 0
@@ -235,7 +239,10 @@ class StreamAccumulator:
         self.model_version = version or self.model_version
         self.usage = UsageCounts.of(answer.get("usage")) or self.usage
         choice = self._choice_of(answer)
-        self._prompt_ids = self._prompt_ids or self._ids_in(answer) or self._ids_in(choice or {})
+        for source in (answer, choice or {}):
+            self._prompt_ids = self._prompt_ids or self._ids_in(source)
+            self._media = self._media or self._media_in(source)
+            self._processor = self._processor or name_of(source.get("processor"))
         if choice is None:
             return
         self.usage = UsageCounts.of(choice.get("usage")) or self.usage
@@ -271,7 +278,15 @@ class StreamAccumulator:
             raise ModelError(
                 f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
             )
-        return ReplyTokens(prompt_ids=tuple(self._prompt_ids), ids=tuple(self._ids), logprobs=logprobs, sampled=sampled)
+        return ReplyTokens(
+            prompt_ids=tuple(self._prompt_ids),
+            ids=tuple(self._ids),
+            logprobs=logprobs,
+            sampled=sampled,
+            media=self._media,
+            versions=tuple(self._versions) if sum(num for _, num in self._versions) == len(self._ids) else (),
+            processor=self._processor,
+        )
 
     def check_end(self) -> None:
         """Check that the reply ended with a known finish reason.
@@ -307,13 +322,34 @@ class StreamAccumulator:
     def _ids_in(self, value: JsonMapping, name: str = "prompt_token_ids") -> list[int]:
         """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
         ids = list_of(value.get(name))
-        is_good = all(type(token_id) is int for token_id in ids)
+        is_good = all(type(token_id) is int and 0 <= token_id < _MAX_ID for token_id in ids)
         self._has_bad_ids |= not is_good
         self._grow(len(ids) * _CHARS_PER_ID)
         return ids if is_good else []
 
+    def _media_in(self, value: JsonMapping) -> tuple[TokenMedia, ...]:
+        """Return the media of the prompt, as our own server describes them."""
+        media = []
+        for item in map(object_of, list_of(value.get("media"))):
+            media_hash, offset, num_tokens = (
+                item.get("media_hash"),
+                count_of(item.get("offset")),
+                item.get("num_tokens"),
+            )
+            if not isinstance(media_hash, str) or offset is None or count_of(num_tokens) is None:
+                self._has_bad_ids = True
+                return ()
+            media.append(TokenMedia(media_hash=media_hash, offset=offset, num_tokens=count_of(num_tokens) or 0))
+        self._grow(len(media) * _CHARS_PER_ID)
+        return tuple(media)
+
     def _take_tokens(self, choice: JsonMapping) -> None:
         self._ids += self._ids_in(choice, "token_ids")
+        for span in map(object_of, list_of(choice.get("weight_versions"))):
+            version, num_tokens = name_of(span.get("version")), count_of(span.get("num_tokens"))
+            if self._versions and self._versions[-1][0] == version:
+                num_tokens = (num_tokens or 0) + self._versions.pop()[1]
+            self._versions.append((version, num_tokens or 0))
         entries = list_of(object_of(choice.get("logprobs")).get("content"))
         self._grow(len(entries) * _CHARS_PER_ID)
         self._logprobs += [

@@ -94,7 +94,18 @@ def status_failure(
         return ContextOverflowError(_with_hint(shown, hint))
     if status in (401, 402, 403) or is_quota:
         return ModelAccessError(_with_hint(shown, hint))
-    return ModelError(_with_hint(shown, hint), retryable=False)
+    return ModelError(_with_hint(shown, hint), retryable=False, code=_code_of(text))
+
+
+def _code_of(text: str) -> str:
+    """Return the code in an error body; "" if there is none."""
+    try:
+        body = read_json(text)
+    except ValueError:
+        return ""
+    error = body.get("error") if isinstance(body, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, str) else ""
 
 
 def _redirected(status: int, location: str, endpoint: Endpoint) -> ModelError:

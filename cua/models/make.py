@@ -40,6 +40,7 @@ class ModelSettings:
         timeout_s: Timeout of one whole try.
         max_retries: Number of retries of a failed call; None for the defaults of `RetryPolicy`.
         retry_time_s: Seconds for which a failing call is repeated.
+        record_tokens: True to request token ids with every reply, and to continue conversations from them.
         fallback: Name of a model at the same endpoint, or `literal`, used when the first is not available.
         prices_file: JSON file of prices; by default `K25_PRICES`.
     """
@@ -58,6 +59,7 @@ class ModelSettings:
     timeout_s: float = 1200.0
     max_retries: int | None = None
     retry_time_s: float = 600.0
+    record_tokens: bool = False
     fallback: str | None = None
     prices_file: str | None = None
 
@@ -68,6 +70,7 @@ def make_model(
     *,
     on_delta: "Callable[[Delta], None] | None" = None,
     on_retry: "Callable[[Retry], None] | None" = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Model:
     """Create a model without contacting the endpoint.
 
@@ -79,6 +82,7 @@ def make_model(
         settings: Settings of the model.
         on_delta: Called with each piece of a streamed reply.
         on_retry: Called before each wait for a retry.
+        on_note: Called with what the model does not provide although the settings request it.
 
     Returns:
         The model; the caller closes it.
@@ -88,8 +92,11 @@ def make_model(
     """
     if settings.fallback:
         alone = replace(settings, fallback=None)
-        primary = make_model(name, alone, on_delta=on_delta, on_retry=on_retry)
-        return FallbackModel(primary, make_model(settings.fallback, alone, on_delta=on_delta, on_retry=on_retry))
+        primary, fallback = (
+            make_model(each, alone, on_delta=on_delta, on_retry=on_retry, on_note=on_note)
+            for each in (name, settings.fallback)
+        )
+        return FallbackModel(primary, fallback)
     if name == "scripted" or name.startswith("scripted:"):
         return _make_scripted(name.removeprefix("scripted").removeprefix(":"))
     if name == "smollm2" or name.startswith("llamacpp:"):
@@ -105,7 +112,7 @@ def make_model(
             return _make_brought(brought)
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
-    return _make_openai_compat(name, settings, on_delta, on_retry)
+    return _make_openai_compat(name, settings, on_delta, on_retry, on_note)
 
 
 def list_own_models() -> list[str]:
@@ -135,6 +142,7 @@ def _make_openai_compat(
     settings: ModelSettings,
     on_delta: "Callable[[Delta], None] | None",
     on_retry: "Callable[[Retry], None] | None",
+    on_note: Callable[[str], None] | None,
 ) -> "OpenAICompatModel":
     from cua.models.gate import RetryPolicy
     from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
@@ -154,9 +162,10 @@ def _make_openai_compat(
         idle_timeout_s=settings.idle_timeout_s,
         timeout_s=settings.timeout_s,
         retry=RetryPolicy(max_retries=settings.max_retries, max_elapsed_s=settings.retry_time_s),
+        record_tokens=settings.record_tokens,
         prices=load_prices(settings.prices_file),
     )
-    return OpenAICompatModel(options, on_delta=on_delta, on_retry=on_retry)
+    return OpenAICompatModel(options, on_delta=on_delta, on_retry=on_retry, on_note=on_note)
 
 
 def endpoint_options(model: Model) -> "tuple[OpenAICompatOptions, ...]":

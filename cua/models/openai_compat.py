@@ -20,6 +20,7 @@ from cua.models.gate import EndpointGate, Retry, RetryClock, RetryPolicy, gate_o
 from cua.models.prices import PriceTable
 from cua.models.reply_text import separate
 from cua.models.response import MAX_BODY_BYTES, ResponseReader, too_long
+from cua.models.token_turns import TokenTurn, TokenTurns
 from cua.models.wire import ImageFormat, RequestEncoder, move_tool_images, tools_to_wire
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 _LIST_MODELS_TIMEOUT_S = 5.0  # only for the names in an error message, so it must be short
 # Above the sub-agents of any swarm; idle ones are kept for the next calls
 _MAX_CONNECTIONS, _MAX_IDLE_CONNECTIONS = 1000, 100
+UNKNOWN_MEDIA = "unknown_media"  # our server's code for a media hash that is not in its cache
+NO_TOKENS = "{url} returns no token ids: replies are recorded without tokens"
+NO_IDS_IN = (
+    "{url} returns token ids and takes none with images: each request is tokenized again from its text, so that a turn "
+    "may not extend the one before"
+)
 MAX_ERROR_BYTES = 2**20
 """Maximum size of the body of an error status; the rest is not read."""
 
@@ -49,6 +56,8 @@ class OpenAICompatOptions:
         idle_timeout_s: Timeout between two chunks of an answer, including the first; only with streaming.
         timeout_s: Timeout of one whole try.
         retry: Limits of retries.
+        record_tokens: True to request `Reply.tokens` in every call, and to continue conversations from the ids that the
+            server returned, where it takes them.
         prices: Prices for `Usage.cost_usd`.
     """
 
@@ -63,6 +72,7 @@ class OpenAICompatOptions:
     idle_timeout_s: float = 300.0
     timeout_s: float = 1200.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    record_tokens: bool = False
     prices: PriceTable = field(default_factory=PriceTable)
 
 
@@ -77,6 +87,7 @@ class OpenAICompatModel:
         options: Settings of the connection.
         on_delta: Called with each piece of a streamed reply, for live display.
         on_retry: Called before each wait for a retry.
+        on_note: Called once with a text if `record_tokens` gets less from the server than it should.
         clock: Time and random numbers of the retries.
         gate: Limit on concurrent calls; None for the gate that all models of this endpoint share.
         http_client: Client for the requests instead of a new one, for example with a transport to an application in
@@ -92,6 +103,7 @@ class OpenAICompatModel:
         *,
         on_delta: Callable[[Delta], None] | None = None,
         on_retry: Callable[[Retry], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
         clock: RetryClock | None = None,
         gate: EndpointGate | None = None,
         http_client: "httpx2.AsyncClient | None" = None,
@@ -102,6 +114,8 @@ class OpenAICompatModel:
         self.last_reasoning_field: str | None = None
         self._on_delta = on_delta
         self._on_retry = on_retry
+        self._on_note = on_note
+        self._turns = TokenTurns()
         self._clock = clock or RetryClock()
         self._own_gate = gate
         self._encoder = RequestEncoder(options.image_format)
@@ -131,11 +145,45 @@ class OpenAICompatModel:
         if self._client is None:
             await asyncio.to_thread(importlib.import_module, "httpx2")  # takes about 0.1 s
         sampling = sampling or self.options.sampling or automatic_sampling(self.name, self.endpoint)
-        body = await self._encoder.encode(self._fields(tools, sampling), self._sendable(messages))
+        if not self.options.record_tokens:
+            body = await self._encoder.encode(self._fields(tools, sampling), self._sendable(messages))
+            return await self._generate(body, messages, tools, sampling)
+        return await self._generate_with_tokens(messages, tools, replace(sampling, with_tokens=True))
+
+    async def _generate_with_tokens(
+        self, messages: Sequence[Message], tools: Sequence[Tool], sampling: Sampling
+    ) -> Reply:
+        """Answer a conversation from the ids of its last turn, if they are known, else from its text."""
+        turn, fields = self._turns.find(messages), self._fields(tools, sampling)
+        if turn is None:
+            body = await self._encoder.encode(fields, self._sendable(messages))
+            return await self._generate(body, messages, tools, sampling)
+        new = self._sendable(messages[turn.num_messages :])
+        try:
+            body = await self._encoder.encode(fields | turn.fields(), new)
+            return await self._generate(body, messages, tools, sampling, turn)
+        except ModelError as error:
+            if error.code != UNKNOWN_MEDIA:
+                raise
+        parts = await self._encoder.encode_media(messages[: turn.num_messages])
+        body = await self._encoder.encode(fields | turn.fields(parts), new)
+        return await self._generate(body, messages, tools, sampling, turn)
+
+    async def _generate(
+        self,
+        body: bytes,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        sampling: Sampling,
+        turn: TokenTurn | None = None,
+    ) -> Reply:
         num_calls = sum(len(message.tool_calls) for message in messages)
 
         async def call() -> Reply:
             reply = await self._try(body, num_calls, tools)
+            if self.options.record_tokens:
+                self._check_tokens(reply, turn)
+                self._turns.add(messages, reply)
             self._check_length(reply, sampling.max_tokens)
             return reply
 
@@ -253,6 +301,15 @@ class OpenAICompatModel:
             raise ModelError("the server's content filter stopped the reply", retryable=False)
         if refusal and not reply.content and not reply.tool_calls:
             raise ModelError(f"the model refuses: {refusal}", retryable=False)
+
+    def _check_tokens(self, reply: Reply, turn: TokenTurn | None) -> None:
+        """Check that the reply continues the turn whose ids were sent; note once what the server does not give."""
+        if turn is not None and not (reply.tokens and turn.is_start_of(reply.tokens.prompt_ids)):
+            raise ModelError("the server did not continue from the token ids that it was sent", retryable=False)
+        if self._on_note is not None and (reply.tokens is None or not reply.tokens.processor):
+            text = NO_TOKENS if reply.tokens is None else NO_IDS_IN
+            self._on_note(text.format(url=self.endpoint.shown_url))
+            self._on_note = None
 
     def _check_length(self, reply: Reply, limit: int | None) -> None:
         if reply.finish_reason == "length":

@@ -168,6 +168,15 @@ class RequestEncoder:
         encoded = [await self._message(message, index >= loop_start) for index, message in enumerate(messages)]
         return b'%s,"messages":[%s]}' % (_dump(fields)[:-1], b",".join(encoded))
 
+    async def encode_media(self, messages: Sequence[Message]) -> list[Json]:
+        """Return the images and videos of messages as parts, in order.
+
+        Raises:
+            ModelError: If an image cannot be encoded.
+        """
+        parts = [part for message in messages for part in message.parts]
+        return [await _part(part, self._images) for part in parts if isinstance(part, ImagePart | VideoPart)]
+
     async def _message(self, message: Message, in_tool_loop: bool) -> bytes:
         key = (message, in_tool_loop)
         encoded = self._encoded.get(key)

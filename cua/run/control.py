@@ -240,14 +240,23 @@ class Control:
         return actions
 
     async def checkpoint(self) -> None:
-        """Wait while the run is paused."""
+        """Wait while the run is paused.
+
+        Raises:
+            StoppedError: If the run was stopped.
+        """
         if self.is_paused and not self.is_stopped:
             await self.await_person(self._until_go())
         if self.is_stopped:
             raise StoppedError(self.stop_reason)
 
     async def unless_stopped(self, work: Awaitable[T]) -> T:
-        """Await `work`; cancel it as soon as a stop is requested or the time limit is reached."""
+        """Await `work`; cancel it as soon as a stop is requested or the time limit is reached.
+
+        Raises:
+            StoppedError: If the run was stopped.
+            CapReachedError: If the time limit is reached.
+        """
         task: asyncio.Future[T] = asyncio.ensure_future(contained_result(work))
         try:
             with self._stop_awaited() as stop:

@@ -110,6 +110,7 @@ NoteKind = Literal[
     "cut",
     "secrets",
     "resumed",
+    "tokens",
     "tools",
     "task",
     "budget",

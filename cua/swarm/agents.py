@@ -6,7 +6,7 @@ They run on the machine that makes them, which may differ from the parent's: mod
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -180,8 +180,8 @@ class LocalAgentPool:
         options = {"url": assignment.url} if assignment.config.kind == "browser" else {"app": assignment.app}
         spec = EnvSpec(name=assignment.config.kind, options={name: value for name, value in options.items() if value})
         async with AsyncExitStack() as stack:
-            async with reported_wait("a free browser or desktop") if self._env_slots.locked() else nullcontext():
-                await stack.enter_async_context(self._env_slots)
+            async with reported_wait("a free browser or desktop"):
+                await scope.control.unless_stopped(stack.enter_async_context(self._env_slots))
             env = await self._envs.take(spec)
             try:
                 agent = Agent(

@@ -8,7 +8,9 @@ from cua.errors import ModelAccessError, ModelError, UnavailableError
 from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 from cua.run.budget import Budget, CapReachedError, Caps
+from cua.run.end import Cap
 from cua.run.scope import RunScope
+from cua.swarm.child import Child
 from cua.swarm.protocol import MAX_CALLS, MAX_CHILDREN, SwarmPreset
 
 CHILDREN_SHARE = 0.9
@@ -44,6 +46,22 @@ class SwarmLimits:
     max_message_chars: int = 100_000
     context_tokens: int = 262_144
     run: Caps = field(default_factory=lambda: Caps(max_steps=None, max_calls=MAX_CALLS))
+
+    def of_cap(self, cap: Cap | None) -> tuple[float | None, ...]:
+        """Return the limits of a kind: a child's own and the run's."""
+        known: dict[Cap, tuple[float | None, ...]] = {
+            "calls": (self.child_calls, self.run.max_calls),
+            "time": (self.child_time_s, self.run.max_time_s),
+            "steps": (self.run.max_steps,),
+            "tokens": (self.run.max_tokens,),
+            "cost": (self.run.max_cost_usd,),
+        }
+        return known.get(cap, ()) if cap else ()
+
+    def is_raised_for(self, child: Child) -> bool:
+        """Return True if a limit of the kind that ended a child is above its value at that time; None is unlimited."""
+        pairs = zip(self.of_cap(child.cap), child.limits, strict=False)
+        return any(old is not None and (new is None or new > old) for new, old in pairs)
 
     @classmethod
     def of(cls, preset: SwarmPreset) -> "SwarmLimits":

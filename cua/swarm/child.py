@@ -45,6 +45,8 @@ finished, failed or cancelled child never runs again."""
 OVER: frozenset[State] = frozenset(("finished", "failed", "cancelled"))
 """States of children that never run again."""
 FINAL: frozenset[State] = OVER | {"capped"}
+AT_WORK: frozenset[State] = frozenset(("created", "queued", "running", "waiting"))
+"""States that a child has only while a process runs it; one that is suspended may wait for a resume."""
 STATE_NOTE, CONFIG_NOTE, ORDER_NOTE = "child", "subagent", "order"
 CANCELLED = "the user cancelled it"
 MESSAGE_CHARS, MIN_MESSAGE_CHARS = 14_000, 400

@@ -4,18 +4,18 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cua.cluster import connect_ray, open_actor
+from cua.cluster import connect_ray, count_free_cpus, open_actor
 from cua.config import Settings
 from cua.errors import ConfigError, ModelError
 from cua.guard import Approver, GuardVerdict
 from cua.messages import Message, Reply, Sampling, ToolCall, ToolResult, Usage
 from cua.model import Model, Tool
-from cua.models.gate import MAX_OPEN, ON_WAIT, AgentWait
+from cua.models.gate import MAX_OPEN, ON_WAIT, AgentWait, reported_wait
 from cua.models.make import endpoint_options
 from cua.research.fetch import FetchLimits
 from cua.run.events import Event
@@ -42,7 +42,7 @@ LEASED_CALLS = 16
 EXCHANGE_S = 0.05
 """Seconds for which messages to a host are collected: an exchange with an actor of Ray takes 1 ms of processor time."""
 FULL_S = 1.0
-"""Seconds for which a cluster without a free CPU counts as full: a request takes 2 ms of processor time."""
+"""Seconds for which a cluster without a further free CPU counts as full, until it knows of the actors just started."""
 OPEN_TRIES = 3
 """Attempts to start an actor if its node is lost meanwhile; no try of a child is used up."""
 
@@ -473,7 +473,8 @@ class RayAgentPool:
         connect_ray(address)
         self._options, self._approver, self._relays_model = options, approver, relays_model
         self._hosts: list[HostConnection] = []
-        self._full_until = 0.0
+        self._num_free, self._full_until = 0, 0.0
+        self._opening: asyncio.Task[HostConnection] | None = None
         self._failed: tuple[float, EnvSetupError | EnvDiedError] | None = None
         self._pages = PageStore(FetchLimits())
         self._lock = asyncio.Lock()
@@ -481,12 +482,10 @@ class RayAgentPool:
     async def work(
         self, item: WorkItem, scope: RunScope, model: Model, folder: Path, more_tools: Sequence[Tool] = ()
     ) -> AttemptResult:
-        """Run one try, as in `AgentPool.work`.
-
-        Raises:
-            EnvError: If no actor could be started.
-        """
-        host = await self._take_host()
+        """Run one try, as in `AgentPool.work`; an `EnvError` means that no actor could be started."""
+        wait = reported_wait("an actor on the Ray cluster", is_outage=bool(self._hosts))  # an outage if all are lost
+        async with nullcontext() if self._alive else wait:
+            host = await scope.control.unless_stopped(self._take_host())
         try:
             coordinator = CoordinatorStub(
                 host, item, scope=scope, model=model, folder=folder, tools=more_tools, approver=self._approver
@@ -496,34 +495,38 @@ class RayAgentPool:
             host.num_children -= 1
 
     async def _take_host(self) -> HostConnection:
+        """Return the host with the fewest children, or a new one; an actor goes on starting if its child is stopped."""
         asked_at = time.monotonic()
         async with self._lock:
             least = min(self._alive, key=lambda host: host.num_children, default=None)
             if least is None and self._failed is not None and self._failed[0] > asked_at:
                 raise self._failed[1]  # this one waited for a free CPU as long as the one that was first
-            if least is None or (least.num_children and await self._may_open_host()):
-                least = await self._open_host(least)
+            if (least is None or least.num_children) and (await self._may_open_host() or least is None):
+                if self._opening is None or self._opening.done():
+                    self._opening = asyncio.create_task(self._open_host(least))
+                least = await asyncio.shield(self._opening)
             least.num_children += 1
             return least
 
     async def _may_open_host(self) -> bool:
-        """Return True if a CPU is free; after a negative answer the cluster is not asked again for `FULL_S`."""
-        if time.monotonic() < self._full_until:
-            return False
-        is_free = await asyncio.to_thread(_has_free_cpu)
-        self._full_until = 0.0 if is_free else time.monotonic() + FULL_S
-        return is_free
+        """Return True if a CPU is free, by one request for all hosts that fit; the next one follows after `FULL_S`."""
+        if not self._num_free and time.monotonic() >= self._full_until:
+            self._num_free = await asyncio.to_thread(count_free_cpus)
+            self._full_until = time.monotonic() + FULL_S
+        return self._num_free > 0
 
     @property
     def _alive(self) -> list[HostConnection]:
         return [host for host in self._hosts if not host.is_lost]
 
     async def _open_host(self, other: HostConnection | None) -> HostConnection:
+        self._num_free, self._full_until = max(0, self._num_free - 1), time.monotonic() + FULL_S
         for number in range(OPEN_TRIES):
             try:
                 channel = await open_actor(open_host, self._options)
             except (EnvSetupError, EnvDiedError) as error:
                 if other is not None:
+                    self._num_free = 0
                     return other  # another task was faster, or the CPU belonged to a node that is being lost
                 if isinstance(error, EnvSetupError) or number == OPEN_TRIES - 1:
                     self._failed = time.monotonic(), error
@@ -542,7 +545,10 @@ class RayAgentPool:
             host.tell("", "share", max(1, MAX_OPEN // len(self._alive)))
 
     async def close(self) -> None:
-        """End the actors."""
+        """End the actors, also one that is starting."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
         await asyncio.gather(*(host.close() for host in self._hosts))
 
 
@@ -590,7 +596,3 @@ def make_ray_pool(
         return RayAgentPool(options, approver=approver, address=address, relays_model=relays_model)
     except EnvError as error:
         raise ConfigError(str(error)) from error
-
-
-def _has_free_cpu() -> bool:
-    return float(require("ray", "ray").available_resources().get("CPU", 0.0)) >= 1.0

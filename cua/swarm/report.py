@@ -12,10 +12,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from cua.errors import TrajectoryError
-from cua.swarm.child import Child, load_children, made_calls
+from cua.swarm.child import AT_WORK, Child, load_children, made_calls
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.trajectory.describe import describe_cost, describe_duration, describe_tokens, printable
-from cua.trajectory.disk import translate_os_errors
+from cua.trajectory.disk import is_locked, translate_os_errors
 from cua.trajectory.images import write_atomically
 from cua.trajectory.load import load_run
 from cua.trajectory.report import render_report, write_report
@@ -57,7 +57,7 @@ _MAX_CLAIMS, _MAX_CLAIM_CHARS = 1000, 400  # bounds the page: statements, and th
 
 
 def write_swarm_report(run_dir: Path | str) -> Path:
-    """Write the pages of a swarm, of its orchestrator and of each child.
+    """Write the pages of a swarm, of its orchestrator and of each child; one whose process ended is shown as stopped.
 
     Args:
         run_dir: The run's folder.
@@ -70,7 +70,10 @@ def write_swarm_report(run_dir: Path | str) -> Path:
     """
     record = load_run(run_dir, images=0)
     _, children = load_children(record)
+    is_over = not is_locked(record.run_dir)
     for child in children:
+        if is_over and child.state in AT_WORK:
+            child.state, child.ended_at = "stopped", record.last_at if child.started_at else 0.0
         own = record.agents.get(child.agent_id)
         if own is None:
             continue

@@ -25,14 +25,23 @@ class SandboxPool:
         self._maker, self._settings = maker, settings
         self._is_own = maker is None
         self._slots = asyncio.Semaphore(num_open)
-        self._lock = asyncio.Lock()
+        self._starting: asyncio.Task[KernelMaker] | None = None
 
     async def open(self, folder: Path) -> Kernel:
-        """Return a kernel in a folder; the first one starts the sandbox."""
-        async with self._lock:
-            if self._maker is None:
-                self._maker = await start_sandbox(self._settings)
-        return await self._maker.make_kernel(folder)
+        """Return a kernel in a folder; the first one starts the sandbox, which goes on if its agent is stopped."""
+        maker = self._maker
+        if maker is None:
+            if self._starting is None:
+                self._starting = asyncio.create_task(start_sandbox(self._settings))
+                self._starting.add_done_callback(self._on_started)
+            maker = await asyncio.shield(self._starting)
+        return await maker.make_kernel(folder)
+
+    def _on_started(self, starting: "asyncio.Task[KernelMaker]") -> None:
+        """Keep the sandbox; after an error the next kernel tries again."""
+        self._starting = None
+        if not starting.cancelled() and starting.exception() is None:
+            self._maker = starting.result()
 
     async def acquire_slot(self) -> None:
         """Wait for a slot for one more agent with kernels."""
@@ -44,7 +53,10 @@ class SandboxPool:
         self._slots.release()
 
     async def close(self) -> None:
-        """Stop the sandbox if it was started here."""
+        """Stop the sandbox if it was started here, also while it starts."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
         if self._is_own and self._maker is not None:
             await self._maker.close()
 

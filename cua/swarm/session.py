@@ -17,12 +17,12 @@ from cua.messages import Usage
 from cua.model import Model, Tool
 from cua.redaction import redacted
 from cua.run.budget import Caps
-from cua.run.end import RunResult
+from cua.run.end import Cap, End, RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope, Spent
 from cua.swarm.agents import LocalAgentPool, SharedAgentConfig
 from cua.swarm.budget import SwarmLimits
-from cua.swarm.child import ENV_KINDS, TOOLS, Assignment, Child, load_children, num_calls
+from cua.swarm.child import ENV_KINDS, OVER, TOOLS, Assignment, Child, load_children, num_calls
 from cua.swarm.child_runner import AgentPool, SwarmChildRunner
 from cua.swarm.custom_agent import CustomAgent
 from cua.swarm.executor import ExecutorKind, check_ray, make_ray_pool
@@ -51,6 +51,13 @@ from envs.pool import EnvPool
 from visual_tools.sandbox import KernelLimits, KernelMaker
 
 INPUTS, RESULT = "inputs", "swarm.json"
+_RAISED_BY: Mapping[Cap, str] = {
+    "steps": "--max-steps",
+    "calls": "--max-calls, or choose a --preset that allows an agent more calls",
+    "time": "--max-time, or SwarmLimits.child_time_s for one sub-agent",
+    "tokens": "--max-tokens",
+    "cost": "--max-cost",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +285,8 @@ class _SwarmSession:
         is_over = end is not None and end.status in ("succeeded", "failed", "unverified")
         if end is not None and is_over and not end.num_unfinished and end.cap != "context":
             raise ConfigError(f"the run {record.run_dir.name} ended as {end.status}; there is nothing to resume")
+        if end is not None and (end.status == "capped" or end.num_unfinished):
+            self._check_raised(record, end)
         self._sandboxes = SandboxPool(self._config.maker, parts.settings, self._options.num_kernels)
         self._writer = TrajectoryWriter.reopen(record.run_dir, parts.secrets.redact)
         return await self._run(record, self._continue)
@@ -308,9 +317,7 @@ class _SwarmSession:
             stack.push_async_callback(self._sandboxes.close)
             limits = KernelLimits(wall_s=parts.settings.cell_timeout)
             self._served = await open_mcp_tools(parts.servers, stack, limits=limits, redact=parts.secrets.redact)
-            earlier_s = 0.0
-            if record is not None:
-                earlier_s = record.active_s if record.result is None else record.result.duration_s
+            earlier_s = 0.0 if record is None else _earlier_s(record)
             scope, swarm, agent = await self._assemble(record, await self._make_child_runner(), earlier_s)
             for note in self._served.notes:
                 scope.note("tools", note)
@@ -328,6 +335,38 @@ class _SwarmSession:
             await self._main_workspace.close()
             await asyncio.to_thread(self._write_result, swarm_result)
         return swarm_result
+
+    def _check_raised(self, record: RunRecord, end: End) -> None:
+        """Check that the limits that ended a run leave more to do than to ask for its last answer again.
+
+        Raises:
+            ConfigError: If the limits that ended the run or its unfinished children are not raised.
+        """
+        name, limits = record.run_dir.name, self._limits()
+        is_same_model = self._parts.model.name == record.header.model
+        if end.cap == "context" and is_same_model and self._contexts()[0].strategy == "none":
+            raise ConfigError(f"the context of the run {name} was full; resume it with --set context=summary")
+        children = load_children(record)[1]
+        used = _spent_of(record, children)
+        reached = limits.run.reached(
+            num_steps=used.num_steps, num_calls=used.num_calls, time_s=used.time_s, usage=used.usage
+        ) or self._own_caps().reached(num_calls=num_calls(record))
+        if reached is not None:
+            raise ConfigError(f"a limit of the run {name} is used up: {reached[1]}; raise {_RAISED_BY[reached[0]]}")
+        own = [child for child in children if child.parent == MAIN]
+        capped = [child for child in own if child.state == "capped" and not limits.is_raised_for(child)]
+        if end.num_unfinished and all(child in capped or child.state in OVER for child in own):
+            first = capped[0]
+            flag = _RAISED_BY.get(first.cap) if first.cap else None
+            how = f"raise {flag}" if flag else "no setting raises this limit"
+            raise ConfigError(
+                f"no sub-agent of the run {name} can go on: {first.id} is capped ({first.reason}); {how}"
+                + (f". {len(capped) - 1} more are capped" if len(capped) > 1 else "")
+            )
+
+    def _own_caps(self) -> Caps:
+        """Return the limits of the orchestrator alone."""
+        return Caps(max_steps=None, max_calls=self._options.preset.orchestrator_calls)
 
     async def _make_child_runner(self) -> SwarmChildRunner:
         options, parts = self._options, self._parts
@@ -379,8 +418,7 @@ class _SwarmSession:
     async def _assemble(
         self, record: RunRecord | None, runner: SwarmChildRunner, earlier_s: float
     ) -> tuple[RunScope, Swarm, ToolAgent]:
-        parts, preset = self._parts, self._options.preset
-        limits = self._limits()
+        parts, limits = self._parts, self._limits()
         scope = scope_within(self._config, limits.run, self._writer) or RunScope(
             caps=limits.run, record=self._writer, listener=parts.watch.listener
         )
@@ -396,7 +434,7 @@ class _SwarmSession:
         inside, outside = self._core_tools(self._main_workspace)
         lending = [LendingTool(tool, self._main_workspace) for tool in self._swarm_tools(swarm, MAIN)]
         context, _ = self._contexts()
-        own_scope = scope.make_part(Caps(max_steps=None, max_calls=preset.orchestrator_calls))
+        own_scope = scope.make_part(self._own_caps())
         own_scope.listen(swarm.on_orchestrator_event)
         profile = Profile(
             name="swarm",
@@ -415,17 +453,17 @@ class _SwarmSession:
             is_isolated=self._sandboxes.backend != "none",
             guard=parts.guard,
             scope=own_scope,
-            start=start and replace(start, spent=Spent(num_calls=start.spent.num_calls, time_s=earlier_s)),
+            start=start and record and replace(start, spent=Spent(num_calls=num_calls(record), time_s=earlier_s)),
             final_end=swarm.final_end,
         )
         if record is not None and start is not None:
             configs, children = load_children(record)
             await swarm.restore(configs, children)
-            scope.budget.add(record.usage)
-            child_calls = sum(map(num_calls, record.agents.values()))
-            scope.budget.num_calls += start.spent.num_calls + child_calls
-            scope.budget.num_steps += len(agent.steps) + sum(child.num_steps for child in children)
-            swarm.pool.budget.num_calls += child_calls
+            spent = _spent_of(record, children)
+            scope.budget.add(spent.usage)
+            scope.budget.num_calls += spent.num_calls
+            scope.budget.num_steps += spent.num_steps
+            swarm.pool.budget.num_calls += spent.num_calls - num_calls(record)
             swarm.pool.budget.usage += sum((child.usage for child in children), Usage())
         swarm.steps = agent.steps
         if self._on_swarm:
@@ -470,6 +508,20 @@ class _SwarmSession:
         files, is_whole = hash_files(self._writer.run_dir)
         self._writer.sealed(files, is_whole=is_whole)
         write_bundle(self._writer.run_dir)
+
+
+def _spent_of(record: RunRecord, children: Sequence[Child]) -> Spent:
+    """Return what all agents of a run have used."""
+    return Spent(
+        usage=record.usage,
+        num_steps=len(record.tool_steps) + sum(child.num_steps for child in children),
+        num_calls=sum(map(num_calls, (record, *record.agents.values()))),
+        time_s=_earlier_s(record),
+    )
+
+
+def _earlier_s(record: RunRecord) -> float:
+    return record.active_s if record.result is None else record.result.duration_s
 
 
 def _default_envs() -> EnvPool:

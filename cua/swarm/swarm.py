@@ -14,7 +14,7 @@ from cua.messages import TextPart, ToolResult
 from cua.models.gate import ON_WAIT, REPORT_AFTER_S, AgentWait
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
-from cua.run.end import Cap, End, ErrorSource, RunResult
+from cua.run.end import End, ErrorSource, RunResult
 from cua.run.events import CallsStarted, Decided, Event, Listener, StepDone, ToolStepDone
 from cua.run.scope import RunScope
 from cua.step import ToolStep
@@ -174,10 +174,8 @@ class Swarm:
         self.configs.update(configs)
         self.children.extend(children)
         for child in children:
-            is_raised = any(
-                _is_above(new, old) for new, old in zip(self._limits_of(child.cap), child.limits, strict=False)
-            )
-            child.is_continued = child.state in ("suspended", "stopped") or (child.state == "capped" and is_raised)
+            is_raised = child.state == "capped" and self.limits.is_raised_for(child)
+            child.is_continued = child.state in ("suspended", "stopped") or is_raised
         for child in children:
             await self._cancel_below(child)
 
@@ -292,18 +290,6 @@ class Swarm:
                 child.control.stop(CANCELLED)
             child.task = asyncio.create_task(self._work(child), name=child.id)
         return child.task
-
-    def _limits_of(self, cap: Cap | None) -> tuple[float | None, ...]:
-        """Return the limits of a kind: a child's own and the run's."""
-        limits, run = self.limits, self.limits.run
-        known: dict[Cap, tuple[float | None, ...]] = {
-            "calls": (limits.child_calls, run.max_calls),
-            "time": (limits.child_time_s, run.max_time_s),
-            "steps": (run.max_steps,),
-            "tokens": (run.max_tokens,),
-            "cost": (run.max_cost_usd,),
-        }
-        return known.get(cap, ()) if cap else ()
 
     async def close(self) -> None:
         """Stop running children and wait for their end; safe to call twice."""
@@ -481,15 +467,19 @@ class Swarm:
                     await self._cancel_below(other)
 
     async def _play_safely(self, child: Child, scope: RunScope, start: RunSnapshot | None) -> AttemptResult:
-        """Run one try; if its model or env cannot be opened, return that error as the child's end."""
+        """Run one try; return it as the child's end if its model or env cannot be opened, or it is stopped before."""
         try:
             return await self._child_runner.play(self, child, scope, start)
+        except StoppedError as error:
+            end = End(status="stopped", reason=str(error))
+        except CapReachedError as error:
+            end = End(status="capped", cap=error.cap, reason=str(error))
         except (ConfigError, ModelError, EnvError) as error:
             may_pass = not isinstance(error, ConfigError) and error.retryable
             source: ErrorSource = "env" if isinstance(error, EnvError) else "model"
             end = End(status="error", reason=str(error), source=source, retryable=may_pass)
-            num_steps, usage = child.num_steps - child.steps_before, scope.budget.usage
-            return AttemptResult(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
+        num_steps, usage = child.num_steps - child.steps_before, scope.budget.usage
+        return AttemptResult(result=RunResult(end=end, num_steps=num_steps, usage=usage, duration_s=0.0))
 
     async def _finish(
         self, child: Child, state: State, reason: str, answer: str = "", attempt: AttemptResult | None = None
@@ -500,7 +490,7 @@ class Swarm:
         elif self._suspended is not None and (state == "stopped" or reason == str(self._suspended)):
             state, reason = "suspended", str(self._suspended)
         child.ended_at, child.is_continued = time.time(), False
-        child.limits = self._limits_of(child.cap) if state == "capped" else ()
+        child.limits = self.limits.of_cap(child.cap) if state == "capped" else ()
         waiting = [other for other in self.children if other.parent == child.parent and other.state not in FINAL]
         now = self._rounds.get(child.parent) or AssignmentRound(num_assigned=len(waiting))  # of a step that was resumed
         chars = now.message_chars(answer, self.limits.context_tokens)
@@ -564,8 +554,3 @@ class Swarm:
                 pass
         if self._listener is not None:
             self._listener(event)
-
-
-def _is_above(new: float | None, old: float | None) -> bool:
-    """Return True if a limit was raised; None is unlimited."""
-    return old is not None and (new is None or new > old)

@@ -100,11 +100,11 @@ class ToolAgent:
         self.is_isolated = is_isolated
         self.guard = guard or Guard()
         self.scope = scope or RunScope(caps=replace(profile.caps, max_steps=None), record=record, listener=listener)
-        self._exchange_caps = Caps(
+        self._question_caps = Caps(
             max_steps=profile.caps.max_steps if scope is None else None,
             max_parse_errors=self.scope.caps.max_parse_errors,
         )
-        self._exchange = self.scope.make_part(self._exchange_caps)
+        self._question_scope = self.scope.make_part(self._question_caps)
         self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
         self._rendered = StepMessages()
@@ -114,7 +114,7 @@ class ToolAgent:
     @property
     def control(self) -> Control:
         """Control that pauses and stops the current question, or the next one."""
-        return self._exchange.control
+        return self._question_scope.control
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:
@@ -150,7 +150,7 @@ class ToolAgent:
             await self._add_user_message((*question[:-1], *notes, *question[-1:]), inputs)
             return await self._loop()
 
-        return await self._run_exchange(text_of(question), answer)
+        return await self._run_question(text_of(question), answer)
 
     async def continue_question(self, prepare: Prepare | None = None, news: Prepare | None = None) -> RunResult:
         """Continue the question that the earlier part of the run left open, as in `run`.
@@ -164,13 +164,13 @@ class ToolAgent:
 
         async def answer() -> End:
             await self._close_interrupted_step()
-            self._exchange.budget.num_steps = len(self.steps) - opened_at
+            self._question_scope.budget.num_steps = len(self.steps) - opened_at
             note = await self._prepared(prepare)
             last = self.steps[-1] if len(self.steps) > opened_at else None
             later = await self._prepared(news)
             is_answered = last is not None and last.remark is None and not last.outcomes
             is_capped = self._start.end is not None and self._start.end.status == "capped"
-            is_open = is_capped or later or self._exchange.control.is_redirected
+            is_open = is_capped or later or self._question_scope.control.is_redirected
             if is_answered and not is_open:  # only its end was not recorded
                 return self._answered(read_answer(self.steps[-1].reply.content, self.answer_schema)[0])
             texts = [LIMIT_RAISED if is_answered and is_capped else None, later]
@@ -180,20 +180,20 @@ class ToolAgent:
                 self.conversation = self.conversation.with_question([TextPart(text=note)])
             return await self._loop()
 
-        return await self._run_exchange(text_of(self.conversation.questions[-1].parts), answer)
+        return await self._run_question(text_of(self.conversation.questions[-1].parts), answer)
 
-    async def _run_exchange(self, instruction: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
-        exchange, before = self._exchange, self._result
+    async def _run_question(self, instruction: str, answer: Callable[[], Awaitable[End]]) -> RunResult:
+        scope, before = self._question_scope, self._result
         self.scope.begin(instruction, Spent(time_s=before.duration_s) if before else self._start.spent)
-        exchange.control.attach()
+        scope.control.attach()
         try:
-            end = await exchange.run_to_end(answer)
-            end = self._final_end(await exchange.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder)))
+            end = await scope.run_to_end(answer)
+            end = self._final_end(await scope.run_to_end(partial(judge_answer, self.task, end, self.toolset.folder)))
             for text in checked_warnings(self.task) if self.task is not None else ():
                 self.scope.note("task", text)
         finally:
-            exchange.control.clock.end()
-            self._exchange = self.scope.make_part(self._exchange_caps)
+            scope.control.clock.end()
+            self._question_scope = self.scope.make_part(self._question_caps)
         self._result = await self.scope.finish(end, num_steps=len(self.steps))
         return self._result
 
@@ -203,7 +203,7 @@ class ToolAgent:
         await self.scope.record.asked(self.conversation.questions[-1].parts, inputs)
 
     async def _prepared(self, prepare: Prepare | None) -> str | None:
-        return await self._exchange.control.unless_stopped(prepare()) if prepare else None
+        return await self._question_scope.control.unless_stopped(prepare()) if prepare else None
 
     def _unanswered_notes(self) -> Iterator[str]:
         """Yield the note for the model about an earlier question without an answer."""
@@ -236,8 +236,8 @@ class ToolAgent:
     def _call_runner(self) -> CallRunner:
         return CallRunner(
             toolset=self.toolset,
-            guard=self.guard.for_run(self._exchange.control.await_person),
-            scope=self._exchange,
+            guard=self.guard.for_run(self._question_scope.control.await_person),
+            scope=self._question_scope,
             is_isolated=self.is_isolated,
             on_outcome=self._on_outcome,
             mark_untrusted=self.profile.mark_untrusted,
@@ -264,7 +264,7 @@ class ToolAgent:
         with suppress(ModelError, TimeoutError):
             async with asyncio.timeout(LAST_CALL_S):
                 reply = replace(await self._generate_shrinking(), tool_calls=())
-            self._exchange.budget.add(reply.usage)
+            self._question_scope.budget.add(reply.usage)
             await self.scope.record.replied(index, reply)
             timings = {"model": time.monotonic() - started}
             await self._finish(ToolStep(index=index, reply=reply, started_at=started_at, timings=timings))
@@ -285,17 +285,17 @@ class ToolAgent:
 
     async def _until_answered(self) -> End:
         while True:
-            await self._exchange.control.checkpoint()
+            await self._question_scope.control.checkpoint()
             await self._take_redirects()
             await self._compact_if_long()
-            self._exchange.begin_step()
+            self._question_scope.begin_step()
             answer = await self._step()
-            if answer is not None and not self._exchange.control.is_redirected:
+            if answer is not None and not self._question_scope.control.is_redirected:
                 return self._answered(answer)
 
     async def _take_redirects(self) -> None:
         """Give the model the messages that the user sent during its work."""
-        for text in self._exchange.control.take_redirects():
+        for text in self._question_scope.control.take_redirects():
             await self._add_user_message([TextPart(text=REDIRECT + text)])
 
     def _answered(self, answer: str | None) -> End:
@@ -356,7 +356,7 @@ class ToolAgent:
         """Return the reply; while the server finds the conversation too long, shorten it and retry."""
         while True:
             try:
-                return await self._exchange.generate(
+                return await self._question_scope.generate(
                     self.model, self._messages(), self.toolset.tools, self.profile.sampling
                 )
             except ContextOverflowError as error:
@@ -368,9 +368,9 @@ class ToolAgent:
         self.scope.emit(ToolStepDone(step=step, usage=self.scope.budget.usage))
         why = why_unusable(step) if step.outcomes else step.remark
         if why is None:
-            self._exchange.reply_usable()
+            self._question_scope.reply_usable()
         else:
-            self._exchange.reply_unusable(why)
+            self._question_scope.reply_unusable(why)
         if self.profile.is_loop_capped:
             check_loop(self.steps, self.scope.caps)
 
@@ -407,7 +407,7 @@ class ToolAgent:
         while conversation is not None:
             messages = [*to_messages(self.system_prompt, conversation), request]
             try:
-                return (await self._exchange.generate(self.model, messages, (), self.profile.sampling)).content
+                return (await self._question_scope.generate(self.model, messages, (), self.profile.sampling)).content
             except ContextOverflowError as error:
                 conversation, refusal = shrink(conversation), error
         raise refusal

@@ -84,8 +84,8 @@ class IPythonTool:
 
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run one cell."""
-        asked = read_arguments(IPythonArguments, arguments)
-        return to_tool_result(await self._kernel.run(asked.code), kind="ipython", code=asked.code)
+        parsed = read_arguments(IPythonArguments, arguments)
+        return to_tool_result(await self._kernel.run(parsed.code), kind="ipython", code=parsed.code)
 
 
 SPARE_S = 5.0
@@ -93,7 +93,10 @@ SPARE_S = 5.0
 
 
 class Service:
-    """Caller of functions in `visual_tools.sandbox.inside`; its first call starts a kernel or raises `SandboxError`."""
+    """Second kernel of a run, in which `files`, `shell` and `view_image` run; its first call starts it.
+
+    Its tools call functions of `visual_tools.sandbox.inside`. A call raises `SandboxError` if there is no kernel.
+    """
 
     def __init__(self, make_kernel: Callable[[], Awaitable[Kernel]]) -> None:
         self._make_kernel = make_kernel
@@ -142,17 +145,19 @@ class FilesTool:
 
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run the file operation."""
-        asked = read_arguments(FilesArguments, arguments)
-        match asked.action:
+        parsed = read_arguments(FilesArguments, arguments)
+        match parsed.action:
             case "list":
-                used: Json = {"path": asked.path}
+                used: Json = {"path": parsed.path}
             case "read":
-                used = {"path": asked.path, "offset": asked.offset, "limit": asked.limit}
+                used = {"path": parsed.path, "offset": parsed.offset, "limit": parsed.limit}
             case "write":
-                used = {"path": asked.path, "content": asked.content}
-        result = await self._service.call_inside(f"{asked.action}_file{'s' if asked.action == 'list' else ''}", **used)
+                used = {"path": parsed.path, "content": parsed.content}
+        result = await self._service.call_inside(
+            f"{parsed.action}_file{'s' if parsed.action == 'list' else ''}", **used
+        )
         code = ", ".join(f"{name}={value!r}" for name, value in used.items())
-        call = f"inside.{asked.action}_file{'s' if asked.action == 'list' else ''}({code})"
+        call = f"inside.{parsed.action}_file{'s' if parsed.action == 'list' else ''}({code})"
         return to_tool_result(result, kind="service", code=call)
 
 
@@ -175,11 +180,11 @@ class ShellTool:
 
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run one command."""
-        asked = read_arguments(ShellArguments, arguments)
+        parsed = read_arguments(ShellArguments, arguments)
         result = await self._service.call_inside(
-            "run_command", timeout_s=self._wall_s + SPARE_S, command=asked.command, limit_s=self._wall_s
+            "run_command", timeout_s=self._wall_s + SPARE_S, command=parsed.command, limit_s=self._wall_s
         )
-        return to_tool_result(result, kind="shell", code=asked.command)
+        return to_tool_result(result, kind="shell", code=parsed.command)
 
 
 class ViewImageArguments(Arguments):
@@ -203,7 +208,7 @@ class ViewImageTool:
 
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Show the image."""
-        asked = read_arguments(ViewImageArguments, arguments)
-        result = await self._service.call_inside("view_image", path=asked.path, box=asked.box)
-        code = f"inside.view_image({asked.path!r}, {asked.box!r})"
+        parsed = read_arguments(ViewImageArguments, arguments)
+        result = await self._service.call_inside("view_image", path=parsed.path, box=parsed.box)
+        code = f"inside.view_image({parsed.path!r}, {parsed.box!r})"
         return to_tool_result(result, kind="service", code=code)

@@ -34,12 +34,16 @@ MAX_TOKENS_BYTES = 64 * 2**20
 _TOKEN_KINDS = {"prompt_ids": "q", "ids": "q", "logprobs": "d", "sampled": "b"}
 
 
-def pack_tokens(tokens: ReplyTokens) -> dict[str, str]:
-    """Pack each list as a text."""
-    return {name: _pack(kind, getattr(tokens, name)) for name, kind in _TOKEN_KINDS.items()}
+def pack_tokens(tokens: ReplyTokens) -> Json:
+    """Pack each list of numbers as a text; media stay as they are."""
+    packed: Json = {name: _pack(kind, getattr(tokens, name)) for name, kind in _TOKEN_KINDS.items()}
+    if tokens.processor:
+        packed |= {"media": [dataclasses.asdict(item) for item in tokens.media], "processor": tokens.processor}
+        packed["versions"] = [list(span) for span in tokens.versions]
+    return packed
 
 
-def unpack_tokens(packed: Any) -> dict[str, list[Any]]:
+def unpack_tokens(packed: Any) -> Json:
     """Unpack the lists, as data that is not validated yet.
 
     Raises:
@@ -47,9 +51,9 @@ def unpack_tokens(packed: Any) -> dict[str, list[Any]]:
     """
     if not isinstance(packed, dict) or not all(isinstance(packed.get(name), str) for name in _TOKEN_KINDS):
         raise ValueError("the tokens of a reply are not what a record holds")
-    lists: dict[str, list[Any]] = {name: _unpack(kind, packed[name]) for name, kind in _TOKEN_KINDS.items()}
+    lists: Json = {name: _unpack(kind, packed[name]) for name, kind in _TOKEN_KINDS.items()}
     lists["sampled"] = [value != 0 for value in lists["sampled"]]
-    return lists
+    return lists | {name: packed[name] for name in ("media", "processor", "versions") if name in packed}
 
 
 def _pack(kind: str, values: tuple[Any, ...]) -> str:

@@ -41,6 +41,8 @@ from envs import Action, Observation
 class TrajectoryWriter:
     """Record of one agent, being written. Made by `create`, `reopen` or `for_agent`; closed by `close` or `with`.
 
+    Methods that write an event have its name: `acting` before actions are executed, `acted` after them.
+
     Every method that writes raises `TrajectoryError` on failure; the record stays readable up to there, and the action
     that was about to be executed must not be executed.
     """

@@ -19,8 +19,9 @@ from itertools import pairwise
 
 from model_runtime.chat.messages import ChatMessage
 from model_runtime.errors import InvalidRequestError
+from model_runtime.tokenizer import Tokenizer
 
-_NUMBERED = re.compile(r"functions\..*:([0-9]{1,1000})", re.DOTALL)
+_NUMBERED = re.compile(r"functions\.(.*):([0-9]{1,1000})", re.DOTALL)
 _NOT_ALNUM = re.compile(r"[\W_]+")
 
 
@@ -47,7 +48,30 @@ def next_call_id(ids: IdMap, name: str, index: int) -> str:
     return call_id(name, ids.next_number + index)
 
 
-def rewrite_history(messages: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage, ...], IdMap]:
+WrittenIds = Sequence[Sequence[str]]
+"""Ids of calls as a prompt spells them, for each assistant message with calls."""
+
+
+def find_written_ids(token_ids: Sequence[int], tokenizer: Tokenizer) -> WrittenIds:
+    """Return the ids of the calls in a prompt of token ids.
+
+    Raises:
+        RequestError: If an id is outside the vocabulary.
+    """
+    special = tokenizer.special
+    opening, section = special.id_of("<|tool_call_begin|>"), special.id_of("<|im_assistant|>")
+    written: list[list[str]] = []
+    marks = [(place, token_id) for place, token_id in enumerate(token_ids) if special.is_special(token_id)]
+    for (place, token_id), (end, _) in pairwise([*marks, (len(token_ids), -1)]):
+        if token_id == section:
+            written.append([])
+        elif token_id == opening:
+            written = written or [[]]
+            written[-1].append(tokenizer.decode(token_ids[place + 1 : end]).strip())
+    return [ids for ids in written if ids]
+
+
+def rewrite_history(messages: Sequence[ChatMessage], written: WrittenIds = ()) -> tuple[tuple[ChatMessage, ...], IdMap]:
     """Rewrite ids to those of the model, in calls and in the results that answer them.
 
     A result belongs to the latest message before it that has a call of its id; several results of one id belong to the
@@ -55,19 +79,31 @@ def rewrite_history(messages: Sequence[ChatMessage]) -> tuple[tuple[ChatMessage,
     letters and digits are equal if that is unambiguous. If none of the results after a message with calls has an id of
     any call, they belong to its calls in order. Calls may have no result.
 
+    Args:
+        messages: Messages in order.
+        written: Calls in the prompt before `messages`; clients know them as `functions.NAME:NUMBER`, numbered.
+
     Raises:
         RequestError: If the call of a result cannot be determined; `param` is `messages.N.tool_call_id`.
     """
     rewritten = list(messages)
     external: list[str] = []
     known = _KnownCalls()
+    ids: list[str] = []
+    for spelled in written:
+        ids = list(spelled)
+        numbered = [call_id(_name_in(text), number) for number, text in enumerate(ids, len(external))]
+        known.add(ids, ids)
+        known.add(numbered, ids)
+        external += numbered
     for turn in _turns(messages):
         head = messages[turn.start]
-        ids = [call_id(call.name, number) for number, call in enumerate(head.tool_calls, len(external))]
-        calls = zip(head.tool_calls, ids, strict=True)
-        rewritten[turn.start] = replace(head, tool_calls=tuple(replace(call, id=new_id) for call, new_id in calls))
-        external += [call.id for call in head.tool_calls]
-        known.add([call.id for call in head.tool_calls], ids)
+        if head.tool_calls:
+            ids = [call_id(call.name, number) for number, call in enumerate(head.tool_calls, len(external))]
+            calls = zip(head.tool_calls, ids, strict=True)
+            rewritten[turn.start] = replace(head, tool_calls=tuple(replace(call, id=new_id) for call, new_id in calls))
+            external += [call.id for call in head.tool_calls]
+            known.add([call.id for call in head.tool_calls], ids)
         results = {index: messages[index].tool_call_id or "" for index in turn if messages[index].role == "tool"}
         for index, new_id in _match(results, known, ids).items():
             rewritten[index] = replace(rewritten[index], tool_call_id=new_id)
@@ -80,8 +116,14 @@ def _turns(messages: Sequence[ChatMessage]) -> Iterator[range]:
     return (range(start, end) for start, end in pairwise([*starts, len(messages)]))
 
 
+def _name_in(written: str) -> str:
+    """Return the tool's name in an id, or the whole id if it has another form."""
+    match = _NUMBERED.fullmatch(written)
+    return match[1] if match else written
+
+
 def _next_number(external: Sequence[str]) -> int:
-    numbers = (int(match[1]) for match in map(_NUMBERED.fullmatch, external) if match)
+    numbers = (int(match[2]) for match in map(_NUMBERED.fullmatch, external) if match)
     return max([len(external), *(number + 1 for number in numbers)])
 
 

@@ -198,6 +198,49 @@ def _find_fingerprint(model_dir: Path, names: list[str]) -> Fingerprint:
     return tuple(entries)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedTensors:
+    """Tensors in memory as a `TensorSource`, by their release names."""
+
+    tensors: Mapping[str, Tensor] = field(repr=False)
+
+    def has(self, name: str) -> bool:
+        """Return True if there is a tensor of that name."""
+        return name in self.tensors
+
+    def get(self, name: str, index: tuple[slice, ...] = ()) -> Tensor:
+        """Return a tensor, or its part `index`; raises KeyError if it does not exist."""
+        return self.tensors[name][index] if index else self.tensors[name]
+
+
+def open_tensors(source: Path | Mapping[str, Tensor], config: K25Config, *, quantized: bool) -> "TensorSource":
+    """Return a folder's tensors, or given ones, after checking that all exist in their shapes.
+
+    Raises:
+        CheckpointError: If tensors are missing, extra or misshapen, or experts are packed where `quantized` is False or
+            not packed where it is True.
+    """
+    if isinstance(source, Path):
+        checkpoint = Checkpoint.open(source)
+        check_tensors(checkpoint, config)
+        found = is_quantized(checkpoint)
+    else:
+        found = any(name.endswith(".weight_packed") for name in source)
+    if found is not quantized:
+        actual, expected = ("packed", "dense") if found else ("dense", "packed")
+        raise CheckpointError(f"the new weights have {actual} experts, the loaded model has {expected} ones")
+    if isinstance(source, Path):
+        return checkpoint
+    wrong = []
+    for name, info in expected_tensors(config, quantized=quantized).items():
+        shape = tuple(source[name].shape) if name in source else None
+        if shape != info.shape:
+            wrong.append(f"{name} {'is missing' if shape is None else f'has the shape {shape}'}, expected {info.shape}")
+    if wrong:
+        raise CheckpointError(f"{_count(wrong)} of the new weights do not fit: {'; '.join(wrong[:2])}")
+    return LoadedTensors(source)
+
+
 class TensorSource(Protocol):
     """Tensors by their release name. Copying a tensor reads only the requested part of the mapped file."""
 

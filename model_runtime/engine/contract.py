@@ -5,12 +5,15 @@ The engine runs in its own thread; `EngineClient` is its async interface. `tests
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from model_runtime.errors import CapacityError, InvalidRequestError
 from model_runtime.media import Prompt
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from model_runtime.tokenizer import Tokenizer
 
 
@@ -109,7 +112,7 @@ class SamplingParams:
         return self
 
 
-FinishReason = Literal["stop", "length", "aborted", "error"]
+FinishReason = Literal["stop", "length", "aborted", "error", "outdated"]
 
 Delta = str | int
 """Piece of output: text that is safe to show, or the id of a control token such as `</think>`."""
@@ -169,6 +172,7 @@ class EngineOutput:
         error: Error text, if `finish_reason` is `error`.
         num_prompt_tokens: Number of prompt tokens.
         num_cached_tokens: Number of prompt tokens from the prefix cache.
+        version: Version of the weights that computed `token_ids`.
     """
 
     token_ids: tuple[int, ...] = ()
@@ -180,6 +184,28 @@ class EngineOutput:
     error: str | None = None
     num_prompt_tokens: int = 0
     num_cached_tokens: int = 0
+    version: str = ""
+
+
+OnUpdate = Literal["finish", "pause", "restart"]
+"""Treatment of running requests at an update of the weights: they finish on the old ones while new requests wait, they
+go on with the new ones after their tokens so far are computed again, or they end as `outdated`, to be sent again.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightUpdate:
+    """New weights for a loaded model.
+
+    Attributes:
+        version: Version that replies of these weights carry.
+        source: Folder of a checkpoint, or tensors by their names in the release; packed if the model's are.
+        running: Treatment of running requests.
+    """
+
+    version: str
+    source: "Path | Mapping[str, Tensor]" = field(repr=False)
+    running: OnUpdate = "finish"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +270,15 @@ class EngineClient(Protocol):
         Raises:
             RequestError: See `check`.
             EngineDead: If the engine ended.
+        """
+        ...
+
+    async def update_weights(self, update: WeightUpdate) -> None:
+        """Replace the weights in place; returns when the next token comes from the new ones.
+
+        Raises:
+            CheckpointError: If a tensor is missing or misshapen; the old weights stay in use.
+            EngineDead: If the engine ended, or the weights are a mix of old and new ones.
         """
         ...
 

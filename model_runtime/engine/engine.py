@@ -1,7 +1,8 @@
 """Engine that computes requests in batches. It is synchronous and must be used by one thread."""
 
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
@@ -16,6 +17,7 @@ from model_runtime.engine.contract import (
     FinishReason,
     ModelCard,
     TokenLogprob,
+    WeightUpdate,
 )
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.output_text import StopChecker, TextOut
@@ -23,7 +25,7 @@ from model_runtime.engine.runner import ModelRunner, make_step_input, wants_prom
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.sampling.state import make_state
 from model_runtime.engine.scheduler import Chunk, Scheduler, Sequence
-from model_runtime.errors import EngineDead, InvalidRequestError
+from model_runtime.errors import CheckpointError, EngineDead, InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import Tokenizer
 
@@ -176,6 +178,12 @@ def describe_out_of_memory(sequence: Sequence, error: BaseException) -> str:
 
 Outputs = list[tuple[str, EngineOutput]]
 
+OnUpdated = Callable[[CheckpointError | None], None]
+"""Called after an update of the weights, or with the reason why it was refused."""
+
+FIRST_VERSION = "0"
+"""Version of the weights that are loaded at the start."""
+
 
 class Engine:
     """Sequences of many requests, computed together."""
@@ -198,11 +206,18 @@ class Engine:
         self._prompt_logprobs: dict[str, list[TokenLogprob]] = {}
         self._arrivals = count()
         self._drop: tuple[bytes, ...] = ()
+        self._updates: deque[tuple[WeightUpdate, OnUpdated]] = deque()
+        self._num_updates = 0
+        self.version = FIRST_VERSION
 
     @property
     def has_work(self) -> bool:
         """True if `step` has anything to do."""
-        return bool(self._sequences)
+        return bool(self._sequences or self._updates)
+
+    def update_weights(self, update: WeightUpdate, on_updated: OnUpdated) -> None:
+        """Replace the weights between two steps, as soon as running requests allow it."""
+        self._updates.append((update, on_updated))
 
     def add(self, request: EngineRequest) -> None:
         """Queue a request that passed `admission.check`."""
@@ -223,12 +238,13 @@ class Engine:
         Raises:
             EngineDead: If it cannot continue; every request in flight is lost.
         """
+        ended = self._apply_update() if self._updates else []
         encoded = self.runner.encoded - set(self._drop)
         chunks = self.scheduler.schedule(encoded)
         if not chunks:
             if self._sequences:
                 raise RuntimeError(f"nothing can be scheduled for {len(self._sequences)} sequences: {self.stats()}")
-            return []
+            return ended
         started = time.monotonic()
         self._count(chunks, encoded, started)
         step = make_step_input(chunks, self.options.block_size, encoded, self._drop)
@@ -237,12 +253,41 @@ class Engine:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return self._give_up_largest(chunks, error)
+            return ended + self._give_up_largest(chunks, error)
         self._drop = ()
         self.scheduler.computed(chunks)
         outputs = self._finish_step(chunks, logits)
         self.counters.observe("step_s", time.monotonic() - started)
-        return outputs
+        return ended + outputs
+
+    def _apply_update(self) -> Outputs:
+        """Replace the weights if running requests allow it; return the outputs of those that end for it."""
+        update, on_updated = self._updates[0]
+        scheduler = self.scheduler
+        if update.running == "finish" and scheduler.has_begun:
+            scheduler.is_admitting = False
+            return []
+        self._updates.popleft()
+        try:
+            self.runner.update(update)
+        except CheckpointError as error:
+            scheduler.is_admitting = True
+            on_updated(error)
+            return []
+        begun = [s for s in self._sequences.values() if s.num_output or s in scheduler.running]
+        for sequence in list(scheduler.running):
+            scheduler.preempt(sequence)  # computed again, with the new weights
+        ended = [self._end_outdated(s, update) for s in begun] if update.running == "restart" else []
+        self._num_updates += 1
+        self.version = update.version
+        scheduler.begin_version(f"{self._num_updates}:{update.version}".encode())
+        on_updated(None)
+        return ended
+
+    def _end_outdated(self, sequence: Sequence, update: WeightUpdate) -> tuple[str, EngineOutput]:
+        self._forget(sequence)
+        text = f"the weights were replaced by version {update.version} while this request ran; send it again"
+        return sequence.request.request_id, _ended(sequence, "outdated", text)
 
     def stats(self) -> EngineStats:
         """Return the state and the counters."""
@@ -320,6 +365,7 @@ class Engine:
             stop_reason=stop_reason,
             num_prompt_tokens=sequence.num_prompt,
             num_cached_tokens=sequence.num_cached or 0,
+            version=self.version,
         )
 
     def _score_prompt(self, chunk: Chunk, logits: torch.Tensor) -> None:

@@ -16,9 +16,9 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model_runtime.engine.contract import EngineOptions
+from model_runtime.engine.contract import EngineOptions, WeightUpdate
 from model_runtime.engine.runner import StepInput
-from model_runtime.errors import EngineDead, RuntimeFault
+from model_runtime.errors import CheckpointError, EngineDead, RuntimeFault
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,8 +106,8 @@ class RankProcesses:
             room.append(answer)
         return room
 
-    def send(self, message: StepInput | int) -> None:
-        """Send a step to every worker; before the first step, the number of cache blocks.
+    def send(self, message: StepInput | WeightUpdate | int) -> None:
+        """Send a step or new weights to every worker; before the first step, the number of cache blocks.
 
         Raises:
             EngineDead: If a worker has exited.
@@ -165,7 +165,11 @@ def run_worker(spec: RankSpec, rank: int, pipe: Connection) -> None:
         pipe.send(room)
         runner = Runner(model, replace(spec.options, num_blocks=pipe.recv()))
         while True:
-            runner.run(pipe.recv())
+            message = pipe.recv()
+            if isinstance(message, WeightUpdate):
+                runner.update(message)
+            else:
+                runner.run(message)
     except RuntimeFault as error:
         with suppress(OSError):  # the parent has the same fault and has exited
             pipe.send(str(error))
@@ -250,6 +254,13 @@ class RankedRunner:
             if dead is None:
                 raise
             raise EngineDead(dead) from error
+
+    def update(self, update: WeightUpdate) -> None:
+        """Replace the weights on all ranks from a folder. See `Executor.update`."""
+        if not isinstance(update.source, Path):
+            raise CheckpointError("several ranks take new weights from a folder only, not from memory")
+        self._runner.update(update)  # first here, where the check of the folder can refuse it
+        self._workers.send(update)
 
     def close(self) -> None:
         """Stop the workers."""

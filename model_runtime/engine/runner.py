@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineOptions
+from model_runtime.engine.contract import EngineOptions, WeightUpdate
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch, StepAttention
@@ -293,6 +293,15 @@ class ModelRunner(Protocol):
         """
         ...
 
+    def update(self, update: WeightUpdate) -> None:
+        """Replace the weights; encoded media are forgotten.
+
+        Raises:
+            CheckpointError: If they do not fit; the old ones stay in use.
+            EngineDead: If they were replaced in part.
+        """
+        ...
+
     def close(self) -> None:
         """Free all resources; may be called twice."""
         ...
@@ -327,6 +336,11 @@ class FeatureCache:
         if dropped is not None:
             self.size_bytes -= dropped.numel() * dropped.element_size()
 
+    def clear(self) -> None:
+        """Remove all features: they are of weights that are no longer used."""
+        self._features.clear()
+        self.size_bytes = 0
+
     def trim(self) -> None:
         """Remove the least recently used features until the limit is met."""
         while self.size_bytes > self.max_bytes:
@@ -356,6 +370,12 @@ class Runner:
     def can_go_on_after_fault(self) -> bool:
         """Always True: a step writes only rows of its own sequences, which are rewritten or dropped."""
         return True
+
+    def update(self, update: WeightUpdate) -> None:
+        """Replace the weights in place; graphs, which read the same memory, stay. See `ModelRunner.update`."""
+        with self._enter(self.model.device):
+            self.model.update(update.source)
+        self.features.clear()
 
     def close(self) -> None:
         """Do nothing: memory is freed with the object."""

@@ -31,6 +31,7 @@ class Sequence:
         num_cached: Prompt tokens that came from the prefix cache when it was first admitted.
         block_table: Blocks of the cache, in order.
         hashes: Hashes of the full blocks so far.
+        salt: Start of the hashes: differs for each version of the weights.
     """
 
     request: EngineRequest
@@ -45,6 +46,7 @@ class Sequence:
     num_published: int = 0
     block_table: list[int] = field(default_factory=list)
     hashes: list[bytes] = field(default_factory=list)
+    salt: bytes = b""
     last_token_at: float | None = None
 
     @property
@@ -66,7 +68,7 @@ class Sequence:
         """Return hashes of the first `num_blocks` blocks, which must be full."""
         while len(self.hashes) < num_blocks:
             start = len(self.hashes) * block_size
-            parent = self.hashes[-1] if self.hashes else b""
+            parent = self.hashes[-1] if self.hashes else self.salt
             tokens = self.token_ids[start : start + block_size]
             self.hashes.append(hash_block(parent, tokens, self.request.prompt.media, start))
         return self.hashes[:num_blocks]
@@ -110,9 +112,12 @@ class Scheduler:
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
         self.num_preemptions = 0
+        self.is_admitting = True  # False: only sequences that have output are admitted
+        self._salt = b""
 
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence."""
+        sequence.salt = self._salt
         sequence.token_ids = list(sequence.request.prompt.token_ids)
         self.waiting.append(sequence)
         self.waiting.sort(key=lambda s: s.rank)
@@ -146,6 +151,19 @@ class Scheduler:
             for index in range(sequence.num_published, full):
                 self.pool.publish(sequence.block_table[index], hashes[index])
             sequence.num_published = max(sequence.num_published, full)
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a sequence has output, or is running."""
+        return bool(self.running) or any(sequence.num_output for sequence in self.waiting)
+
+    def begin_version(self, salt: bytes) -> None:
+        """Share no more blocks that were computed before; nothing may be running."""
+        self._salt = salt
+        self.is_admitting = True
+        for sequence in self.waiting:
+            sequence.salt = salt
+            sequence.hashes.clear()
 
     def preempt(self, sequence: Sequence) -> None:
         """Release a running sequence's blocks and requeue it; it keeps its tokens and is recomputed later."""
@@ -196,6 +214,8 @@ class Scheduler:
         for sequence in list(self.waiting):
             if budget.tokens <= 0 or len(self.running) >= self.options.max_num_seqs:
                 break
+            if not self.is_admitting and not sequence.num_output:
+                continue
             shared = self._find_prefix(sequence)
             to_come = self._hashes_to_come(sequence, len(shared))
             if to_come and to_come[0] in in_flight:

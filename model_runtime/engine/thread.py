@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard
+from model_runtime.engine.contract import EngineOutput, EngineRequest, EngineStats, ModelCard, WeightUpdate
 from model_runtime.engine.engine import Engine
-from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
+from model_runtime.errors import BusyError, CheckpointError, EngineDead, InvalidRequestError
 from model_runtime.tokenizer import Tokenizer
 
 LAST_STEP_S = 60.0
@@ -23,13 +23,33 @@ class _Listener:
     outputs: "asyncio.Queue[EngineOutput | EngineDead]" = field(default_factory=asyncio.Queue)
 
 
+@dataclass(frozen=True, slots=True)
+class _Updating:
+    """An update of the weights, and the task that waits for it."""
+
+    update: WeightUpdate
+    loop: asyncio.AbstractEventLoop
+    done: "asyncio.Future[None]"
+
+    def end(self, error: CheckpointError | EngineDead | None) -> None:
+        """Wake the task from any thread."""
+
+        def wake() -> None:
+            if not self.done.done():
+                self.done.set_result(None) if error is None else self.done.set_exception(error)
+
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(wake)
+
+
 class EngineThread:
     """`EngineClient` whose `generate` works from any event loop; only its thread may use the engine from now on."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
-        self._inbox: deque[EngineRequest | str] = deque()
+        self._inbox: deque[EngineRequest | _Updating | str] = deque()
+        self._updating: list[_Updating] = []
         self._listeners: dict[str, _Listener] = {}
         self._wake = threading.Condition()
         self._fault: str | None = None
@@ -85,6 +105,18 @@ class EngineThread:
             if not is_over:
                 self._send(request.request_id)
 
+    async def update_weights(self, update: WeightUpdate) -> None:
+        """Replace the weights. See `EngineClient.update_weights`."""
+        self._check_alive()
+        loop = asyncio.get_running_loop()
+        updating = _Updating(update, loop, loop.create_future())
+        self._updating.append(updating)
+        self._send(updating)
+        try:
+            await updating.done
+        finally:
+            self._updating.remove(updating)
+
     def stats(self) -> EngineStats:
         """Return counters and times."""
         return self._engine.stats()
@@ -109,7 +141,7 @@ class EngineThread:
         if self._fault is not None:
             raise EngineDead(self._fault)
 
-    def _send(self, message: EngineRequest | str | None) -> None:
+    def _send(self, message: EngineRequest | _Updating | str | None) -> None:
         with self._wake:
             if message is not None:
                 self._inbox.append(message)
@@ -136,6 +168,8 @@ class EngineThread:
         for message in messages:
             if isinstance(message, str):
                 self._engine.abort(message)
+            elif isinstance(message, _Updating):
+                self._engine.update_weights(message.update, message.end)
             elif message.request_id in self._listeners:  # else cancelled before it was queued
                 self._add(message)
 
@@ -158,6 +192,8 @@ class EngineThread:
     def _tell_all(self, output: EngineOutput | EngineDead) -> None:
         for listener in list(self._listeners.values()):
             _call(listener.loop, [(listener, output)])
+        for updating in list(self._updating):
+            updating.end(output if isinstance(output, EngineDead) else EngineDead(output.error or "the engine ended"))
 
 
 def _call(loop: asyncio.AbstractEventLoop, deliveries: "Sequence[tuple[_Listener, EngineOutput | EngineDead]]") -> None:

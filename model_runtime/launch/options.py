@@ -44,6 +44,7 @@ class NativeOptions:
         request_timeout_s: Maximum seconds of a whole request; None for no limit.
         queue_size: Maximum waiting requests; further ones are rejected as busy.
         drain_s: Seconds for requests in flight to finish at shutdown.
+        weights_dir: Folder below which `/v1/update_weights` may choose new weights; None to refuse them.
     """
 
     model_dir: Path
@@ -72,6 +73,7 @@ class NativeOptions:
     request_timeout_s: float | None = None
     queue_size: int = 1024
     drain_s: float = 30.0
+    weights_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Source: Kimi K2.5 report (arXiv 2602.02276), section 2; Kimi K2 report (arXiv 25
 of Vaswani et al. 2017 with pre-norm as in DeepSeek-V3 (arXiv 2412.19437), section 2.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from model_runtime.checkpoint.prepared import open_prepared
-from model_runtime.checkpoint.reader import Checkpoint, TensorSource, check_tensors
+from model_runtime.checkpoint.reader import Checkpoint, TensorSource, check_tensors, open_tensors
 from model_runtime.config import load_config
 from model_runtime.config.types import K25Config
-from model_runtime.errors import ConfigError
+from model_runtime.errors import ConfigError, EngineDead
 from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch, Rope, StepAttention, make_plan
 from model_runtime.model.layers import Embedding, Head, Mlp, RmsNorm, Weights
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
-from model_runtime.ops import find_ops
+from model_runtime.ops import DenseExperts, find_ops
 from model_runtime.ops.registry import find_backends
 from model_runtime.parallel.comm import Comm, OneRank, check_ranks
 from model_runtime.placement import ModelPlacement
@@ -104,6 +104,29 @@ class K25Model(nn.Module):
         shape = (text.num_hidden_layers, num_blocks, block_size, text.latent_dim)
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
 
+    @torch.no_grad()
+    def update(self, source: Path | Mapping[str, Tensor]) -> None:
+        """Replace all weights in place, so that captured graphs stay valid; one layer at a time is in memory twice.
+
+        Raises:
+            CheckpointError: If the weights do not fit; nothing was changed then.
+            EngineDead: If the files changed meanwhile.
+        """
+        text, moes = self.config.text, [layer.mlp for layer in self.layers if isinstance(layer.mlp, Moe)]
+        is_packed = any(not isinstance(moe.experts, DenseExperts) for moe in moes)
+        tensors = open_tensors(source, self.config, quantized=is_packed)
+        weights = Weights(source=tensors, placement=replace(self.placement, prepared=None), prefix=PREFIX)
+        body = weights.under("model")
+        _overwrite(self.embedding, Embedding(text, body.under("embed_tokens")))
+        for number, layer in enumerate(self.layers):
+            _overwrite(layer, DecoderLayer(self.config, number, body.under(f"layers.{number}")))
+        _overwrite(self.norm, RmsNorm(text.hidden_size, text.rms_norm_eps, body.under("norm")))
+        _overwrite(self.head, Head(text, weights.under("lm_head")))
+        if self.vision is not None:
+            self.vision.load(tensors)
+        if isinstance(tensors, Checkpoint) and tensors.fingerprint() != tensors.opened_as:
+            raise EngineDead(f"files in {tensors.model_dir} changed while weights were replaced by them; restart")
+
     def embed(self, token_ids: Tensor) -> Tensor:
         """Embed tokens, (N,) int64 -> (N, hidden). The caller replaces rows of media placeholders with those of
         `encode_media`.
@@ -146,6 +169,19 @@ class K25Model(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits of `forward`'s result: (M, hidden) -> (M, vocab) fp32."""
         return self.head(hidden)
+
+
+def _overwrite(old: nn.Module, new: nn.Module) -> None:
+    """Copy all weights of a module into another one of the same structure."""
+    for old_part, new_part in zip(old.modules(), new.modules(), strict=True):
+        pairs = [
+            *zip(old_part.parameters(recurse=False), new_part.parameters(recurse=False), strict=True),
+            *zip(old_part.buffers(recurse=False), new_part.buffers(recurse=False), strict=True),
+        ]
+        if isinstance(old_part, Moe) and isinstance(new_part, Moe):
+            pairs += zip(old_part.prepared_tensors, new_part.prepared_tensors, strict=True)
+        for target, value in pairs:
+            target.copy_(value)
 
 
 DTYPES: dict[str, torch.dtype] = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}

@@ -3,6 +3,7 @@
 Source: DeepSeek-V3 report (arXiv 2412.19437), section 2.1.2; numbers: Kimi K2 report (arXiv 2507.20534), section 2.3.
 """
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -41,6 +42,13 @@ class Moe(nn.Module):
         self._prepared = None if isinstance(prepared, DenseExperts) else prepared
         if isinstance(prepared, DenseExperts):
             self.gate_up, self.down = freeze(prepared.gate_up), freeze(prepared.down)
+
+    @property
+    def prepared_tensors(self) -> list[Tensor]:
+        """Tensors of prepared experts that are no weights of this module."""
+        prepared: Any = self._prepared
+        values = [] if prepared is None else [getattr(prepared, each.name) for each in fields(prepared)]
+        return [value for value in values if isinstance(value, Tensor)]
 
     @property
     def experts(self) -> Any:

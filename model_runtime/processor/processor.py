@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from PIL import __version__ as PILLOW_VERSION
 
 from model_runtime.cancellation import check_cancelled
 from model_runtime.errors import MediaError, require
@@ -42,6 +43,8 @@ OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": 
 """Options for opening a file. A playlist may refer to other files and URLs of the server: such containers are not
 opened.
 """
+PROCESSOR_VERSION = 1
+"""Version of the rules in this package; raised with each change of the pixels that they give."""
 SEEK_FRAMES = 8
 """Minimum number of frames to skip for which seeking is cheaper than decoding: a seek flushes the decoder."""
 
@@ -264,6 +267,14 @@ class Processor:
 
     options: MediaOptions = field(default_factory=MediaOptions)
     limits: MediaLimits = field(default_factory=MediaLimits)
+
+    @property
+    def processor_id(self) -> str:
+        """Name of the conversion: equal ids convert equal images to equal pixels."""
+        options = self.options
+        limits = (options.in_patch_limit, options.in_patch_limit_each_frame, options.patch_limit_on_one_side)
+        sizes = "-".join(map(str, limits))
+        return f"moonvit-{PROCESSOR_VERSION}/{sizes}-{options.sample_fps:g}/pillow-{PILLOW_VERSION}"
 
     @classmethod
     def load(cls, model_dir: Path, limits: MediaLimits | None = None) -> "Processor":

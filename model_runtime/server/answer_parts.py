@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from model_runtime.engine.contract import EngineOutput, TokenLogprob
+from model_runtime.engine.contract import EngineOutput, SamplingParams, TokenLogprob
 from model_runtime.errors import InvalidRequestError
 from model_runtime.json_types import Json
-from model_runtime.server.body import DrainingError, dump
+from model_runtime.media import Prompt
+from model_runtime.server.body import DrainingError, OutdatedError, dump
+from model_runtime.server.openapi import SamplingAnswer
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
 
@@ -91,6 +93,27 @@ def text_logprobs(
     }
 
 
+def add_version(versions: list[Json], output: EngineOutput) -> None:
+    """Add the number of an output's tokens to the list of versions that computed a reply's tokens, in order."""
+    if not versions or versions[-1]["version"] != output.version:
+        versions.append({"version": output.version, "num_tokens": 0})
+    versions[-1]["num_tokens"] += len(output.token_ids)
+
+
+def prompt_json(prompt: Prompt, processor_id: str) -> Json:
+    """Return the fields that describe a prompt: its ids, its media by content hashes, and the processor's id."""
+    media = [
+        {
+            "type": "media_hash",
+            "media_hash": span.item.content_hash.hex(),
+            "offset": span.offset,
+            "num_tokens": span.item.num_tokens,
+        }
+        for span in prompt.media
+    ]
+    return {"prompt_token_ids": prompt.token_ids, "media": media, "processor": processor_id}
+
+
 def prompt_logprobs_json(logprobs: Sequence[TokenLogprob | None], tokenizer: Tokenizer) -> list[Json | None]:
     """Return one entry per prompt token: by id, its own first, then the most likely; None for the first token."""
     return [
@@ -144,7 +167,7 @@ class ReplyBuilder(Protocol):
 class ReplyHead:
     """Fields of every object of one answer."""
 
-    def __init__(self, reply_id: str, kind: str, model: str) -> None:
+    def __init__(self, reply_id: str, kind: str, model: str, params: SamplingParams) -> None:
         self._fields = {
             "id": reply_id,
             "object": kind,
@@ -152,14 +175,20 @@ class ReplyHead:
             "model": model,
             "system_fingerprint": fingerprint(model),
         }
+        self._sampling = {"sampling": {name: getattr(params, name) for name in SamplingAnswer.model_fields}}
+        self._has_begun = False
+        self.version = ""
         self._opening = b"data: " + dump(self._fields).removesuffix(b"}") + b',"choices":['
 
     def to_json(self, choices: list[Json]) -> Json:
-        """Return an object with these choices."""
-        return self._fields | {"choices": choices}
+        """Return a whole answer with these choices, or the last object of a stream with none."""
+        return self._fields | self._sampling | {"weight_version": self.version, "choices": choices}
 
     def to_event(self, choice: Json, more: Json) -> bytes:
         """Return an event of a stream: one choice, and further fields of the object."""
+        if not self._has_begun:
+            self._has_begun, more = True, self._sampling | more
+        more = {"weight_version": self.version} | more
         rest = b"".join(b',"%s":%s' % (name.encode(), dump(value)) for name, value in more.items())
         return self._opening + dump(choice) + b"]" + rest + b"}\n\n"
 
@@ -190,3 +219,5 @@ def check_output(output: EngineOutput) -> None:
         raise InvalidRequestError(f"the engine failed: {output.error}", code="engine_error", status=500)
     if output.finish_reason == "aborted":
         raise DrainingError(1.0)
+    if output.finish_reason == "outdated":
+        raise OutdatedError(output.error or "the weights were replaced; send the request again")

@@ -17,32 +17,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from model_runtime.engine.contract import EngineClient
-from model_runtime.errors import InvalidRequestError, RuntimeFault
+from model_runtime.engine.contract import EngineClient, WeightUpdate
+from model_runtime.errors import CheckpointError, InvalidRequestError, RuntimeFault
 from model_runtime.json_types import Json
-from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, status_of
+from model_runtime.server.body import ClientGoneError, dump, error_body, error_headers, read_body, status_of
 from model_runtime.server.chat_completions import complete_chat, complete_text, detokenize, tokenize
 from model_runtime.server.media import MediaProcessor, MediaReader
 from model_runtime.server.metrics import AccessLogRecord, ServerMetrics, make_request_id
-from model_runtime.server.options import ServerOptions
-from model_runtime.server.responses import state_of
-from model_runtime.server.schemas import (
+from model_runtime.server.openapi import (
     ChatAnswer,
-    ChatRequest,
     DetokenizedAnswer,
-    DetokenizeRequest,
     HealthAnswer,
     ModelAnswer,
     ModelsAnswer,
     TextAnswer,
-    TextRequest,
-    TokenizeRequest,
     TokensAnswer,
+    UpdatedAnswer,
     VersionAnswer,
     answers_of,
     body_of,
     describe,
 )
+from model_runtime.server.options import ServerOptions
+from model_runtime.server.responses import state_of
+from model_runtime.server.schemas import ChatRequest, DetokenizeRequest, TextRequest, TokenizeRequest, UpdateRequest
 from model_runtime.server.state import Drain, ServerState
 
 OPEN_PATHS = frozenset({"/health"})
@@ -147,7 +145,7 @@ async def _refuse(error: InvalidRequestError, send: Send) -> None:
 
 
 _POLL_S = 10.0  # interval at which lists of times are cleared: bounds their memory without metrics requests
-_SAMPLING_ERRORS = (400, 404, 408, 413, 429, 500, 503, 504)
+_SAMPLING_ERRORS = (400, 403, 404, 408, 413, 429, 500, 503, 504)
 
 
 def make_app(engine: EngineClient, processor: MediaProcessor, options: ServerOptions | None = None) -> FastAPI:
@@ -232,6 +230,7 @@ def _add_routes(app: FastAPI) -> None:
     post("/v1/completions", complete_text, TextRequest, TextAnswer, stream=True)
     post("/tokenize", tokenize, TokenizeRequest, TokensAnswer)
     post("/detokenize", detokenize, DetokenizeRequest, DetokenizedAnswer)
+    post("/v1/update_weights", update_weights, UpdateRequest, UpdatedAnswer)
     get("/v1/models", list_models, ModelsAnswer)
     get("/v1/models/{name:path}", show_model, ModelAnswer, 404)
     get("/health", show_health, HealthAnswer, 503)
@@ -303,6 +302,26 @@ async def show_model(request: Request, name: str) -> Response:
     """Return one model by its name, which may contain slashes."""
     state = state_of(request)
     return JSONResponse(_model(state.check_model(name), state))
+
+
+async def update_weights(request: Request) -> Response:
+    """Replace the weights by those of a folder that the operator allows."""
+    state = state_of(request)
+    body = await read_body(request, UpdateRequest, timeout_s=state.options.body_timeout_s)
+    root = state.options.weights_dir
+    if root is None:
+        text = "this server takes no new weights; the operator allows them with --set weights_dir=FOLDER"
+        raise InvalidRequestError(text, code="forbidden", status=403)
+    folder = (root / body.folder).resolve()
+    if not folder.is_relative_to(root.resolve()):
+        text = f"the folder {body.folder[:80]!r} is not below the one that the operator allows"
+        raise InvalidRequestError(text, param="folder", code="forbidden", status=403)
+    update = WeightUpdate(version=body.version, source=folder, running=body.running)
+    try:
+        await state.engine.update_weights(update)
+    except CheckpointError as error:
+        raise InvalidRequestError(str(error), param="folder") from None
+    return JSONResponse({"weight_version": body.version})
 
 
 def find_version() -> str:

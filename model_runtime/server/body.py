@@ -33,6 +33,14 @@ class DrainingError(BusyError):
         self.status, self.code = 503, "shutting_down"
 
 
+class OutdatedError(BusyError):
+    """Exception for a request whose weights were replaced while it ran; the client should send it again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_s=1.0)
+        self.status, self.code = 503, "weights_replaced"
+
+
 def error_body(error: InvalidRequestError | RuntimeFault) -> Json:
     """Return the error body for a client."""
     status = status_of(error)
@@ -139,6 +147,9 @@ def _path(location: tuple[int | str, ...], raw: bytes) -> list[str]:
         here = None
     path = []
     for position, step in enumerate(location):
+        following = location[position + 1] if position + 1 < len(location) else None
+        if isinstance(here, dict) and here.get("type") == step and following in here:
+            continue  # a label that has the name of a key
         is_inside = (isinstance(here, dict) and step in here) or (
             isinstance(here, list) and isinstance(step, int) and step < len(here)
         )

@@ -29,13 +29,16 @@ from model_runtime.server.answer_parts import (
     DONE,
     ReplyHead,
     UsageCounter,
+    add_version,
     chat_logprobs,
     check_stream_options,
     format_event,
+    prompt_json,
     prompt_logprobs_json,
     text_logprobs,
 )
 from model_runtime.server.body import dump, read_body
+from model_runtime.server.media import MediaReader
 from model_runtime.server.metrics import AccessLogRecord
 from model_runtime.server.prompt import (
     ChatPrompt,
@@ -44,6 +47,7 @@ from model_runtime.server.prompt import (
     load_tools,
     read_flags,
     read_prompt,
+    read_token_prompt,
     text_params,
 )
 from model_runtime.server.responses import (
@@ -86,12 +90,14 @@ class ChatChoice:
         self._events: list[Event] = []
         self._logprobs: list[TokenLogprob] = []
         self._token_ids: list[int] = []
+        self._versions: list[Json] = []
 
     def take(self, output: EngineOutput) -> list[Event]:
         """Add an output, and return its events without calls that must not be passed on."""
         self._count_reasoning(output.token_ids)
         self._logprobs += output.logprobs
         self._token_ids += output.token_ids
+        add_version(self._versions, output)
         events = [event for delta in output.deltas for event in self._parser.feed(delta)]
         if output.finish_reason is not None:
             last, summary = self._parser.finish()
@@ -152,8 +158,8 @@ class ChatChoice:
             content = chat_logprobs(self._logprobs, self._tokenizer, with_sampled=bool(self._asked.return_token_ids))
             extras["logprobs"] = {"content": content, "refusal": None}
         if self._asked.return_token_ids:
-            extras["token_ids"] = self._token_ids
-        self._logprobs, self._token_ids = [], []
+            extras |= {"token_ids": self._token_ids, "weight_versions": self._versions}
+        self._logprobs, self._token_ids, self._versions = [], [], []
         return extras
 
     def _is_shown(self, event: Event) -> bool:
@@ -209,13 +215,13 @@ class ChatReply:
         head: ReplyHead,
         choices: list[ChatChoice],
         body: ChatRequest,
-        prompt_ids: tuple[int, ...],
+        prompt: Json,
         record: AccessLogRecord,
     ) -> None:
         self._head = head
         self._choices = choices
         self._asked = body
-        self._prompt_ids = prompt_ids
+        self._prompt = prompt
         self._record = record
         self._usage = record.usage = UsageCounter(len(choices))
 
@@ -223,6 +229,7 @@ class ChatReply:
         """Add an output of one choice. See `ReplyBuilder.take`."""
         choice = self._choices[index]
         self._usage.take(index, output)
+        self._head.version = output.version
         events = choice.take(output)
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
@@ -236,8 +243,7 @@ class ChatReply:
         """Return the answer, or the end of the stream."""
         if not self._asked.stream:
             body = self._head.to_json([choice.whole() for choice in self._choices]) | {"usage": self._count()}
-            ids = {"prompt_token_ids": self._prompt_ids} if self._asked.return_token_ids else {}
-            return dump(body | ids)
+            return dump(body | self._prompt)
         last = self._head.to_json([]) | {"usage": self._count()}
         return (format_event(last) if self._asked.usage_at_end else b"") + DONE
 
@@ -247,9 +253,7 @@ class ChatReply:
 
     def _extra_fields(self, choice: Json) -> Json:
         """Return the fields of a chunk other than its choice."""
-        extra: Json = {}
-        if self._asked.return_token_ids and "role" in choice["delta"]:
-            extra["prompt_token_ids"] = self._prompt_ids
+        extra: Json = dict(self._prompt) if "role" in choice["delta"] else {}
         if self._asked.usage_at_end:
             extra["usage"] = self._count() if self._asked.usage_always else None
         return extra
@@ -266,7 +270,7 @@ async def _prepare(state: ServerState, body: ChatRequest, record: AccessLogRecor
     model = state.check_model(body.model)
     check_stream_options(body)
     flags = read_flags(body)
-    tools = await load_tools(body, state.options.max_tools)
+    tools = await load_tools(body, state.options.max_tools, state.engine.tokenizer.special)
     params = chat_params(body, thinking=flags["thinking"], grammar=tools.grammar)
     tokenizer = state.engine.tokenizer
     most_tokens = state.engine.card.max_prompt_len
@@ -280,8 +284,9 @@ async def _prepare(state: ServerState, body: ChatRequest, record: AccessLogRecor
         priority=body.priority or 0,
     )
     choices = [ChatChoice(index, body, tools, chat, tokenizer) for index in range(body.n or 1)]
-    head = ReplyHead(reply_id, "chat.completion.chunk" if body.stream else "chat.completion", model)
-    return make_choices(request, body.n or 1), ChatReply(head, choices, body, chat.prompt.token_ids, record)
+    head = ReplyHead(reply_id, "chat.completion.chunk" if body.stream else "chat.completion", model, params)
+    prompt = prompt_json(chat.prompt, state.media.processor_id) if body.return_token_ids else {}
+    return make_choices(request, body.n or 1), ChatReply(head, choices, body, prompt, record)
 
 
 @dataclass(slots=True)
@@ -292,14 +297,16 @@ class _UnsentOutput:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob | None] = field(default_factory=list)
     logprob_ids: list[int] = field(default_factory=list)
+    versions: list[Json] = field(default_factory=list)
 
 
 class TextChoice:
     """One sequence of a completion."""
 
-    def __init__(self, index: int, prompt_ids: tuple[int, ...], body: TextRequest, tokenizer: Tokenizer) -> None:
+    def __init__(self, index: int, prompt: Prompt, processor_id: str, body: TextRequest, tokenizer: Tokenizer) -> None:
         self._index = index
-        self._prompt_ids = prompt_ids
+        self._prompt = prompt
+        self._processor_id = processor_id
         self._asked = body
         self._tokenizer = tokenizer
         self._piece = _UnsentOutput()
@@ -318,6 +325,7 @@ class TextChoice:
             self._piece.token_ids += output.token_ids
             self._piece.logprobs += output.logprobs
             self._piece.logprob_ids += output.token_ids
+            add_version(self._piece.versions, output)
         if output.finish_reason is not None:
             self.finish_reason = "length" if self._asked.max_tokens == 0 else output.finish_reason
             self._stop_reason = output.stop_reason
@@ -344,7 +352,7 @@ class TextChoice:
             )
             self._offset += sum(map(len, choice["logprobs"]["tokens"]))
         if self._asked.return_token_ids:
-            choice["token_ids"] = piece.token_ids
+            choice |= {"token_ids": piece.token_ids, "weight_versions": piece.versions}
         choice |= self._first_extras
         self._piece, self._first_extras = _UnsentOutput(), {}
         return choice
@@ -352,12 +360,12 @@ class TextChoice:
     def _begin(self, output: EngineOutput) -> None:
         self._has_begun = True
         if self._asked.echo:
-            self._piece.text = self._tokenizer.decode(self._prompt_ids)
+            self._piece.text = self._tokenizer.decode(self._prompt.token_ids)
             if self._asked.logprobs is not None:
                 self._piece.logprobs += output.prompt_logprobs or ()
-                self._piece.logprob_ids += self._prompt_ids
+                self._piece.logprob_ids += self._prompt.token_ids
         if self._asked.return_token_ids:
-            self._first_extras["prompt_token_ids"] = self._prompt_ids
+            self._first_extras |= prompt_json(self._prompt, self._processor_id)
         if self._asked.prompt_logprobs is not None:
             shown = prompt_logprobs_json(output.prompt_logprobs or (), self._tokenizer)
             self._first_extras["prompt_logprobs"] = shown
@@ -384,6 +392,7 @@ class TextReply:
         if self._asked.max_tokens == 0:
             output = replace(output, token_ids=())
         self._usage.take(index, output)
+        self._head.version = output.version
         choice.take(output)
         if choice.finish_reason is not None:
             self._record.finish_reasons.append(choice.finish_reason)
@@ -419,47 +428,46 @@ async def _prepare_texts(state: ServerState, body: TextRequest, record: AccessLo
     params = text_params(body)
     check_stream_options(body)
     tokenizer = state.engine.tokenizer
-    prompts = await run_in_thread(read_prompts, body, tokenizer, state.engine.card.max_prompt_len)
+    prompts = await read_prompts(body, state.media, tokenizer, state.engine.card.max_prompt_len)
     n, reply_id = body.n or 1, make_reply_id("cmpl")
     requests: list[EngineRequest] = []
-    for number, token_ids in enumerate(prompts):
-        request = EngineRequest(
-            request_id=f"{reply_id}-{number}",
-            prompt=Prompt(token_ids=tuple(token_ids)),
-            params=params,
-            priority=body.priority or 0,
-        )
+    for number, prompt in enumerate(prompts):
+        name = f"{reply_id}-{number}"
+        request = EngineRequest(request_id=name, prompt=prompt, params=params, priority=body.priority or 0)
         requests += make_choices(request, n)
-    choices = [TextChoice(i, sequence.prompt.token_ids, body, tokenizer) for i, sequence in enumerate(requests)]
-    head = ReplyHead(reply_id, "text_completion", model)
+    processor_id = state.media.processor_id
+    choices = [TextChoice(i, request.prompt, processor_id, body, tokenizer) for i, request in enumerate(requests)]
+    head = ReplyHead(reply_id, "text_completion", model, params)
     return requests, TextReply(head, choices, body, record)
 
 
-def read_prompts(body: TextRequest, tokenizer: Tokenizer, most_tokens: int) -> list[list[int]]:
-    """Return the token ids of each prompt.
+async def read_prompts(body: TextRequest, media: MediaReader, tokenizer: Tokenizer, most_tokens: int) -> list[Prompt]:
+    """Return the prompts; media belong to a single prompt of token ids.
 
     Raises:
-        RequestError: If there are too many, one is empty or too long, or one has media placeholders.
+        RequestError: If there are too many, one is empty or too long, or placeholders and media differ.
+        MediaError: If an image or video cannot be loaded.
     """
-    prompt = body.prompt
+    prompt, special = body.prompt, tokenizer.special
     texts = [prompt] if isinstance(prompt, str) else [item for item in prompt if isinstance(item, str)]
     lists = [item for item in prompt if isinstance(item, list)]
     num_prompts = len(texts) or len(lists) or 1
+    if body.media and (texts or num_prompts > 1):
+        raise InvalidRequestError("media are set; expected prompt as one list of token ids", param="media")
     if num_prompts * (body.n or 1) > MAX_CHOICES:
         text = f"{num_prompts} prompts with n {body.n or 1} make more than {MAX_CHOICES} choices; send fewer"
         raise InvalidRequestError(text, param="prompt")
     encode = tokenizer.encode_with_special if body.parse_special_tokens else tokenizer.encode
-    prompts = [encode(text, TokenBudget(most_tokens)) for text in texts]
-    if not texts and not isinstance(prompt, str):
-        prompts = lists or [[item for item in prompt if isinstance(item, int)]]
-    for token_ids in prompts:
-        TokenBudget(most_tokens).spend(len(token_ids))
-        if not token_ids:
-            raise InvalidRequestError("the prompt is empty; expected one token or more", param="prompt")
-        if tokenizer.special.media_pad in token_ids:
-            text = "the prompt holds <|media_pad|>, for which there is no image here; send images to the chat endpoint"
-            raise InvalidRequestError(text, param="prompt")
-    return prompts
+    encoded = await run_in_thread(lambda: [encode(text, TokenBudget(most_tokens)) for text in texts])
+    if not texts:
+        encoded = lists or [[item for item in prompt if isinstance(item, int)]]
+    if not all(encoded):
+        raise InvalidRequestError("the prompt is empty; expected one token or more", param="prompt")
+    parts = body.media or ()
+    return [
+        await read_token_prompt(token_ids, parts, media, special, param="prompt", most_tokens=most_tokens)
+        for token_ids in encoded
+    ]
 
 
 async def tokenize(request: Request) -> Response:
@@ -479,7 +487,7 @@ async def _count(body: TokenizeRequest, state: ServerState) -> list[int]:
     tokenizer, most = state.engine.tokenizer, MOST_CONTEXTS * state.engine.card.max_model_len
     if body.chat is None:
         return await run_in_thread(tokenizer.encode, body.prompt or "", TokenBudget(most))
-    tools = await load_tools(body.chat, state.options.max_tools)
+    tools = await load_tools(body.chat, state.options.max_tools, tokenizer.special)
     flags = read_flags(body.chat)
     chat = await read_prompt(body.chat, flags, tools.declared, state.media, tokenizer, most_tokens=most)
     return list(chat.prompt.token_ids)

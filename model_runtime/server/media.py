@@ -26,7 +26,7 @@ from model_runtime.chat.messages import ImagePart, VideoPart
 from model_runtime.errors import InvalidRequestError, MediaError, require
 from model_runtime.media import MediaItem
 from model_runtime.server.options import MediaAccess
-from model_runtime.server.schemas import ImageIn, VideoIn
+from model_runtime.server.schemas import ImageIn, MediaHashIn, VideoIn
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -197,6 +197,11 @@ Result = TypeVar("Result")
 class MediaProcessor(Protocol):
     """Interface for converting bytes to model input; may be called from several threads."""
 
+    @property
+    def processor_id(self) -> str:
+        """Name of the conversion: equal ids convert equal files to equal pixels."""
+        ...
+
     def image(self, data: bytes) -> MediaItem:
         """Convert an image."""
         ...
@@ -209,17 +214,24 @@ class MediaProcessor(Protocol):
 class MediaReader:
     """Reader of the media of requests.
 
-    An agent sends its last screenshots with every step; decoded images are cached, so that only new ones are decoded.
+    An agent sends its last screenshots with every step; decoded media are cached, so that only new images are decoded,
+    and later requests can name media by their content hashes.
     """
 
     def __init__(self, processor: MediaProcessor, access: MediaAccess) -> None:
         self._processor = processor
         self._access = access
-        self._kept: OrderedDict[bytes, MediaItem] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[MediaItem, bytes]] = OrderedDict()  # with the digest of its file
+        self._hash_of: dict[bytes, bytes] = {}  # content hash of a file by its digest
         self._kept_bytes = 0
         self._lock = Lock()
 
-    async def read(self, parts: Sequence[tuple[str, ImageIn | VideoIn]]) -> list[Loaded]:
+    @property
+    def processor_id(self) -> str:
+        """Name of the conversion from files to pixels."""
+        return self._processor.processor_id
+
+    async def read(self, parts: Sequence[tuple[str, ImageIn | VideoIn | MediaHashIn]]) -> list[Loaded]:
         """Load parts, each with its path in the request, in their order.
 
         Raises:
@@ -238,11 +250,14 @@ class MediaReader:
             done.append(item)
         return done
 
-    async def _read(self, path: str, part: ImageIn | VideoIn) -> Loaded:
+    async def _read(self, path: str, part: ImageIn | VideoIn | MediaHashIn) -> Loaded:
         try:
-            if isinstance(part, ImageIn):
-                return ImagePart(await self._load(part.image_url.url.strip(), "image", self._image))
-            return VideoPart(await self._load(part.video_url.url.strip(), "video", self._processor.video))
+            match part:
+                case ImageIn():
+                    return ImagePart(await self._load(part.image_url.url.strip(), "image", self._image))
+                case VideoIn():
+                    return VideoPart(await self._load(part.video_url.url.strip(), "video", self._video))
+            return ImagePart(self._find(part.media_hash))
         except MediaError as error:
             error.param = error.param or path
             raise
@@ -263,20 +278,48 @@ class MediaReader:
     def _image(self, data: bytes) -> MediaItem:
         if not self._access.cache_bytes:
             return self._processor.image(data)
-        key = hashlib.blake2b(data, digest_size=32).digest()
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        item = self._processor.image(data)
-        self._keep(key, item)
+        digest = hashlib.blake2b(data, digest_size=32).digest()
+        item = self._get(self._hash_of.get(digest, b""))
+        if item is None:
+            item = self._processor.image(data)
+            self._keep(item, digest)
         return item
 
-    def _keep(self, key: bytes, item: MediaItem) -> None:
+    def _video(self, data: bytes) -> Chunks:
+        chunks = self._processor.video(data)
+        for _, item in chunks:
+            self._keep(item, b"")
+        return chunks
+
+    def _find(self, media_hash: str) -> MediaItem:
+        item = self._get(bytes.fromhex(media_hash))
+        if item is None:
+            text = (
+                f"the media {media_hash} is not, or no longer, in this server's cache; send the image or video itself"
+            )
+            raise MediaError(text, code="unknown_media")
+        return item
+
+    def _get(self, content_hash: bytes) -> MediaItem | None:
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = item
-                self._kept_bytes += item.frames.nbytes
+            if content_hash not in self._kept:
+                return None
+            self._kept.move_to_end(content_hash)
+            return self._kept[content_hash][0]
+
+    def _keep(self, item: MediaItem, digest: bytes) -> None:
+        """Cache an item, and remember that the file with this digest contains it."""
+        with self._lock:
+            self._drop(item.content_hash)
+            self._kept[item.content_hash] = item, digest
+            self._kept_bytes += item.frames.nbytes
+            if digest:
+                self._hash_of[digest] = item.content_hash
             while self._kept_bytes > self._access.cache_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                self._kept_bytes -= oldest.frames.nbytes
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, content_hash: bytes) -> None:
+        if content_hash in self._kept:
+            item, digest = self._kept.pop(content_hash)
+            self._kept_bytes -= item.frames.nbytes
+            self._hash_of.pop(digest, None)

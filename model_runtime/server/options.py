@@ -1,6 +1,7 @@
 """Settings of the server. They do not affect the model's results."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class ServerOptions:
         ping_s: Seconds without output after which a stream sends a comment, so that no proxy closes it.
         drain_s: Seconds for requests in flight to finish after SIGTERM.
         retry_after_s: Retry delay reported to clients while the server drains.
+        weights_dir: Folder below which clients may choose new weights; None to refuse them.
         cors_origins: Origins whose pages may call the server from a browser; empty for none.
     """
 
@@ -53,4 +55,5 @@ class ServerOptions:
     ping_s: float = 15.0
     drain_s: float = 30.0
     retry_after_s: float = 5.0
+    weights_dir: Path | None = None
     cors_origins: tuple[str, ...] = ()

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model_runtime.cancellation import run_in_thread
-from model_runtime.chat.messages import ChatMessage, Part, TextPart, ToolCall, ToolSpec
+from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec
 from model_runtime.chat.template import encode_chat, render_chat
-from model_runtime.chat.tool_ids import IdMap, rewrite_history
+from model_runtime.chat.tool_ids import IdMap, find_written_ids, rewrite_history
 from model_runtime.engine.contract import GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
 from model_runtime.errors import InvalidRequestError
 from model_runtime.json_types import Json
-from model_runtime.media import Prompt
+from model_runtime.media import MediaItem, Prompt, place_media
 from model_runtime.server.media import Loaded, MediaReader
 from model_runtime.server.schemas import (
     ChatRequest,
     ImageIn,
+    MediaIn,
     MessageIn,
     ObjectFormat,
     RefusalIn,
@@ -30,6 +31,7 @@ from model_runtime.server.schemas import (
     VideoIn,
 )
 from model_runtime.tokenizer import TokenBudget, Tokenizer
+from model_runtime.tokenizer.special import SpecialTokens
 
 MAX_INLINE_CHARS = 2000
 """Maximum characters that are rendered and tokenized on the event loop: for these, a thread would cost more time."""
@@ -51,6 +53,30 @@ async def load_media(messages: Sequence[MessageIn], reader: MediaReader) -> dict
 def make_messages(messages: Sequence[MessageIn], loaded: Mapping[str, Loaded]) -> list[ChatMessage]:
     """Return the conversation with its media."""
     return [_message(index, message, loaded) for index, message in enumerate(messages)]
+
+
+async def read_token_prompt(
+    token_ids: Sequence[int],
+    media: Sequence[MediaIn],
+    reader: MediaReader,
+    special: SpecialTokens,
+    *,
+    param: str,
+    most_tokens: int,
+) -> Prompt:
+    """Return the prompt of given token ids and media; `param` is the field of the ids.
+
+    Raises:
+        RequestError: If there are too many ids or media, or placeholders and media differ.
+        MediaError: If an image or video cannot be loaded.
+    """
+    TokenBudget(most_tokens).spend(len(token_ids))
+    loaded = await reader.read([(f"media.{number}", part) for number, part in enumerate(media)])
+    placed: list[tuple[int | None, MediaItem]] = []
+    for part, read in zip(media, loaded, strict=True):
+        items = [read.item] if isinstance(read, ImagePart) else [item for _, item in read.chunks]
+        placed += ((part.offset if number == 0 else None, item) for number, item in enumerate(items))
+    return await run_in_thread(place_media, tuple(token_ids), placed, special.media_pad, param)
 
 
 def is_small(messages: Sequence[MessageIn]) -> bool:
@@ -154,27 +180,51 @@ async def read_prompt(
     """Return the prompt of a chat request; one of more than `most_tokens` is rejected before it is fully tokenized.
 
     Raises:
-        RequestError: If a result answers no call, an image cannot be loaded, or the prompt is too long.
+        RequestError: If there is neither a message nor an id, a result answers no call, an image cannot be loaded,
+            placeholders and media differ, or the prompt is too long.
     """
-    loaded = await load_media(body.messages, media)
+    sent = body.messages or []
+    _check_conversation(body)
+    head = None
+    if body.prompt_token_ids is not None:
+        ids, parts, special = body.prompt_token_ids, body.media or (), tokenizer.special
+        head = await read_token_prompt(ids, parts, media, special, param="prompt_token_ids", most_tokens=most_tokens)
+    loaded = await load_media(sent, media)
 
     def make() -> ChatPrompt:
-        messages = make_messages(body.messages, loaded)
-        return _make_prompt(messages, flags, tools, tokenizer, TokenBudget(most_tokens))
+        messages = make_messages(sent, loaded)
+        if head is not None:
+            return _continue_prompt(head, messages, flags, tokenizer, TokenBudget(most_tokens))
+        rewritten, call_ids = rewrite_history(messages)
+        prompt = encode_chat(render_chat(rewritten, tools, **flags), tokenizer, TokenBudget(most_tokens))
+        return ChatPrompt(prompt=prompt, thinking=flags["thinking"], call_ids=call_ids)
 
-    return make() if not tools and is_small(body.messages) else await run_in_thread(make)
+    return make() if not tools and head is None and is_small(sent) else await run_in_thread(make)
 
 
-def _make_prompt(
-    messages: Sequence[ChatMessage],
-    flags: dict[str, bool],
-    tools: Sequence[ToolSpec],
-    tokenizer: Tokenizer,
-    budget: TokenBudget,
+def _check_conversation(body: ChatRequest) -> None:
+    if body.prompt_token_ids is None and not body.messages:
+        code = "missing_required_parameter" if body.messages is None else "invalid_value"
+        text = "messages: expected one message or more, or prompt_token_ids"
+        raise InvalidRequestError(text, param="messages", code=code)
+    if body.media and body.prompt_token_ids is None:
+        text = "media are set; expected prompt_token_ids with their placeholders, or images as parts of messages"
+        raise InvalidRequestError(text, param="media")
+
+
+def _continue_prompt(
+    head: Prompt, messages: Sequence[ChatMessage], flags: dict[str, bool], tokenizer: Tokenizer, budget: TokenBudget
 ) -> ChatPrompt:
-    rewritten, call_ids = rewrite_history(messages)
-    pieces = render_chat(rewritten, tools, **flags)
-    return ChatPrompt(prompt=encode_chat(pieces, tokenizer, budget), thinking=flags["thinking"], call_ids=call_ids)
+    """Append messages to a prompt; its ids stay as they are, closed by the end of a message if that is missing."""
+    special = tokenizer.special
+    rewritten, call_ids = rewrite_history(messages, find_written_ids(head.token_ids, tokenizer))
+    if not messages:
+        return ChatPrompt(prompt=head, thinking=special.is_in_reasoning(head.token_ids), call_ids=call_ids)
+    if head.token_ids[-1] != special.im_end:
+        head += Prompt(token_ids=(special.im_end,))
+    budget.spend(len(head.token_ids))
+    tail = encode_chat(render_chat(rewritten, **flags), tokenizer, budget)
+    return ChatPrompt(prompt=head + tail, thinking=flags["thinking"], call_ids=call_ids)
 
 
 NO_CALLS = GrammarSpec(kind="regex", text=r"(?s:.*)")
@@ -199,18 +249,18 @@ class ToolUse:
     grammar: GrammarSpec | None = None
 
 
-async def load_tools(body: ChatRequest, max_tools: int) -> ToolUse:
+async def load_tools(body: ChatRequest, max_tools: int, special: SpecialTokens) -> ToolUse:
     """Return the tools of a request; schemas are checked in a thread.
 
     Raises:
         RequestError: See `read_tools`.
     """
     if not body.tools and body.response_format is None:
-        return read_tools(body, max_tools)
-    return await asyncio.to_thread(read_tools, body, max_tools)
+        return read_tools(body, max_tools, special)
+    return await asyncio.to_thread(read_tools, body, max_tools, special)
 
 
-def read_tools(body: ChatRequest, max_tools: int) -> ToolUse:
+def read_tools(body: ChatRequest, max_tools: int, special: SpecialTokens) -> ToolUse:
     """Return the tools of a request.
 
     Raises:
@@ -241,9 +291,15 @@ def read_tools(body: ChatRequest, max_tools: int) -> ToolUse:
         may_call,
         tool_choice="auto" if choice == "auto" else "required",
         parallel=is_parallel,
-        first_index=sum(len(message.tool_calls or ()) for message in body.messages if message.role == "assistant"),
+        first_index=_count_calls(body, special),
     )
     return ToolUse(declared=declared, max_calls=None if is_parallel else 1, grammar=grammar)
+
+
+def _count_calls(body: ChatRequest, special: SpecialTokens) -> int:
+    """Return the number of calls in the conversation so far."""
+    sent = [len(message.tool_calls or ()) for message in body.messages or () if message.role == "assistant"]
+    return sum(sent) + (body.prompt_token_ids or []).count(special.id_of("<|tool_call_begin|>"))
 
 
 def _declared(body: ChatRequest, max_tools: int) -> tuple[Json, ...]:

@@ -1,16 +1,11 @@
-"""Bodies of requests and answers of `/v1/chat/completions`, `/v1/completions`, `/tokenize` and `/detokenize`, and their
-OpenAPI document: answers do not pass through FastAPI's own models.
-"""
+"""Bodies of requests to `/v1/chat/completions`, `/v1/completions`, `/tokenize` and `/detokenize`."""
 
 from typing import Annotated, Literal
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
-from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticCustomError
 
-from model_runtime.engine.contract import LogprobsMode
+from model_runtime.engine.contract import LogprobsMode, OnUpdate
 from model_runtime.json_types import Json
 
 MAX_CHOICES = 128  # the limit of OpenAI's API
@@ -67,8 +62,9 @@ class SamplingFields(OpenModel):
     stream_options: StreamOptions | None = None
     return_token_ids: StrictBool | None = Field(
         default=None,
-        description="Give `prompt_token_ids`, and `token_ids` with each choice: tokens out for tokens in. With "
-        "`logprobs`, each token's entry says whether it was `sampled`; false where no other token could come.",
+        description="Give `prompt_token_ids`, `media` and `processor`, and `token_ids` with each choice: tokens out "
+        "for tokens in. With `logprobs`, each token's entry says whether it was `sampled`; false where no other token "
+        "could come.",
     )
     logprobs_mode: LogprobsMode | None = Field(
         default=None,
@@ -148,6 +144,42 @@ class VideoIn(StrictModel):
 
     type: Literal["video_url"]
     video_url: AnyUrl
+
+
+class PlacedPart(StrictModel):
+    """Position of media in token ids."""
+
+    offset: int | None = Field(
+        default=None, ge=0, lt=2**31, description="Index of its first placeholder; None for the next one."
+    )
+
+
+class PlacedImageIn(ImageIn, PlacedPart):
+    """An image of the token ids."""
+
+
+class PlacedVideoIn(VideoIn, PlacedPart):
+    """A video of the token ids; its chunks take placeholders one after the other."""
+
+
+class MediaHashIn(PlacedPart):
+    """An image or a chunk of a video that this server has read before, by the hash in `media` of an answer."""
+
+    type: Literal["media_hash"]
+    media_hash: str = Field(pattern="^(?:[0-9a-f]{2}){8,64}$")
+
+
+MediaIn = Annotated[PlacedImageIn | PlacedVideoIn | MediaHashIn, Field(discriminator="type")]
+
+
+class TokenPromptFields(SamplingFields):
+    """Media of a prompt that is given as token ids."""
+
+    media: list[MediaIn] | None = Field(
+        default=None,
+        description="Images and videos of the placeholders in the token ids, in order: as parts of a message are, or "
+        "as in `media` of an earlier answer. Each takes as many placeholders as it has tokens.",
+    )
 
 
 PartIn = Annotated[TextIn | RefusalIn | ImageIn | VideoIn, Field(discriminator="type")]
@@ -250,10 +282,20 @@ class SchemaFormat(StrictModel):
 ResponseFormat = Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")]
 
 
-class ChatRequest(SamplingFields):
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+
+
+class ChatRequest(TokenPromptFields):
     """A conversation to continue."""
 
-    messages: list[MessageIn] = Field(min_length=1)
+    messages: list[MessageIn] | None = Field(
+        default=None, description="May be left out, or empty, only with `prompt_token_ids`."
+    )
+    prompt_token_ids: TokenIds | None = Field(
+        default=None,
+        description="Ids of the conversation before `messages`, which are rendered and appended: `prompt_token_ids` "
+        "and `token_ids` of the last answer. Without messages they are the whole prompt. Tools are not declared again.",
+    )
     tools: list[ToolIn] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
@@ -274,20 +316,20 @@ class ChatRequest(SamplingFields):
     web_search_options: object = Field(default=None, description="Not supported.")
 
 
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1)]
 
 
-class TextRequest(SamplingFields):
+class TextRequest(TokenPromptFields):
     """A prompt to continue, as text or as token ids.
 
-    Tokens in, tokens out: send `prompt` as a list of ids and set `return_token_ids`; with `logprobs: 0`, `token_ids`,
-    `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal length, with one entry per token,
-    including the end token. `logprobs_mode` selects the distribution of the log-probabilities.
+    Tokens in, tokens out: send `prompt` as a list of ids, with `media` if it has images, and set `return_token_ids`;
+    with `logprobs: 0`, `token_ids`, `logprobs.token_logprobs` and `logprobs.sampled` of a choice are lists of equal
+    length, with one entry per token, including the end token. `logprobs_mode` selects the distribution of the
+    log-probabilities.
     """
 
     prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
-        description="Text spells no control tokens unless parse_special_tokens is set; media placeholders are refused."
+        description="Text spells no control tokens unless parse_special_tokens is set. Placeholders need `media`."
     )
     max_tokens: int | None = Field(default=16, ge=0, lt=2**31, description="0 only with echo.")
     logprobs: int | None = Field(
@@ -322,198 +364,20 @@ class TokenizeRequest(OpenModel):
         return ChatRequest(messages=self.messages, tools=self.tools, chat_template_kwargs=self.chat_template_kwargs)
 
 
+class UpdateRequest(OpenModel):
+    """New weights, from a folder below the one that the operator allows."""
+
+    version: str = Field(min_length=1, max_length=200, description="Version that replies of these weights carry.")
+    folder: str = Field(min_length=1, description="Folder of a checkpoint of the same sizes.")
+    running: OnUpdate = Field(
+        default="finish",
+        description="Requests that run: `finish` with the old weights while new ones wait; `pause` and go on with the "
+        "new ones; `restart` ends them with 503, so that clients send them again.",
+    )
+
+
 class DetokenizeRequest(OpenModel):
     """Token ids to convert to text."""
 
     model: str | None = None
     tokens: list[TokenId]
-
-
-FinishReason = Literal["stop", "length", "tool_calls"]
-
-
-class ErrorFields(BaseModel):
-    """An error: found, expected, and remedy, in one line."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class ErrorAnswer(BaseModel):
-    """Body of every answer of 400 and above."""
-
-    error: ErrorFields
-
-
-class PromptDetails(BaseModel):
-    """Prompt tokens from the prefix cache."""
-
-    cached_tokens: int
-
-
-class CompletionDetails(BaseModel):
-    """Reasoning tokens."""
-
-    reasoning_tokens: int
-
-
-class UsageAnswer(BaseModel):
-    """Token counts."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
-
-
-class CalledFunction(BaseModel):
-    """A function and its arguments as JSON text; the model wrote them, so validate them."""
-
-    name: str
-    arguments: str
-
-
-class CallAnswer(BaseModel):
-    """A tool call."""
-
-    id: str
-    type: Literal["function"]
-    function: CalledFunction
-
-
-class MessageAnswer(BaseModel):
-    """The assistant's message; content is null if it has only reasoning or calls."""
-
-    role: Literal["assistant"]
-    content: str | None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[CallAnswer] | None = None
-
-
-class ChatChoiceAnswer(BaseModel):
-    """One choice."""
-
-    index: int
-    message: MessageAnswer
-    finish_reason: FinishReason
-    stop_reason: str | int | None
-    logprobs: Json | None
-    token_ids: list[int] | None = None
-
-
-class Headed(BaseModel):
-    """First fields of every answer."""
-
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
-    usage: UsageAnswer
-
-
-class ChatAnswer(Headed):
-    """A complete chat answer."""
-
-    object: Literal["chat.completion"]
-    choices: list[ChatChoiceAnswer]
-    prompt_token_ids: list[int] | None = None
-
-
-class TextChoiceAnswer(BaseModel):
-    """One choice; lists of `logprobs` and `token_ids` have an entry for each token."""
-
-    index: int
-    text: str
-    finish_reason: FinishReason
-    stop_reason: str | int | None
-    logprobs: dict[str, list[object]] | None
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
-    prompt_logprobs: list[Json | None] | None = None
-
-
-class TextAnswer(Headed):
-    """A complete completion."""
-
-    object: Literal["text_completion"]
-    choices: list[TextChoiceAnswer]
-
-
-class ModelAnswer(BaseModel):
-    """A model."""
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-    max_model_len: int
-
-
-class ModelsAnswer(BaseModel):
-    """All models."""
-
-    object: Literal["list"]
-    data: list[ModelAnswer]
-
-
-class TokensAnswer(BaseModel):
-    """A tokenized prompt."""
-
-    count: int
-    max_model_len: int
-    tokens: list[int]
-
-
-class DetokenizedAnswer(BaseModel):
-    """The text of token ids."""
-
-    prompt: str
-
-
-class HealthAnswer(BaseModel):
-    """Health of a server that accepts requests."""
-
-    status: Literal["ok"]
-
-
-class VersionAnswer(BaseModel):
-    """Version of the package."""
-
-    version: str
-
-
-_REF = "#/components/schemas/{model}"
-_BODIES: tuple[type[BaseModel], ...] = (ChatRequest, TextRequest, TokenizeRequest, DetokenizeRequest)
-
-
-def body_of(model: type[BaseModel]) -> Json:
-    """Return a route's `openapi_extra` for a JSON body."""
-    schema = {"$ref": _REF.format(model=model.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def answers_of(model: type[BaseModel] | None, *statuses: int, text: str | None = None) -> dict[int | str, Json]:
-    """Return a route's `responses`: answers in JSON or of media type `text`, and errors of 401 and these statuses."""
-    content: Json = {text: {"schema": {"type": "string"}}} if text else {}
-    ok: Json = (
-        {"description": "The answer"} | ({"model": model} if model else {}) | ({"content": content} if text else {})
-    )
-    errors: dict[int | str, Json] = {
-        status: {"model": ErrorAnswer, "description": "An error"} for status in (401, *statuses)
-    }
-    return {200: ok, **errors}
-
-
-def describe(app: FastAPI, *, has_keys: bool) -> Json:
-    """Return the whole document; `has_keys` is True if requests need a key."""
-    document: Json = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    _, definitions = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_REF)
-    document.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
-    if has_keys:
-        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"key": []}]
-    return document

@@ -5,6 +5,7 @@ ranks (163,584 in the release), so that a tiny vocabulary has the same layout.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +105,10 @@ class SpecialTokens:
     def section_begin(self) -> int:
         """Id of `<|tool_calls_section_begin|>`."""
         return self.id_of("<|tool_calls_section_begin|>")
+
+    def is_in_reasoning(self, token_ids: Sequence[int]) -> bool:
+        """Return True if ids end inside an open reasoning block: their last control token is `<think>`."""
+        return next(filter(self.is_special, reversed(token_ids)), None) == self.think_begin
 
     @property
     def reasoning_ends(self) -> tuple[int, ...]:

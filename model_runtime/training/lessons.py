@@ -69,14 +69,15 @@ class WordLabel:
         token_index: Index of the image's token on which the word is centred, in the trunk; for a word of the request,
             index in the branch.
         letters: Class of each letter, `IGNORED` for no label.
-        aim: Click position of the named element, as shares of the screenshot's width and height; None for no label.
+        click_point: Click position of the named element, as shares of the screenshot's width and height; None for no
+            label.
         is_away: True if that position is not at the word, as for a field with a label.
         is_on: True if the element is ticked, chosen, open or filled; None for no label.
     """
 
     token_index: int
     letters: tuple[int, ...]
-    aim: tuple[float, float] | None = None
+    click_point: tuple[float, float] | None = None
     is_away: bool = False
     is_on: bool | None = None
 
@@ -195,10 +196,10 @@ class Targets:
         letters: Letters in the patches of all images.
         word_rows: (W,) int64, the images' tokens from which words are read.
         words: (W, letters) int64, padded with `IGNORED`.
-        aims: (W, 2) fp32, click position of the named element, NaN for no label.
+        click_points: (W, 2) fp32, click position of the named element, NaN for no label.
         are_away: (W,) bool, True if that position is not at the word.
         states: (W,) int64, 1 if the element is on, 0 if it is off, `IGNORED` for no label.
-        letter_targets: (G, 3) int64: a looking patch, its target, both counted over all images, and the head.
+        letter_targets: (G, 3) int64: a patch that attends, its target, both counted over all images, and the head.
         click_targets: (R, 3) int64, as `letter_targets`.
         state_targets: (M, 3) int64, as `letter_targets`.
         shown: (images, 2) fp32, shares of width and height that are not padding.
@@ -225,7 +226,7 @@ class Targets:
     letters: PatchLetters
     word_rows: Tensor
     words: Tensor
-    aims: Tensor
+    click_points: Tensor
     are_away: Tensor
     states: Tensor
     letter_targets: Tensor
@@ -288,7 +289,7 @@ def make_targets(lessons: Sequence[Lesson], batch: TrainingBatch) -> Targets:
         letters=_join_letters(lessons),
         word_rows=torch.tensor([row for row, _ in words], dtype=torch.int64),
         words=_pad([word.letters for _, word in words]),
-        aims=torch.tensor([word.aim or (math.nan, math.nan) for _, word in words]).view(-1, 2),
+        click_points=torch.tensor([word.click_point or (math.nan, math.nan) for _, word in words]).view(-1, 2),
         are_away=torch.tensor([word.is_away for _, word in words], dtype=torch.bool),
         states=torch.tensor([_class_of(word.is_on) for _, word in words], dtype=torch.int64),
         letter_targets=_join_patch_targets(lessons, [lesson.letter_targets for lesson in lessons]),

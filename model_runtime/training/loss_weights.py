@@ -7,9 +7,12 @@ from dataclasses import dataclass, fields
 class LossWeights:
     """Weight of each loss. `word_rows` and other tensors in backticks are those of `Targets`.
 
+    Losses on the answer are marked "Text"; on the vision part "Patches" and "Image tokens"; on the language model's
+    attention from the answer to the image "Looking"; on the way from the answer to the request "Request".
+
     Attributes:
         token: Text: cross-entropy of the next token.
-        number: Text: cross-entropy of number tokens, against a bell over the numbers near the right one.
+        number: Text: cross-entropy of number tokens, against a normal distribution around the right one.
         choice: Text: cross-entropy of tokens at which answers begin to differ, which `token` weights like all others.
         copy: Text: cross-entropy of tokens that are copied from the request.
         letter: Patches: letter in each part of a patch, read after the vision tower's middle block.

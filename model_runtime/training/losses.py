@@ -19,7 +19,7 @@ from model_runtime.training.attention import AttentionInputs, find_log_shares, f
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.training.loss_weights import LossWeights
-from model_runtime.training.places import PLACE_BINS, compare_places, find_places, make_bells
+from model_runtime.training.places import PLACE_BINS, compare_places, find_places, make_soft_targets
 from model_runtime.vision.block import Packing
 from model_runtime.vision.tower import VisionTower, make_groups
 
@@ -32,8 +32,8 @@ class PatchRows:
         tower: Vision tower on one rank.
 
     Attributes:
-        gathering: Block whose heads collect a word's letters, the one after the middle.
-        reaching: Block whose heads look from a word to the named element, the last.
+        letter_block: Block whose heads collect a word's letters, the one after the middle.
+        target_block: Block whose heads attend from a word to the named element, the last.
     """
 
     def __init__(self, tower: VisionTower) -> None:
@@ -41,14 +41,14 @@ class PatchRows:
         self._middle: list[Tensor] = []
         self._inputs: dict[int, list[tuple[Tensor, Packing]]] = {}
         blocks = tower.blocks
-        middle, self.reaching = (len(blocks) - 1) // 2, len(blocks) - 1
-        self.gathering = min(middle + 1, self.reaching)
+        middle, self.target_block = (len(blocks) - 1) // 2, len(blocks) - 1
+        self.letter_block = min(middle + 1, self.target_block)
         self._hooks = (
             tower.register_forward_pre_hook(lambda module, inputs: self._forget()),
             blocks[middle].register_forward_hook(lambda module, inputs, output: self._keep(output)),
             *(
                 blocks[number].attention.register_forward_pre_hook(self._keep_inputs(number))
-                for number in {self.gathering, self.reaching}
+                for number in {self.letter_block, self.target_block}
             ),
         )
 
@@ -66,14 +66,14 @@ class PatchRows:
         """Return the rows after the middle block: (patches of all images, width)."""
         return self._sort(images, self._middle)
 
-    def find_log_shares(self, images: Sequence[MediaItem], looks: Tensor, *, block: int) -> Tensor:
+    def find_log_shares(self, images: Sequence[MediaItem], patch_targets: Tensor, *, block: int) -> Tensor:
         """Return the logs of a block's attention shares from one patch to another.
 
         Args:
             images: Images of the last forward pass.
-            block: `gathering` or `reaching`.
-            looks: (G, 3) int64: the looking patch and its target in the same image, both counted over all images, and
-                the head.
+            block: `letter_block` or `target_block`.
+            patch_targets: (G, 3) int64: the patch that attends and its target in the same image, both counted over all
+                images, and the head.
 
         Returns:
             (G,) fp32, at most 0, in another order.
@@ -85,8 +85,8 @@ class PatchRows:
         rows = 2 * heads * dim  # queries and keys
         both = F.linear(x, attention.qkv_weight[:rows], attention.qkv_bias[:rows]).view(len(x), 2 * heads, dim)
         queries, keys = rotate(both, rotations).chunk(2, dim=1)
-        find = share_each if x.device.type == "cpu" else share_together
-        return find(queries, keys, looks, [image.num_patches for image in images])
+        find = log_shares_per_image if x.device.type == "cpu" else log_shares_padded
+        return find(queries, keys, patch_targets, [image.num_patches for image in images])
 
     def _sort(self, images: Sequence[MediaItem], passes: Sequence[Tensor]) -> Tensor:
         """Return the rows of the tower's passes in the order of the images."""
@@ -103,13 +103,13 @@ class PatchRows:
         self._forget()
 
 
-def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
+def log_shares_per_image(queries: Tensor, keys: Tensor, patch_targets: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return the logs of attention shares, calculated per image and head, without padding: for a CPU.
 
     Args:
         queries: (N, heads, dim), of the patches of all images.
         keys: (N, heads, dim), of the same patches.
-        looks: See `PatchRows.find_log_shares`.
+        patch_targets: See `PatchRows.find_log_shares`.
         sizes: Patches of each image.
 
     Returns:
@@ -119,7 +119,8 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
     # split instead of slices: the gradient of a slice has the size of the whole, once for each image and head
     for own_queries, own_keys in zip(queries.split_with_sizes(sizes), keys.split_with_sizes(sizes), strict=True):
         end = start + len(own_keys)
-        of_image = looks[(looks[:, 0] >= start) & (looks[:, 0] < end)] - torch.tensor([start, start, 0])
+        is_here = (patch_targets[:, 0] >= start) & (patch_targets[:, 0] < end)
+        of_image = patch_targets[is_here] - torch.tensor([start, start, 0])
         for head, (own_queries_of_head, keys_of_head) in enumerate(
             zip(own_queries.unbind(1), own_keys.unbind(1), strict=True)
         ):
@@ -130,17 +131,15 @@ def share_each(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int
     return torch.cat(shares)
 
 
-def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the same as `share_each` by one padded product over all images and heads: on a GPU, fewer calls are
-    faster.
-    """
+def log_shares_padded(queries: Tensor, keys: Tensor, patch_targets: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the same as `log_shares_per_image` by one padded product over all images and heads, faster on a GPU."""
     device, heads = queries.device, queries.shape[1]
     ends = torch.tensor(sizes).cumsum(0)
     starts = ends - torch.tensor(sizes)
-    image = torch.searchsorted(ends, looks[:, 0].contiguous(), right=True)
-    pair = image * heads + looks[:, 2]  # pair of image and head
+    image = torch.searchsorted(ends, patch_targets[:, 0].contiguous(), right=True)
+    pair = image * heads + patch_targets[:, 2]  # pair of image and head
     order = pair.argsort(stable=True)
-    (patch, target, head), pair, image = looks[order].T, pair[order], image[order]
+    (patch, target, head), pair, image = patch_targets[order].T, pair[order], image[order]
     counts = torch.bincount(pair, minlength=heads * len(sizes))
     column = torch.arange(len(pair)) - (counts.cumsum(0) - counts)[pair]
     padded_queries = queries.new_zeros(len(counts), int(counts.max()), queries.shape[-1])
@@ -150,7 +149,7 @@ def share_together(queries: Tensor, keys: Tensor, looks: Tensor, sizes: Sequence
     keys_of_image = keys.index_select(0, rows.flatten().to(device)).view(*rows.shape, heads, -1)
     scores = (
         padded_queries @ keys_of_image.permute(0, 2, 3, 1).flatten(0, 1) / queries.shape[-1] ** 0.5
-    )  # (pairs, looks, patches)
+    )  # (pairs, targets, patches)
     own = scores[pair, column].float()
     own = own.masked_fill((patches >= torch.tensor(sizes)[image, None]).to(device), -torch.inf)
     return own.log_softmax(-1).gather(1, (target - starts[image]).unsqueeze(1).to(device)).squeeze(1)
@@ -255,21 +254,22 @@ class SupervisedHeads:
     Attributes:
         layer: Layer of the heads, from 0; at least one layer follows it.
         heads: Attention heads: one for each coordinate of a point, then those that `AttentionTarget.head` numbers.
-        seekers: Heads of the previous layer that are trained to look for the requested name.
+        name_query_heads: Heads of the previous layer that are trained to attend to the requested name.
         sharpness: Divisor of the scores in the loss on attention. Above 1, heads concentrate on fewer candidates than
             their probability suggests, so that their result is less of a mixture.
     """
 
     layer: int
     heads: tuple[int, ...] = (0, 1, 2, 3)
-    seekers: tuple[int, ...] = (0, 1)
+    name_query_heads: tuple[int, ...] = (0, 1)
     sharpness: float = 1.0
 
 
 class AuxiliaryHeads(nn.Module):
     """Small layers with which the losses read internal representations; trained with the model and not exported.
 
-    Attribute names are keys of training checkpoints.
+    Attribute names are keys of training checkpoints. `place` reads the position of an image token, `aim` the click
+    position of the element that it names.
     """
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
@@ -342,7 +342,7 @@ class Losses:
         log_probs = self.model.logits(activations.hidden[targets.number_rows]).log_softmax(-1)[
             :, self.numbers.ids
         ]  # (K, count)
-        soft_targets = make_bells(targets.numbers, len(self.numbers.ids), self.numbers.width)
+        soft_targets = make_soft_targets(targets.numbers, len(self.numbers.ids), self.numbers.width)
         return -(soft_targets.to(log_probs.device) * log_probs).sum(-1).mean()
 
     def _choice_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
@@ -368,20 +368,20 @@ class Losses:
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
     def _read_word_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._patch_attention_loss(activations, batch, targets.letter_targets, self._patches.gathering)
+        return self._patch_attention_loss(activations, batch, targets.letter_targets, self._patches.letter_block)
 
     def _target_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._patch_attention_loss(activations, batch, targets.click_targets, self._patches.reaching)
+        return self._patch_attention_loss(activations, batch, targets.click_targets, self._patches.target_block)
 
     def _state_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        return self._patch_attention_loss(activations, batch, targets.state_targets, self._patches.reaching)
+        return self._patch_attention_loss(activations, batch, targets.state_targets, self._patches.target_block)
 
     def _patch_attention_loss(
-        self, activations: Activations, batch: TrainingBatch, looks: Tensor, block: int
+        self, activations: Activations, batch: TrainingBatch, patch_targets: Tensor, block: int
     ) -> Tensor:
-        if not len(looks):
+        if not len(patch_targets):
             return activations.hidden.new_zeros(())
-        return -self._patches.find_log_shares(batch.images, looks, block=block).mean()
+        return -self._patches.find_log_shares(batch.images, patch_targets, block=block).mean()
 
     def _word_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
@@ -424,16 +424,16 @@ class Losses:
         return torch.stack(losses).mean() if losses else activations.hidden.new_zeros(())
 
     def _click_point_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        has_aim = ~targets.aims.isnan().any(1)
+        has_click_point = ~targets.click_points.isnan().any(1)
         means = []
         for is_away in (False, True):
-            chosen = has_aim & (targets.are_away == is_away)
+            chosen = has_click_point & (targets.are_away == is_away)
             if not chosen.any():
                 continue
             rows = [_projected_rows(activations, batch, targets.word_rows[chosen])]
             if not self.weights.needs_vision_only:
                 rows.append(self._inputs.of_layer[self.supervised.layer].x[targets.word_rows[chosen]])
-            wanted = targets.aims[chosen].repeat(len(rows), 1)
+            wanted = targets.click_points[chosen].repeat(len(rows), 1)
             means.append(compare_places(self.heads.aim(torch.cat(rows)), wanted))
         return torch.stack(means).mean() if means else activations.hidden.new_zeros(())
 
@@ -477,7 +477,7 @@ class Losses:
         )
         key_indices = targets.query_targets + batch.prefix.stop
         return -torch.stack(
-            [find_log_shares(scores, key_indices, head=head) for head in self.supervised.seekers]
+            [find_log_shares(scores, key_indices, head=head) for head in self.supervised.name_query_heads]
         ).mean()
 
     def _part_id_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
@@ -496,7 +496,7 @@ class Losses:
         return cross_entropy(scores.flatten(0, 1), words.flatten())
 
     def _place_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
-        """Return the loss of column and row as shares of the screenshot, against a bell that is one bin wide."""
+        """Return the loss of column and row as shares of the screenshot, against a normal distribution one bin wide."""
         if not activations.images:
             return activations.hidden.new_zeros(())
         rows = [torch.cat(activations.images)]

@@ -1,4 +1,4 @@
-"""Positions in an image as bins along its width and height, and bells over them."""
+"""Positions in an image as bins along its width and height, with normal distributions as soft targets."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ PLACE_BINS = 32
 
 
 def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -> Tensor:
-    """Return the mean cross-entropy of bins along width and height against bells that are one bin wide.
+    """Return the mean cross-entropy of bins along width and height against normal distributions one bin wide.
 
     Args:
         scores: (R, 2 * `PLACE_BINS`), those along the width first.
@@ -20,7 +20,7 @@ def compare_places(scores: Tensor, wanted: Tensor, axes: Tensor | None = None) -
     scores = scores.view(len(scores), -1, PLACE_BINS)
     if axes is not None:
         scores = scores.gather(1, axes.unsqueeze(2).expand(-1, -1, PLACE_BINS).to(scores.device))
-    soft_targets = make_bells(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0).to(scores.device)
+    soft_targets = make_soft_targets(wanted.flatten() * PLACE_BINS - 0.5, PLACE_BINS, 1.0).to(scores.device)
     return -(soft_targets * scores.flatten(0, 1).log_softmax(-1)).sum(-1).mean()
 
 
@@ -33,7 +33,7 @@ def find_places(grid: tuple[int, int, int]) -> Tensor:
     return torch.stack([(x.flatten() + 0.5) * 2 / columns, (y.flatten() + 0.5) * 2 / rows], dim=1)
 
 
-def make_bells(centers: Tensor, count: int, width: float) -> Tensor:
+def make_soft_targets(centers: Tensor, count: int, width: float) -> Tensor:
     """Return normal densities over integers below `count`, (K, count) fp32, around (K,) centers; rows sum to 1."""
     distances = torch.arange(count) - centers.float().unsqueeze(1)
     return (-0.5 * (distances / width).square()).softmax(-1)

@@ -146,11 +146,17 @@ def export_model(
     """
     scheme = QuantizationConfig(group_size=group_size, ignore=IGNORE) if group_size else None
     config = replace(model.config, dtype=dtype, quantization=scheme)
-    write_folder(model_dir, config, _tensors(model, config), ranks=ranks, num_shards=1)
+    write_folder(model_dir, config, export_tensors(model, config), ranks=ranks, num_shards=1)
     return config
 
 
-def _tensors(model: K25Model, config: K25Config) -> Iterator[tuple[str, Tensor]]:
+def export_tensors(model: K25Model, config: K25Config) -> Iterator[tuple[str, Tensor]]:
+    """Yield all tensors of the release on the CPU, for a folder or for `WeightUpdate`.
+
+    Args:
+        model: Model on one rank, with dense experts.
+        config: Config to export for: its dtype, and its quantization of the experts.
+    """
     expected = expected_tensors(config)
     weights = {name: tensor.cpu() for name, tensor in release_tensors(model).items()}
     for number, layer in enumerate(model.layers):

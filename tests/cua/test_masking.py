@@ -50,7 +50,7 @@ def test_a_typed_secret_cannot_be_read_from_the_picture_and_the_rest_can() -> No
     assert SECRET[:6] in read(seen)
     masker = Masker()
     assert masker.mask(seen) is seen  # nothing typed yet: nothing is touched
-    masker.typed([SECRET])
+    masker.add_typed([SECRET])
     masked = read(masker.mask(seen))
     assert SECRET[:4] not in masked
     assert "password" in masked
@@ -61,7 +61,7 @@ def test_a_typed_secret_cannot_be_read_from_the_picture_and_the_rest_can() -> No
 def test_a_screen_without_the_secret_is_left_as_it_is() -> None:
     pytest.importorskip("rapidocr")
     masker = Masker()
-    masker.typed([SECRET])
+    masker.add_typed([SECRET])
     seen = screen("nothing to hide")
     assert masker.mask(seen) is seen
 
@@ -76,9 +76,9 @@ def test_nothing_is_read_before_a_secret_was_typed() -> None:
 def test_values_of_three_characters_are_masked_and_shorter_ones_are_not() -> None:
     pytest.importorskip("rapidocr")
     seen, masker = screen("code QX7 accepted"), Masker()
-    masker.typed(["QX", ""])
+    masker.add_typed(["QX", ""])
     assert masker.mask(seen) is seen
-    masker.typed(["QX7"])
+    masker.add_typed(["QX7"])
     masked = read(masker.mask(seen))
     assert "QX7" not in masked
     assert "accepted" in masked
@@ -100,6 +100,6 @@ def test_each_place_and_each_half_is_found(text: str, found: list[str]) -> None:
 def test_a_picture_that_did_not_change_is_not_read_again() -> None:
     pytest.importorskip("rapidocr")
     masker = Masker()
-    masker.typed([SECRET])
+    masker.add_typed([SECRET])
     seen = screen(f"password {SECRET} accepted")
     assert masker.mask(seen).screenshot is masker.mask(seen).screenshot

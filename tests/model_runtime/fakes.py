@@ -18,8 +18,9 @@ from model_runtime.engine.contract import (
     FinishReason,
     ModelCard,
     TokenLogprob,
+    WeightUpdate,
 )
-from model_runtime.errors import BusyError, EngineDead, InvalidRequestError
+from model_runtime.errors import BusyError, CheckpointError, EngineDead, InvalidRequestError
 from model_runtime.media import MediaItem
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
 from model_runtime.tokenizer.special import SLOT_OF
@@ -93,6 +94,7 @@ class FakeEngine:
     num_running: int = 0
     counted: EngineStats = field(default_factory=EngineStats)
     is_closed: bool = False
+    version: str = "0"
     tokenizer: Tokenizer = TOKENIZER
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -136,7 +138,8 @@ class FakeEngine:
 
     async def _outputs(self, request: EngineRequest, script: Script) -> AsyncIterator[EngineOutput]:
         num_prompt = len(request.prompt.token_ids)
-        shared = EngineOutput(num_prompt_tokens=num_prompt, num_cached_tokens=min(3, num_prompt))
+        num_cached = min(3, num_prompt)
+        shared = EngineOutput(num_prompt_tokens=num_prompt, num_cached_tokens=num_cached, version=self.version)
         steps = steps_of(script.pieces)
         most, num_tokens = request.params.max_tokens, 0
         await self._sleep(script.first_s)
@@ -186,6 +189,11 @@ class FakeEngine:
         times = {"queue_s": (0.001,), "ttft_s": (0.02,), "tpot_s": (0.003,), "step_s": (0.002,)}
         return replace(self.counted, num_running=self.num_running, num_blocks=10, num_free_blocks=4, histograms=times)
 
+    async def update_weights(self, update: WeightUpdate) -> None:
+        if not isinstance(update.source, Path) or not update.source.is_dir():
+            raise CheckpointError("there are no weights")
+        self.version = update.version
+
     async def close(self, *, drain_s: float = 0.0) -> None:
         self.fault = self.fault or "the server is shutting down"
         self.is_closed = True
@@ -229,6 +237,7 @@ class FakeProcessor:
     """Every image is 28 x 28 px of one colour made from its bytes; a video has two chunks."""
 
     num_decoded: int = 0
+    processor_id: str = "fake-1"
 
     def image(self, data: bytes) -> MediaItem:
         self.num_decoded += 1

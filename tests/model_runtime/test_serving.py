@@ -44,6 +44,15 @@ def cua(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.slow
+def test_token_in_token_out() -> None:
+    command = [sys.executable, "-m", "examples.token_in_token_out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, env=environment())
+    lines = [line for line in done.stdout.splitlines() if line.startswith("thinking")]
+    assert [line.split(": ")[1].split(" prompts")[0] for line in lines] == ["18 of 18"] * 2, done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.slow
 def test_a_task_runs_to_its_cap_without_an_error(served: Served, tmp_path: Path) -> None:
     page = "data:text/html,<h1>Hello</h1><button>Go</button>"
     done = cua(

@@ -71,7 +71,7 @@ def check_num_pixels(width: int, height: int, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise ImageError(
             f"found an image of {width}x{height} = {width * height / 1e6:.0f} megapixels, expected at most "
-            f"{max_pixels / 1e6:g}. If you trust where it comes from, pass max_pixels={width * height}."
+            f"{max_pixels / 1e6:g}. Reduce it first; in Python, max_pixels={width * height} allows it."
         )
 
 

@@ -237,7 +237,7 @@ def _explain(data: bytes, name: str) -> str:
     """Explain why a file is not an image, and which function reads it."""
     start = data[:1024].lstrip()
     if start.startswith(b"%PDF"):
-        return f"{name} is a PDF, expected an image. Use visual_tools.load_pages."
+        return f"{name} is a PDF, expected an image. Make images of its pages first, by visual_tools.load_pages."
     is_video = (data[4:8] == b"ftyp" and data[8:12] not in _IMAGE_BRANDS) or data[:4] == b"\x1aE\xdf\xa3"
     if is_video or (data[:4] == b"RIFF" and data[8:12] == b"AVI "):
         return f"{name} is a video, expected an image. Use visual_tools.video, sample_frames for example."

@@ -26,6 +26,8 @@ from visual_tools.paths.search import (
 TOLERANCE_PX = 1e-6  # rounding of sums of diagonal moves
 BAND_PX = 1 << 21  # pixels that are checked at a time; bounds memory
 MAX_PROBLEMS = 5  # listed problems of one kind
+MIN_CORRIDOR_WIDTHS = 10.0
+"""Area of a maze in squares of its corridor; plain drawings have up to 6, the mazes of the benchmark more than 70."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,19 @@ def _as_points(points: object) -> NDArray[np.int64]:
             f"found points of shape {path.shape} and type {path.dtype}, expected whole numbers (N, 2), x and y"
         )
     return path.astype(np.int64)
+
+
+def has_maze(result: PathResult) -> bool:
+    """Return True if walls matter to a path: they are between its ends, or form corridors around it.
+
+    Args:
+        result: Result of `shortest_path` with a path.
+    """
+    sight = np.zeros(result.mask.shape, np.uint8)
+    cv2.line(sight, result.start_px, result.goal_px, 1)
+    if not result.mask[sight > 0].all():
+        return True
+    return bool(np.count_nonzero(result.mask) > MIN_CORRIDOR_WIDTHS * measure_width(result.mask) ** 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

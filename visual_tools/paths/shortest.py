@@ -192,6 +192,8 @@ def _count_gaps(inner: NDArray[np.bool_]) -> int:
     if count == 1:
         return MAX_FRAME_GAPS + 1
     is_large = np.append(False, areas >= MIN_PART_SHARE * areas.sum())
+    if not is_large.any():  # many small parts, such as letters
+        return MAX_FRAME_GAPS + 1
     large = is_large[labels]
     filled = np.flatnonzero(large.any(axis=1))
     first = large[filled].argmax(axis=1)

@@ -31,11 +31,11 @@ from visual_tools.sandbox.zygote.plan import CHANNELS, NOBODY, WORK_DIRS, Kernel
 from visual_tools.sandbox.zygote_client import KernelProcess, ZygoteClient
 
 _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
-_AGAIN_S = 1.0  # interrupts are repeated at this interval: code may swallow one
+_INTERRUPT_INTERVAL_S = 1.0  # interrupts are repeated at this interval, because code may swallow one
 # A cell may send `_WASTE` times the encoded size of its output limits (displays repeat, text is escaped), and a minimum
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
-_ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
-_LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
+_LEFTOVERS_ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
+_STATE_LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class IsolatedKernel:
                 return ()  # stop a cell that is still running: its caller was cancelled
             why = running.process.ended.result()
         await self._restart()
-        return (f"the kernel had ended: {why}", _LOST)
+        return (f"the kernel had ended: {why}", _STATE_LOST)
 
     async def _restart(self) -> None:
         await self._end()
@@ -179,7 +179,7 @@ class IsolatedKernel:
         self, running: Running, cell: _Cell, reply: "asyncio.Future[Message]", timeout_s: float
     ) -> "_Outcome":
         """Wait until a cell ends, for any reason."""
-        done = asyncio.ensure_future(_both(reply, cell.is_idle))
+        done = asyncio.ensure_future(_reply_and_idle(reply, cell.is_idle))
         flooded = asyncio.ensure_future(running.channels.is_flooded.wait())
         try:
             if self._is_interrupted:  # before it was sent
@@ -191,7 +191,7 @@ class IsolatedKernel:
                 return _Outcome(cell, "died", {}, running.process.ended.result())
             why = "its output was too large" if flooded.done() else f"it ran for {timeout_s:g} s"
             if await self._stop(running, cell):
-                await wait_for_first(done, timeout_s=_AGAIN_S)
+                await wait_for_first(done, timeout_s=_INTERRUPT_INTERVAL_S)
                 return _Outcome(cell, "interrupted", done.result() if done.done() else {}, why)
             return _Outcome(cell, "died", {}, f"{why} and could not be interrupted")
         finally:
@@ -205,7 +205,7 @@ class IsolatedKernel:
         try:
             while time.monotonic() < until and not running.process.ended.done():
                 running.channels.request("control", "interrupt_request", {})
-                await wait_for_first(idle, running.process.ended, timeout_s=_AGAIN_S)
+                await wait_for_first(idle, running.process.ended, timeout_s=_INTERRUPT_INTERVAL_S)
                 if idle.done():
                     return True
         finally:
@@ -220,10 +220,10 @@ class IsolatedKernel:
         collector, status, why = outcome.cell.collector, outcome.status, outcome.why
         is_lost = bool(notes)
         if running is not None and running.process.num_left:
-            notes = (*notes, _ENDED.format(count=running.process.num_left))
+            notes = (*notes, _LEFTOVERS_ENDED.format(count=running.process.num_left))
             running.process.num_left = 0
         if status == "died":
-            notes = (*notes, f"the kernel ended: {why}", _LOST)
+            notes = (*notes, f"the kernel ended: {why}", _STATE_LOST)
             is_lost = True
             await self._restart()
         elif status == "interrupted" and why:
@@ -273,7 +273,7 @@ def _count_allowed_bytes(limits: KernelLimits) -> int:
     return _MIN_OUTPUT_BYTES + _WASTE * (limits.num_images * limits.image_bytes * 4 // 3 + 6 * limits.output_chars)
 
 
-async def _both(reply: "asyncio.Future[Message]", is_idle: asyncio.Event) -> Message:
+async def _reply_and_idle(reply: "asyncio.Future[Message]", is_idle: asyncio.Event) -> Message:
     message = await reply
     await is_idle.wait()
     return message
@@ -360,7 +360,7 @@ class Sandbox:
             raise SandboxError("this sandbox is closed: start a new one")
         folder, paths = _prepare_paths(Path(folder), readable)
         limits = limits or self._limits
-        is_moved = self._plan.mode in ("nested", "exec")
+        is_moved = self._plan.mode in ("nested", "exec")  # these mount the folder at another path
         inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths)) if is_moved else str(folder)
 
         async def launch(on_output: Callable[[Message], None]) -> Running:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from apps.cli.help_page import App
-from apps.cli.see import charts, images, video
+from apps.cli.see import charts, images, rewards, video
 
 HELP = """Analyse images and videos without a model.
 
@@ -11,6 +11,7 @@ HELP = """Analyse images and videos without a model.
     cua see diff before.png after.png --json
 
 The result goes to stdout, with --json as one object for each file; the path of the image that shows it goes to stderr.
+Of several frames or pages the first is used, with a note on stderr.
 Images are written to the current folder as NAME-OPERATION.png, or to --output. An existing file is replaced only if an
 earlier `cua see` wrote it, or with --force; input files are never overwritten.
 
@@ -48,3 +49,4 @@ app = App(name="see", help=HELP)
 for _panel, _operations in _PANELS.items():
     for _name, _operation in _operations.items():
         app.command(_name, rich_help_panel=_panel)(_operation)
+app.command("reward", rich_help_panel="Rewards")(rewards.reward)

@@ -291,8 +291,8 @@ def maze(
 ) -> None:
     """Find, verify and draw the shortest path through a maze.
 
-    Start and goal are detected unless they are given. Gaps in the walls that are much narrower than the corridors are
-    reported, with the length of the path without them.
+    Start and goal are detected unless they are given. An image without a maze gets no path. Gaps in the walls that are
+    much narrower than the corridors are reported, with the length of the path without them.
 
         cua see maze maze.png --start red --goal green
     """
@@ -314,7 +314,16 @@ def maze(
             clearance_px=clearance,
             method=chosen,
         )
-        result: PathResult = search(road=tones)
+        try:
+            result: PathResult = search(road=tones)
+        except ImageError as error:
+            if begin is not None or end is not None:
+                raise
+            return OperationResult(result={"reason": str(error)}, lines=[f"no maze: {error}"], is_found=False)
+        if result.found and not vt.has_maze(result):
+            ends = f"{_point(result.start_px)} and {_point(result.goal_px)}"
+            reason = f"no wall is between {ends}, and nothing divides the image into corridors"
+            return OperationResult(result={"reason": reason}, lines=[f"no maze: {reason}"], is_found=False)
         used = (
             f"road: {result.road}, {describe_other_road(search, result)}" if tones == "auto" else f"road: {result.road}"
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from visual_tools.colors.shares import ColorShares
+    from visual_tools.ocr import TextLine
     from visual_tools.paths.search import PathResult
 
 BOX = "LEFT,TOP,RIGHT,BOTTOM"
@@ -37,6 +38,9 @@ AsJson = Annotated[bool, OutputFlag("--json", help="Print the result as JSON.")]
 Force = Annotated[bool, OutputFlag("--force", help="Replace an existing file.")]
 
 _MAX_GAPS, _MAX_BARS, _BASE_PX, _BASE_SHARE = 5, 40, 4, 0.05
+_MAX_OFFSET = 0.3  # of a turned name from its bar, of the distance between two bars
+_DARK_LEVEL = 4096  # of 65536: cameras and scanners of 12 bits store their levels unscaled
+_TICKS = " .-–—|'"  # the tick of an axis next to a turned name may be read as one of these
 _MARK = "cua see"
 _MARK_KEY = "Software"
 
@@ -115,20 +119,45 @@ class Sink:
     def print(self, result: OperationResult, source: Path, is_alone: bool = False) -> bool:
         """Write the image of one finding and print it; return True if something was found."""
         written = [str(path) for path in result.written]
+        notes = [note for file in (self.inputs if is_alone else [source]) for note in describe_source(file)]
         if result.image is not None:
             path = self.path_for(source)
             write_image(result.image, path)
             written.append(str(path))
         if self.as_json:
             head = {"operation": self.operation, "file": str(source), "found": result.is_found, "written": written}
-            terminal.echo_json({**head, "result": to_json(result.result)})
+            terminal.echo_json({**head, "notes": notes, "result": to_json(result.result)})
         else:
             prefix = "" if is_alone or len(self.inputs) == 1 else f"{source}: "
             for line in result.lines:
                 terminal.echo(prefix + line)
+        for note in notes:
+            terminal.echo(f"note: {note}", err=True)
         for name in written:
             terminal.secho(f"wrote {name}", err=True, dim=True)
         return result.is_found
+
+
+def describe_source(source: Path) -> list[str]:
+    """Return what an image file has that was not analysed: further frames or pages, grey levels that become black."""
+    from visual_tools.images.files import BROKEN_FILE, open_image
+
+    notes = []
+    try:
+        with open_image(source) as image:
+            num_frames = getattr(image, "n_frames", 1)
+            if num_frames > 1 and image.format != "MPO":  # the further ones of an MPO are smaller or for depth
+                notes.append(f"{source} has {num_frames} frames or pages; only the first was used")
+            if image.mode.startswith("I;16"):
+                image.seek(0)
+                high = int(image.getextrema()[1])  # type: ignore[arg-type]  # a pair of numbers for one channel
+                if 0 < high < _DARK_LEVEL:
+                    notes.append(
+                        f"{source} has grey levels up to {high} of 65535, so that nearly all is black; stretch them"
+                    )
+    except (ImageError, *BROKEN_FILE):  # a video, or damaged after the first frame
+        pass
+    return notes
 
 
 def check_may_write(path: Path, inputs: Sequence[Path], force: bool) -> None:
@@ -320,7 +349,9 @@ def describe_bars(image: "NDArray[np.uint8]", shares: "ColorShares") -> list[str
         axis = axes.y if is_upright else axes.x
     except ImageError:
         axis = None
-    words = [(line.text, line.box_px) for line in vt.read_text(image)] if len(bars) <= _MAX_BARS else []
+    boxes = [bar.box_px for bar in bars]
+    read = vt.read_text(image) if len(bars) <= _MAX_BARS else []
+    words, unplaced = _place_names(read, boxes, is_upright=is_upright)
     lines: list[str] = []
     ranges: list[tuple[float, float]] = []
     names: list[tuple[str, Box]] = []
@@ -353,10 +384,57 @@ def describe_bars(image: "NDArray[np.uint8]", shares: "ColorShares") -> list[str
         "the axis is logarithmic, so that shares are of drawn lengths, not values": axis and axis.kind == "log",
         "bars lie on both sides of 0; shares are of lengths without their sign": is_mixed,
         f"no bar was found for {rest}: it may be too short, or its name be given to another bar": rest,
+        f"turned names cannot be assigned to bars: {', '.join(unplaced)}": unplaced,
     }
     unsure = [f"unsure: {doubt}" for doubt, is_held in doubts.items() if is_held]
     more = [f"... and {len(bars) - _MAX_BARS} more bars"] if len(bars) > _MAX_BARS else []
     return [*lines, *more, *unsure]
+
+
+def _place_names(
+    lines: "Sequence[TextLine]", bars: Sequence[Box], *, is_upright: bool
+) -> tuple[list[tuple[str, Box]], list[str]]:
+    """Return the texts with their boxes, and the turned names of bars that cannot be assigned.
+
+    The bar of a turned name is at its middle, or at its end next to the axis. Of both points the one is used that fits
+    the bars better; the box of the name is moved to the bar.
+    """
+    import numpy as np
+
+    axis = 0 if is_upright else 1
+    base = max(bar.bottom for bar in bars) if is_upright else min(bar.left for bar in bars)
+    names, turned = [], []
+    for line in lines:
+        is_outside = line.box_px.top >= base - _BASE_PX if is_upright else line.box_px.right <= base + _BASE_PX
+        if line.angle_deg % 360 and is_outside:
+            turned.append(line)
+        else:
+            names.append((line.text, line.box_px))
+    if not turned:
+        return names, []
+    middles = np.array(sorted(bar.center[axis] for bar in bars))
+    reach = _MAX_OFFSET * float(np.diff(middles).min()) if len(bars) > 1 else math.inf
+    places = np.array([(line.box_px.center[axis], _end_at_axis(line, axis)) for line in turned])
+    nearest = np.abs(places[:, :, None] - middles).argmin(axis=2)
+    offsets = np.abs(places - middles[nearest])
+    best = int(np.median(offsets, axis=0).argmin())
+    if np.median(offsets[:, best]) > reach:
+        return names, [line.text.strip(_TICKS) for line in turned]
+    for line, place, at, offset in zip(turned, places[:, best], nearest[:, best], offsets[:, best], strict=True):
+        px, box = round(float(middles[at] if offset <= reach else place)), line.box_px
+        moved = Box(px, box.top, px + 1, box.bottom) if is_upright else Box(box.left, px, box.right, px + 1)
+        names.append((line.text.strip(_TICKS), moved))
+    return names, []
+
+
+def _end_at_axis(line: "TextLine", axis: int) -> float:
+    """Return where the end of a turned text next to an axis below it (0) or right of it (1) lies along the axis."""
+    corners = line.corners_px
+    ends = [
+        ((corners[one][0] + corners[two][0]) / 2, (corners[one][1] + corners[two][1]) / 2)
+        for one, two in ((0, 3), (1, 2))
+    ]
+    return min(ends, key=lambda end: end[1] if axis == 0 else -end[0])[axis]
 
 
 def _is_in_row(place: Box, names: list[tuple[str, Box]], is_upright: bool) -> bool:

@@ -209,14 +209,23 @@ def _check_stale(document: "DocxDocument", report: CheckReport, sections: Sectio
 def _check_typed_references(
     document: "DocxDocument", rendered: RenderedFile, report: CheckReport, sections: Sections
 ) -> None:
-    """Report references as text without a target; numbers that programs add are known from the rendering only."""
+    """Report references as text without a target; numbers that programs add are known from the rendering only.
+
+    Those in comments are warnings: a comment may ask for the figure that is missing.
+    """
     paragraphs = list(_shown_paragraphs(document, rendered))
+    texts, comments = [text_of(paragraph) for paragraph in paragraphs], read_comments(document)
     lines = [line for page in rendered.pages for line in page.text.splitlines()]
     titles = [title for _, title, _ in read_bookmarks(rendered.pdf)] if rendered.pdf is not None else []
-    for reference in find_dangling([text_of(paragraph) for paragraph in paragraphs], lines, titles):
+    for reference in find_dangling(texts, lines, titles):
         if rendered.pages or reference.kind not in ("section", "equation"):
             section = sections.of(paragraphs[reference.at])
             report.add("error", "missing-target", reference.describe(), section=section)
+    own_lines = [line for text in texts for line in text.splitlines()]
+    for reference in find_dangling([comment.text for comment in comments], [*own_lines, "", *lines], titles):
+        if rendered.pages or reference.kind not in ("section", "equation"):
+            place = f"comment by {comments[reference.at].author}"
+            report.add("warning", "missing-target", reference.describe(), place)
 
 
 def _shown_paragraphs(document: "DocxDocument", rendered: RenderedFile) -> Iterator[XmlElement]:

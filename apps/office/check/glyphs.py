@@ -18,16 +18,52 @@ if TYPE_CHECKING:
 _SHOWN = 12  # characters in a finding
 _MAX_TEXT_BYTES = 64 * 2**20  # of parts that are searched for characters; bounds time and memory
 _ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC")
+_KEY = re.compile(rb'fontKey="\{([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})\}"')
 _TEXT = re.compile(rb"<(?:\w+:)?(?:t|v|delText)(?:\s[^>]*)?>([^<]*[\x80-\xff&][^<]*)<")
 
 
 def check_package_glyphs(package: OfficePackage, report: CheckReport) -> None:
-    """Report the characters of a document that no font of this machine has; fonts within the document count too."""
+    """Report the characters of a document that neither a font of this machine nor one within the document has."""
     data = [part for name, part in package.parts.items() if name.endswith(".xml") and len(part) <= _MAX_TEXT_BYTES]
     letters = {letter for part in data for text in _TEXT.findall(part) for letter in _decode(text)}
     missing = find_undrawn("".join(sorted(letters)))
-    if missing and not any("/fonts/" in name for name in package.parts):
+    if not missing:
+        return
+    embedded, unread = _read_embedded(package)
+    missing = "".join(letter for letter in missing if letter not in embedded)
+    if missing and unread:
+        text = f"{', '.join(unread)} cannot be read, and may have glyphs that no font here has: {missing[:_SHOWN]!r}"
+        report.add("warning", "glyphs-unchecked", text)
+    elif missing:
         _report(missing, report)
+
+
+def _read_embedded(package: OfficePackage) -> tuple[set[str], list[str]]:
+    """Return the characters of the fonts within a document, and the names of the fonts that cannot be read.
+
+    Source: ECMA-376 part 4, 17.8.1: the first 32 bytes are combined by XOR with the key of the font, in reverse order.
+    """
+    ttlib = require("fontTools.ttLib", "office")
+    keys = [
+        bytes.fromhex(key.decode().replace("-", ""))[::-1]
+        for part in package.parts.values()
+        for key in _KEY.findall(part)
+    ]
+    letters: set[str] = set()
+    unread = []
+    for name, data in package.parts.items():
+        if "/fonts/" not in name or name.endswith(".rels"):
+            continue
+        for key in (bytes(16), *keys):
+            head = bytes(byte ^ key[at % 16] for at, byte in enumerate(data[:32]))
+            try:
+                letters |= {chr(code) for code in ttlib.TTFont(io.BytesIO(head + data[32:]), lazy=True).getBestCmap()}
+                break
+            except (ttlib.TTLibError, KeyError, ValueError, AssertionError, TypeError, struct.error):
+                continue
+        else:
+            unread.append(name.rpartition("/")[2])
+    return letters, unread
 
 
 def _decode(text: bytes) -> str:

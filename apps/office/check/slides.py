@@ -41,11 +41,17 @@ def check_slides(rendered: RenderedFile, report: CheckReport) -> None:
         ),
         "links": sum(1 for group in shapes for shape in group for _ in _links(shape)),
     }
+    shown = [number for number, slide in enumerate(slides, 1) if slide._element.get("show") != "0"]
+    empty = {number for number, group in enumerate(shapes, 1) if not group}
     if not slides:
         report.add("error", "no-pages", "it has no slides; add one")
-    elif rendered.pages and len(rendered.pages) != len(slides) - _num_hidden(slides):
+    elif rendered.pages and len(rendered.pages) != len(shown):
         report.add("error", "slide-count", f"{len(slides)} slides are rendered as {len(rendered.pages)} pages")
+    else:
+        empty |= {number for number, page in zip(shown, rendered.pages, strict=False) if page.is_empty}
     for number, (slide, group) in enumerate(zip(slides, shapes, strict=True), 1):
+        if number in empty:
+            report.add("error", "empty-page", f"slide {number} is empty", f"slide {number}")
         _check_slide(presentation, slide, group, number, report)
     texts = ["\n".join(_texts(group)) for group in shapes]
     for reference in find_dangling(texts, [line for page in rendered.pages for line in page.text.splitlines()]):
@@ -81,16 +87,10 @@ def _links(shape: PptxShape) -> Iterator[str]:
                 yield run.hyperlink.address
 
 
-def _num_hidden(slides: list[PptxSlide]) -> int:
-    return sum(slide._element.get("show") == "0" for slide in slides)
-
-
 def _check_slide(
     presentation: Presentation, slide: PptxSlide, shapes: list[PptxShape], number: int, report: CheckReport
 ) -> None:
     place = f"slide {number}"
-    if not shapes:
-        report.add("error", "empty-page", f"{place} is empty", place)
     width, height = presentation.slide_width, presentation.slide_height
     for shape in slide.shapes:
         if shape.left is None or shape.width is None:

@@ -25,7 +25,7 @@ class OfficeCase:
         family: `make`, `edit`, `extract`, `convert`, `reconcile` or `annotate`.
         instruction: Instruction of the agent.
         prepare: Function that writes the input files into a folder.
-        check: Function that returns the faults of the folder and the answer; [] if there are none.
+        check: Function that returns the errors in the folder and the answer; [] if there are none.
         solve: Function that solves the task in the folder and returns the answer: the check then finds nothing.
         miss: Function that nearly solves the task: the check must find a fault.
         lacks: Function that returns a missing requirement, such as a package that is not installed; "" if none.

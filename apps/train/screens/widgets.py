@@ -11,7 +11,7 @@ from apps.train.screens.canvas import Box, Color, PixelCanvas
 from apps.train.screens.theme import Theme, shade
 
 Kind = Literal["button", "link", "field", "checkbox", "radio", "tab", "item", "menu", "icon", "slider"]
-FIELD_AIM_PX = 24
+FIELD_CLICK_PX = 24
 """Click position of a field, from its left edge."""
 ICONS = ("search", "close", "add", "remove", "menu", "play", "stop", "mail", "check", "back", "next", "download")
 
@@ -37,7 +37,7 @@ class DrawnElement:
     value: str = ""
 
     @property
-    def aim(self) -> tuple[float, float]:
+    def click_point(self) -> tuple[float, float]:
         """Click position: the centre of the name if it is clickable, else of the box; for a field, near its left edge.
 
         A position close to the name is easier to learn.
@@ -47,7 +47,7 @@ class DrawnElement:
         if left <= x < right and top <= y < bottom:
             return x, y
         middle = (left + right) / 2
-        return min(left + FIELD_AIM_PX, middle) if self.kind == "field" else middle, (top + bottom) / 2
+        return min(left + FIELD_CLICK_PX, middle) if self.kind == "field" else middle, (top + bottom) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def draw_bare_field(pen: Pen, name: str, x: int, y: int, width: int) -> DrawnEle
     """Draw a field without a label, the only one of its screen."""
     box = (x, y, min(x + pen.rng.randint(60, 260), x + width), y + pen.line_px + pen.rng.randint(4, 12))
     pen.draw_box(box, pen.theme.panel, min(pen.theme.radius, 6), pen.theme.faint, is_sunken=True)
-    read_at = (min(x + FIELD_AIM_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
+    read_at = (min(x + FIELD_CLICK_PX, (box[0] + box[2]) / 2), (box[1] + box[3]) / 2)
     return DrawnElement(kind="field", name=name, box=box, read_at=read_at)
 
 

@@ -4,6 +4,9 @@ Source: the public OSWorld harness's Kimi agent. With N finished steps and at mo
 for N >= K one assistant message with the text of steps 1 to N-K+1; the last K-1 steps as image and text in turn;
 the current image and, last, the instruction. Code and results of old steps are not repeated.
 
+For training, the conversation can be kept as it was instead (`ProtocolOptions.keep_turns`): each request then extends
+the one before it, token for token.
+
 Facts that a screenshot does not show (failed actions, dialogs, notes, tabs) are given as text. Much of it is written
 by web pages, so it is quoted as data: JSON strings without control characters, truncated to a maximum length.
 
@@ -18,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cua.gui_agent.protocol.prompts import ProtocolOptions, instruction_text, step_text, system_prompt
-from cua.messages import ImagePart, Message, Part, TextPart
+from cua.messages import ImagePart, Message, Part, TextPart, ThinkPart
 from cua.step import Step
 from envs import Dialog, Observation, ScreenElement, Tab
 
@@ -144,13 +147,20 @@ def to_messages(
     Returns:
         Messages with at most `options.max_images` images.
     """
-    num_folded = max(0, len(steps) - options.max_images + 1)
+    if options.keep_turns:
+        num_folded = len(steps) - len(steps) % options.max_images
+    else:
+        num_folded = max(0, len(steps) - options.max_images + 1)
     messages = [Message(role="system", parts=(TextPart(text=system_prompt(options)),))]
     if num_folded:
         messages.append(_assistant("\n".join(_text(step, options) for step in steps[:num_folded])))
     for step in steps[num_folded:]:
-        messages.append(Message(role="user", parts=(_image(step.observation, options),)))
-        messages.append(_assistant(_text(step, options)))
+        if options.keep_turns:
+            messages.append(Message(role="user", parts=_current(instruction, step.observation, options)))
+            messages.append(_assistant(step.reply.content, step.reply.reasoning))
+        else:
+            messages.append(Message(role="user", parts=(_image(step.observation, options),)))
+            messages.append(_assistant(_text(step, options)))
     messages.append(Message(role="user", parts=_current(instruction, observation, options)))
     return messages
 
@@ -187,5 +197,6 @@ def _text(step: Step, options: ProtocolOptions) -> str:
     return step_text(step.index, step.turn.thought, step.turn.action_text, thinking=options.thinking)
 
 
-def _assistant(text: str) -> Message:
-    return Message(role="assistant", parts=(TextPart(text=text),))
+def _assistant(text: str, reasoning: str = "") -> Message:
+    thought = (ThinkPart(text=reasoning),) if reasoning else ()
+    return Message(role="assistant", parts=(*thought, TextPart(text=text)))

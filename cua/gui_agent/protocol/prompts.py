@@ -27,6 +27,8 @@ class ProtocolOptions:
         observation: The image, as published; the image and the accessibility tree; or the image with numbered boxes
             around usable elements (set-of-marks) and a list of them.
         mark_untrusted: True to end the system prompt with `UNTRUSTED_PROMPT`. False: the report's prompt unchanged.
+        keep_turns: True to repeat earlier messages and replies as they were, so that a request extends the one before
+            it; after `max_images` steps a new conversation begins. False: the report's form of the history.
     """
 
     thinking: bool = True
@@ -37,6 +39,7 @@ class ProtocolOptions:
     describe_observation: bool = True
     observation: ObservationKind = "screenshot"
     mark_untrusted: bool = False
+    keep_turns: bool = False
 
     def __post_init__(self) -> None:
         if self.max_images < 1:

@@ -40,7 +40,8 @@ def test_count(tmp_path: Path) -> None:
 def test_json_is_the_result_without_arrays(tmp_path: Path) -> None:
     found = see_json(tmp_path, "count", COINS)
     result = found.pop("result")
-    assert found == {"operation": "count", "file": COINS, "found": True, "written": ["coins-count.png"]}
+    head = {"operation": "count", "file": COINS, "found": True, "written": ["coins-count.png"], "notes": []}
+    assert found == head
     assert (result["count"], len(result["objects"])) == (24, 24)
     assert set(result) == {"count", "num_at_border", "num_split", "num_specks", "objects"}
     assert set(result["objects"][0]["box_px"]) == {"left", "top", "right", "bottom"}
@@ -92,6 +93,24 @@ def test_no_way_is_exit_code_1(tmp_path: Path) -> None:
     ended = see(tmp_path, "maze", "walled.png", "--start", "20,30", "--goal", "100,30", "--json")
     assert (ended.code, ended.result["found"], ended.result["written"]) == (1, False, [])
     assert ended.result["result"]["reason"]
+
+
+@pytest.mark.long
+def test_a_picture_without_a_maze_gets_no_path(tmp_path: Path) -> None:
+    dots, text = Image.new("RGB", (600, 400), "white"), Image.new("RGB", (600, 400), "white")
+    ImageDraw.Draw(dots).ellipse((50, 50, 90, 90), fill="red")
+    ImageDraw.Draw(dots).ellipse((450, 300, 500, 350), fill="green")
+    for y in range(20, 380, 20):
+        ImageDraw.Draw(text).text((20, y), "The quick brown fox jumps over the lazy dog. " * 2, fill="black")
+    dots.save(tmp_path / "dots.png")
+    text.save(tmp_path / "text.png")
+    figure = Figure(figsize=(6.4, 4))
+    figure.subplots().bar(["a", "b"], [3, 1], color=["red", "green"])
+    figure.savefig(tmp_path / "bars.png")
+    ends = ("--start", "red", "--goal", "green")
+    for arguments in (["dots.png"], ["dots.png", *ends], ["text.png"], ["bars.png"], ["bars.png", *ends]):
+        ended = see(tmp_path, "maze", *arguments)
+        assert (ended.code, ended.stdout[:9], ended.stderr) == (1, "no maze: ", ""), arguments
 
 
 @pytest.mark.long
@@ -153,6 +172,24 @@ def test_bars_whose_shares_are_no_shares_are_unsure(
     lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
     assert [line for line in lines if line.startswith("unsure")] == ([f"unsure: {doubt}"] if doubt else [])
     assert sum(line.startswith("bar ") for line in lines) == sum(value != 0 for value in values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("degrees", "side"),
+    [(45, "right"), (45, "center"), (90, "center"), (270, "center"), (-45, "left"), (-30, "center")],
+)
+def test_turned_names_are_those_of_their_bars(tmp_path: Path, degrees: int, side: str) -> None:
+    names = ["Argentina", "Belgium", "Cameroon", "Denmark", "Ecuador", "Finland"]
+    figure = Figure(figsize=(6.4, 4.8))
+    axes = figure.subplots()
+    axes.bar(names, [12, 30, 7, 22, 17, 26], color="#4477aa")
+    axes.set_xticks(range(6), names, rotation=degrees, ha=side)
+    figure.subplots_adjust(bottom=0.3)
+    figure.savefig(tmp_path / "bars.png", dpi=100)
+    lines = see(tmp_path, "share", "bars.png").stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("bar ")] == names, lines
+    assert not [line for line in lines if line.startswith("unsure")]
 
 
 @pytest.mark.long
@@ -234,6 +271,24 @@ def test_codes(tmp_path: Path) -> None:
     assert see(tmp_path, "codes", "code.png").stdout == "QR Code: cua see codes\n"
     none = see(tmp_path, "codes", COINS)
     assert (none.code, none.stdout) == (1, "no code\n")
+
+
+@pytest.mark.long
+def test_what_of_an_odd_file_was_not_used_is_noted(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (60, 40), color) for color in ("white", "red", "blue")]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:])
+    Image.fromarray(np.full((40, 60), 1020, np.uint16)).save(tmp_path / "raw.tif")  # 12 bits, as cameras store them
+    frames[1].convert("CMYK").save(tmp_path / "print.jpg")
+    for name, note in (
+        ("moving.gif", "moving.gif has 3 frames or pages; only the first was used"),
+        ("raw.tif", "raw.tif has grey levels up to 1020 of 65535, so that nearly all is black; stretch them"),
+        ("print.jpg", None),
+    ):
+        ended = see(tmp_path, "grid", name, "--json")
+        assert ended.code == 0
+        assert ended.result["notes"] == ([note] if note else [])
+        assert (f"note: {note}" in ended.stderr) == bool(note)
+    assert "note: moving.gif has 3 frames" in see(tmp_path, "diff", "print.jpg", "moving.gif", "--force").stderr
 
 
 @pytest.mark.slow
@@ -343,3 +398,17 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[s
     assert text in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reward(tmp_path: Path) -> None:
+    (tmp_path / "predictions.jsonl").write_text('9\n"ten"\n\n')
+    (tmp_path / "truths.jsonl").write_text("10\n10\n")
+    scored = see(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")
+    assert (scored.code, scored.stdout.splitlines()[:2]) == (
+        0,
+        ["0.4500  mean of 2", "item 2 scores 0: Input should be a valid integer"],
+    )
+    assert see_json(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")["score"] == 0.45
+    (tmp_path / "truths.jsonl").write_text("10\n")
+    wrong = see(tmp_path, "reward", "count", "predictions.jsonl", "truths.jsonl")
+    assert (wrong.code, "has 2 items" in wrong.stderr) == (2, True)

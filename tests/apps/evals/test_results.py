@@ -314,9 +314,9 @@ def test_foreign_texts_of_any_length_are_written_so_that_they_are_read(tmp_path:
     named: dict[str, Any] = {"task_id": "buy", "seed": 1, "repeat": 0, "kind": "scored", "score": 1.0}
     told: dict[str, Any] = {"other_scores": odd.other_scores, "info": odd.info}
     with EpisodeLog(tmp_path) as log:
-        asyncio.run(log.over(EpisodeResult(**named, reason="\ud800" + "z" * 2_000_000, **told)))
+        asyncio.run(log.ended(EpisodeResult(**named, reason="\ud800" + "z" * 2_000_000, **told)))
         deep = TaskVerdict(1.0, info={"deep": nested}).info
-        asyncio.run(log.over(EpisodeResult(**{**named, "seed": 2}, reason="", info=deep)))
+        asyncio.run(log.ended(EpisodeResult(**{**named, "seed": 2}, reason="", info=deep)))
     found = finish(Evaluation(folder=tmp_path, plan=PLAN)).results
     assert [(one.score, len(one.reason)) for one in found] == [(1.0, 2_000), (1.0, 0)]
     assert load_evaluation(tmp_path).results == found

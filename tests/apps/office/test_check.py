@@ -1,5 +1,6 @@
 """The verifier: clean files are clean, and each injected fault is found."""
 
+import io
 import re
 import subprocess
 import zipfile
@@ -16,9 +17,11 @@ from pptx.util import Inches
 
 from apps.office.check.check import check_file
 from apps.office.check.findings import CheckReport, Expectation, RenderedFile
+from apps.office.check.glyphs import check_package_glyphs
 from apps.office.check.slides import check_slides
 from apps.office.libreoffice import render_pdf
 from apps.office.markdown import Manuscript, write_docx, write_pdf
+from apps.office.package import OfficePackage
 from apps.office.safe_xml import OfficeError
 from apps.office.sheets.pivot_writer import add_pivot
 from apps.office.sheets.workbook import save_workbook
@@ -308,6 +311,48 @@ def test_letters_without_glyphs_are_named(tmp_path: Path, few_fonts: None, libre
         assert "Ω" not in found["missing-glyphs"]
 
 
+def make_font(letters: str) -> bytes:
+    """A TrueType font whose glyphs for these letters are empty."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.ttGlyphPen import TTGlyphPen
+
+    names = [".notdef", *(f"u{ord(letter):04X}" for letter in letters)]
+    font = FontBuilder(1000, isTTF=True)
+    font.setupGlyphOrder(names)
+    font.setupCharacterMap(dict(zip(map(ord, letters), names[1:], strict=True)))
+    font.setupGlyf({name: TTGlyphPen(None).glyph() for name in names})
+    font.setupHorizontalMetrics(dict.fromkeys(names, (500, 0)))
+    font.setupHorizontalHeader()
+    font.setupOS2()
+    font.setupPost()
+    data = io.BytesIO()
+    font.save(data)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("font", "found"),
+    [
+        (make_font("季度"), []),
+        (make_font("季"), [("error", "missing-glyphs", "'度'")]),
+        (b"no font", [("warning", "glyphs-unchecked", "font1.odttf cannot be read")]),
+    ],
+)
+def test_fonts_in_the_document_draw_its_letters(
+    font: bytes, found: list[tuple[str, str, str]], tmp_path: Path, few_fonts: None
+) -> None:
+    """As Word and LibreOffice embed them: the beginning is combined with the key of the font table."""
+    key = bytes.fromhex("0123456789ABCDEF0123456789ABCDEF")[::-1]
+    hidden = bytes(byte ^ key[at % 16] for at, byte in enumerate(font[:32])) + font[32:]
+    table = b'<w:fonts><w:embedRegular r:id="rId1" w:fontKey="{01234567-89AB-CDEF-0123-456789ABCDEF}"/></w:fonts>'
+    text = "<w:t>Größe 季度</w:t>".encode()
+    parts = {"word/document.xml": text, "word/fontTable.xml": table, "word/fonts/font1.odttf": hidden}
+    report = CheckReport(file="a.docx", kind="docx")
+    check_package_glyphs(OfficePackage(path=tmp_path / "a.docx", kind="docx", parts=parts), report)
+    assert [(one.level, one.code) for one in report.findings] == [(level, code) for level, code, _ in found]
+    assert all(words in one.text for one, (_, _, words) in zip(report.findings, found, strict=True))
+
+
 @pytest.mark.long
 def test_pdf_of_typst_without_glyphs(tmp_path: Path) -> None:
     path = write_pdf(Manuscript(text="Unassigned: \U0003fffa and \u0378"), tmp_path / "a.pdf", contents=False)
@@ -394,6 +439,21 @@ def test_the_process_group_ends_with_its_time(tmp_path: Path, libreoffice: Path)
         convert(source, tmp_path / "a.pdf", timeout_s=0.05)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed
+
+
+@pytest.mark.slow
+def test_an_empty_slide_is_reported_once(tmp_path: Path, libreoffice: Path) -> None:
+    """By its number, which is not that of the page after a hidden slide; also one whose shapes are all empty."""
+    presentation = pptx.Presentation()
+    for layout in (5, 6, 0, 6):
+        presentation.slides.add_slide(presentation.slide_layouts[layout])
+    presentation.slides[0].shapes.title.text = "Hidden"
+    presentation.slides[0]._element.set("show", "0")
+    presentation.save(str(tmp_path / "a.pptx"))
+    found = [one for one in check_file(tmp_path / "a.pptx").findings if one.code == "empty-page"]
+    assert [(one.text, one.place) for one in found] == [
+        (f"slide {number} is empty", f"slide {number}") for number in (2, 3, 4)
+    ]
 
 
 def test_presentation_without_slides(tmp_path: Path) -> None:

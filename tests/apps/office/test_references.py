@@ -10,6 +10,7 @@ from apps.office.check.document import check_document
 from apps.office.check.findings import CheckReport, RenderedFile
 from apps.office.check.references import find_dangling
 from apps.office.package import open_package
+from apps.office.word.comments import add_comment
 
 OWN = [
     "1 Introduction",
@@ -96,3 +97,17 @@ def test_headers_notes_and_text_boxes_count_once(tmp_path: Path) -> None:
     check_document(RenderedFile(path=path, package=open_package(path), pdf=None, pages=[]), report)
     found = [one.text.split("'")[1] for one in report.findings if one.code == "missing-target"]
     assert found == ["Figure 7", "Figure 8", "Table 9"]
+
+
+def test_references_in_comments_are_warnings(tmp_path: Path) -> None:
+    document = docx.Document()
+    document.add_paragraph("Figure 1: A cup")
+    document.add_paragraph("More words about cups.")
+    for text in ("Compare this with Figure 1.", "Figure 6 is better, see also Fig. 2 of [3]."):
+        add_comment(document, "More words", text, author="Ann")
+    path = tmp_path / "a.docx"
+    document.save(str(path))
+    report = CheckReport(file="a.docx", kind="docx")
+    check_document(RenderedFile(path=path, package=open_package(path), pdf=None, pages=[]), report)
+    found = [(one.level, one.text.split("'")[1], one.place) for one in report.findings if one.code == "missing-target"]
+    assert found == [("warning", "Figure 6", "comment by Ann")]

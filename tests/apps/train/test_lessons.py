@@ -110,7 +110,7 @@ def test_numbers_point_at_the_element(tokenizer: Tokenizer) -> None:
             if question.target is None:
                 assert numbers == ()
                 continue
-            x, y = question.target.aim
+            x, y = question.target.click_point
             assert [number.value for number in numbers] == [
                 pytest.approx(1000 * x / screen.pixels.shape[1]),
                 pytest.approx(1000 * y / screen.pixels.shape[0]),
@@ -315,15 +315,15 @@ def test_labels_of_fields_are_told_where_the_click_goes_and_what_is_on() -> None
         read = {find_token(target.read_at, image.frames.shape[2]): target for target in screen.targets}
         width, words = image.frames.shape[2], {word.token_index - 7: word for word in labels["words"]}
         for token, word in words.items():
-            assert word.aim == (read[token].aim[0] / 400, read[token].aim[1] / 300)
-            assert word.is_away == (token != find_token(read[token].aim, width))
+            assert word.click_point == (read[token].click_point[0] / 400, read[token].click_point[1] / 300)
+            assert word.is_away == (token != find_token(read[token].click_point, width))
         reached = set()
         for reach in labels["click_targets"]:
             row, column = divmod(reach.patch_index, columns)
             token = row // 2 * (columns // 2) + column // 2
             target = read[token]
             assert row == int(target.read_at[1] // 14) ^ 1 and reach.head == 0
-            assert reach.target_index == int(target.aim[1] // 14) * columns + int(target.aim[0] // 14)
+            assert reach.target_index == int(target.click_point[1] // 14) * columns + int(target.click_point[0] // 14)
             reached.add(token)
             num_away, num_at_home = num_away + words[token].is_away, num_at_home + (not words[token].is_away)
         assert reached >= {token for token, word in words.items() if word.is_away}
@@ -352,7 +352,7 @@ def test_icons_and_fields_without_a_label_are_words_too(tokenizer: Tokenizer) ->
         (word,) = [word for word in lesson.words if word.token_index == place] or [None]
         if word is None:  # another name stands on the same token
             continue
-        assert word.letters == label_name(chosen[0].name) and word.aim is not None and not word.is_away
+        assert word.letters == label_name(chosen[0].name) and word.click_point is not None and not word.is_away
         assert question.is_named is bool(chosen[0].name)
         assert all(sought.letters == word.letters for sought in lesson.query_words[0])
         assert len(lesson.query_words[0]) == (4 if chosen[0].name else 0)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from apps.train.course import SIGHT, CourseStage
 from apps.train.lessons import LessonMaker
-from apps.train.look import COLUMNS, RIGHT, TARGET, WRONG, mark_predictions
+from apps.train.predictions import COLUMNS, RIGHT, TARGET, WRONG, mark_predictions
 from apps.train.run import INITIAL_MODEL, TrainingRun, read_log, start_trainer, write_page
 from apps.train.screens.screen import ScreenOptions
 from model_runtime.tokenizer.tokenizer import load_tokenizer

@@ -254,7 +254,7 @@ def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pyt
 
 
 def test_some_steps_alone_train_the_tower_and_have_pages(tmp_path: Path) -> None:
-    stage = replace(COURSE[1], steps=6, pages=2, sees_every=3, is_short=False, prefix_every=3)
+    stage = replace(COURSE[1], steps=6, pages=2, vision_every=3, is_short=False, prefix_every=3)
     order = TrainingRun(folder=tmp_path, course=(stage,))
     assert [order.image_rate_at(step) for step in range(6)] == [0.0, 0.5, 0.0, 0.0, 0.5, 0.0]
     assert [stage.has_prefix(step) for step in range(6)] == [True, False, False, True, False, False]
@@ -262,5 +262,5 @@ def test_some_steps_alone_train_the_tower_and_have_pages(tmp_path: Path) -> None
     stream = LessonStream(LessonMaker(load_tokenizer(tmp_path)), 5)
     batches = [stream.draw(stage, step) for step in range(3)]
     assert [[len(lesson.example.branches) for lesson in batch] for batch in batches] == [[2], [0, 0, 2], [2]]
-    assert replace(stage, sees_every=1).sees(0) and not replace(stage, image_rate=0.0).sees(1)
-    assert (stage.smallest_batch, replace(stage, sees_every=1).smallest_batch) == (1, 3)
+    assert replace(stage, vision_every=1).trains_vision(0) and not replace(stage, image_rate=0.0).trains_vision(1)
+    assert (stage.smallest_batch, replace(stage, vision_every=1).smallest_batch) == (1, 3)

@@ -211,7 +211,7 @@ def test_a_prompt_has_one_field_without_a_label_or_choices() -> None:
         assert len(unnamed) <= 1 and all(target.kind == "field" for target in unnamed)
         for target in unnamed:
             left, top, right, bottom = target.box
-            x, y = target.aim
+            x, y = target.click_point
             assert left <= x < right and top <= y < bottom
         seen |= {target.kind for target in screen.targets}
     assert seen == {"field", "checkbox", "radio", "button"}

@@ -17,7 +17,7 @@ async def play(task: ScreenTask, deeds: list[PerformedAction], status: str) -> f
     await env.reset(task)
     for deed in deeds:
         [element] = [one for one in env.screen.targets if (one.kind, one.name) == (deed.kind, deed.name)]
-        x, y = element.aim
+        x, y = element.click_point
         typed = [TypeText(text=deed.typed)] if deed.typed else []
         result = await env.step([Click(x_px=int(x), y_px=int(y)), *typed])
         assert result.observation.last_action_error is None

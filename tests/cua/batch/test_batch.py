@@ -303,11 +303,11 @@ async def test_what_another_program_appends_costs_no_line_of_the_journal(tmp_pat
     results = [EpisodeResult(task_id=id, seed=1, repeat=0, kind="scored", score=1.0, reason="") for id in "abc"]
     with EpisodeLog(tmp_path) as log:
         for number, result in enumerate(results):
-            await log.over(result)
+            await log.ended(result)
             with (tmp_path / FILE).open("a") as file:
                 file.write("junk" if number else "junk\n")
     with EpisodeLog(tmp_path) as log:
-        assert [*log.ended] == [result.key for result in results]
+        assert [*log.results] == [result.key for result in results]
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
         child.stdout.close()
         child.wait(timeout=20)
         with EpisodeLog(tmp_path) as log:
-            assert {name for name in told if name.startswith("task")} <= {key[0] for key in log.ended}
+            assert {name for name in told if name.startswith("task")} <= {key[0] for key in log.results}
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'{"event": "ended", "task_id": "torn')
     player = Player()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cua.swarm.swarm as swarm_module
-from cua.errors import ContextOverflowError
+from cua.errors import ConfigError, ContextOverflowError
 from cua.messages import Message, Reply, TextPart, ToolResult, Usage
 from cua.run.control import Control
 from cua.run.events import Noted, Watch
@@ -69,6 +69,8 @@ async def test_a_round_that_is_too_wide_after_all_is_not_lost(tmp_path: Path, st
     assert (end.status, end.cap) == (("capped", "context") if strategy == "none" else ("unverified", None))
     assert len([one for one in model.received if one[1].text.startswith("item")]) == NUM_WIDE  # none is run twice
     if strategy == "none":
+        with pytest.raises(ConfigError, match="was full; resume it with --set context=summary"):
+            await resume_swarm(Path(str(done.run.run_dir)), model=model, options=OPTIONS)
         again = Wordy([], limit=150_000)
         resumed = await resume_swarm(Path(str(done.run.run_dir)), model=again, options=OPTIONS, context="summary")
         assert resumed.run.end.status == "unverified"

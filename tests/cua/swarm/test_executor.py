@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -96,7 +97,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(PickledChannel, "sent", [])
     monkeypatch.setattr(module, "open_actor", open_actor)
     monkeypatch.setattr(module, "connect_ray", lambda address: None)
-    monkeypatch.setattr(module, "_has_free_cpu", lambda: False)
+    monkeypatch.setattr(module, "count_free_cpus", lambda: 0)
     return lives
 
 
@@ -204,7 +205,7 @@ async def test_an_actor_that_dies_while_it_starts_uses_up_no_try(
         return await open_actor(open_server, options)
 
     monkeypatch.setattr(module, "open_actor", dying)
-    monkeypatch.setattr(module, "_has_free_cpu", lambda: True)
+    monkeypatch.setattr(module, "count_free_cpus", lambda: 9)
     done = await play(tmp_path, Cast(["a 2", "b 2", "c 2"]), RAY)
     assert [(child.state, child.num_tries) for child in done.children] == [("finished", 1)] * 3
     assert opened[:3] == [False, True, False]
@@ -226,6 +227,85 @@ async def test_children_wait_together_for_a_cluster_without_a_free_cpu(
     done = await play(tmp_path, Cast(["a 1", "b 1", "c 1", "d 1"]), options)
     assert num_opened == 1
     assert all("had a free CPU" in child.reason for child in done.children), states_of(done)
+
+
+async def test_one_request_says_how_many_actors_fit(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_requests = num_opened = 0
+    open_actor = module.open_actor
+
+    def count() -> int:
+        nonlocal num_requests
+        num_requests += 1
+        return 3
+
+    async def counted(open_server: Any, options: Any) -> Any:
+        nonlocal num_opened
+        num_opened += 1
+        return await open_actor(open_server, options)
+
+    monkeypatch.setattr(module, "open_actor", counted)
+    monkeypatch.setattr(module, "count_free_cpus", count)
+    monkeypatch.setattr(module, "FULL_S", 60.0)  # longer than the test
+    done = await play(tmp_path, Cast([f"{letter} 2" for letter in "abcdefgh"]), RAY)
+    assert [child.state for child in done.children] == ["finished"] * 8
+    assert (num_requests, num_opened) == (1, 3)
+
+
+async def test_a_child_is_cancelled_at_once_while_an_actor_starts(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one gets this actor."""
+    open_actor, swarms, num_opened, seconds = module.open_actor, list[Swarm](), 0, list[float]()
+
+    async def slow(open_server: Any, options: Any) -> Any:
+        nonlocal num_opened
+        num_opened += 1
+        began = time.monotonic()
+        await swarms[0].cancel("t001")
+        while swarms[0].children[0].state != "cancelled":
+            await asyncio.sleep(0.01)
+        seconds.append(time.monotonic() - began)
+        return await open_actor(open_server, options)
+
+    monkeypatch.setattr(module, "open_actor", slow)
+    async with asyncio.timeout(30):
+        done = await play(tmp_path, Cast(["a 2", "b 2"]), RAY, on_swarm=swarms.append)
+    assert [child.state for child in done.children] == ["cancelled", "finished"]
+    assert num_opened == 1
+    assert seconds[0] < 1.0
+
+
+async def test_children_are_suspended_while_all_actors_are_gone_and_go_on_after_a_resume(
+    tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only actor is lost, and the cluster has no other one for a while, or for good."""
+    open_actor, is_back, num_opened = module.open_actor, False, 0
+
+    async def gone(open_server: Any, options: Any) -> Any:
+        nonlocal num_opened
+        num_opened += 1
+        if num_opened > 1 and not is_back:
+            await asyncio.sleep(0.5)
+            raise EnvSetupError("no node of the Ray cluster had a free CPU", retryable=True)
+        return await open_actor(open_server, options)
+
+    hosts.append(7)
+    monkeypatch.setattr(module, "open_actor", gone)
+    options = replace(RAY, limits=replace(RAY.limits, num_retries=1))
+    done = await play(tmp_path, Cast(["a 9", "b 9"]), options)
+    assert [child.state for child in done.children] == ["suspended"] * 2
+    assert done.run.end.exit_code == 75
+    for child in done.children:
+        notes = load_run(str(done.run.run_dir)).agents[child.id].notes
+        states = [(note.data["state"], note.data["reason"]) for note in notes if note.kind == "child"]
+        assert ("suspended", "an actor on the Ray cluster") in states, states
+    is_back = True
+    model = Cast(["a 9", "b 9"])
+    again = await resume_swarm(Path(str(done.run.run_dir)), model=model, options=options)
+    assert [child.state for child in again.children] == ["finished"] * 2
+    assert len(model.asked_by("a 9")) < 9  # it goes on where it was
 
 
 async def test_files_go_there_and_back(tmp_path: Path, hosts: list[float]) -> None:
@@ -306,7 +386,7 @@ async def test_a_model_of_another_machine_is_called_by_the_parent(
 async def test_hosts_share_the_requests_at_the_same_time(
     tmp_path: Path, hosts: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_has_free_cpu", lambda: True)  # a host for each child
+    monkeypatch.setattr(module, "count_free_cpus", lambda: 9)  # a host for each child
     await play_over_http(tmp_path, Cast(["a 3", "b 3"]))
     sent = [pickle.loads(message)[0] for verb, message in PickledChannel.sent if verb in ("exchange", "take")]
     shares = [values for messages in sent for _, verb, values in messages if verb == "share"]

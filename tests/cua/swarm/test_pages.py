@@ -97,7 +97,7 @@ async def test_children_of_several_hosts_browse_a_page_that_is_fetched_once(
     hosts: list[float],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_has_free_cpu", lambda: True)  # a host for each child
+    monkeypatch.setattr(module, "count_free_cpus", lambda: 9)  # a host for each child
     asked = Counter[str]()
 
     def answer(request: Asked) -> Answer:

@@ -1,6 +1,7 @@
 """Children that an outage, a refused key or a limit kept from finishing go on, and none of their calls is lost."""
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from cua.errors import ModelError
-from cua.messages import Message, Reply
+from cua.errors import ConfigError, ModelError
+from cua.messages import Message, Reply, Usage
 from cua.run.budget import Caps
 from cua.swarm import SwarmOptions, resume_swarm, run_swarm
 from cua.swarm.budget import SwarmLimits
 from cua.swarm.protocol import PRESETS
+from cua.swarm.report import write_swarm_report
+from cua.swarm.session import SwarmResult
 from cua.trajectory import load_run
 from tests.cua.swarm.test_children import conversations
 from tests.cua.swarm.test_faults import counting, states_of
@@ -83,6 +86,52 @@ async def test_a_refused_key_or_a_long_outage_suspends_all_and_a_resume_finishes
     assert seen == Counter({f"item {number}": 1 for number in range(NUM_CHILDREN)})
 
 
+async def check_refused(done: SwarmResult, options: SwarmOptions, words: str) -> None:
+    """Check that a resume asks no model, writes no line and names the limit."""
+    path, model = run_dir_of(done) / "trajectory.jsonl", Cast([])
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=words):
+        await resume_swarm(run_dir_of(done), model=model, options=options)
+    assert not model.received
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("limits", "flag"),
+    [
+        (Caps(max_steps=20), "20 steps used; raise --max-steps"),
+        (Caps(max_steps=None, max_calls=20), "20 of 20 tool calls used; raise --max-calls"),
+        (Caps(max_steps=None, max_tokens=400), "of 400 tokens used; raise --max-tokens"),
+        (Caps(max_steps=None, max_cost_usd=0.04), "of 0.04 USD used; raise --max-cost"),
+        (Caps(max_steps=None, max_time_s=1.0), "of 1 s used; raise --max-time"),
+    ],
+)
+async def test_a_resume_below_a_limit_that_ended_the_run_asks_nothing(tmp_path: Path, limits: Caps, flag: str) -> None:
+    """The children use up their share, and the orchestrator the rest, until it is asked for a last answer."""
+    price = Usage(input_tokens=90, output_tokens=10, cost_usd=0.01)
+
+    class Busy(Cast):
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            await asyncio.sleep(0.05 if limits.max_time_s else 0)
+            reply = await super().generate(messages, tools, sampling)
+            is_over = messages[1].text == "all" and not reply.tool_calls and tools
+            return calls(call("note", text="more"), usage=price) if is_over else reply
+
+    options = replace(OPTIONS, limits=SwarmLimits(run=limits))
+    done = await play(tmp_path, Busy(["a 50", "b 50"]), options)
+    assert (done.run.end.status, done.run.end.answer) == ("capped", "what there is")
+    await check_refused(done, options, f"a limit of the run .* is used up: .*{flag}")
+
+
+async def test_a_resume_below_the_orchestrators_own_limit_asks_nothing(tmp_path: Path) -> None:
+    preset = replace(PRESETS["standard"], orchestrator_calls=3)
+    more = [calls(*(call("note", text=str(number)) for number in range(5))), Reply(content="")]  # two are refused
+    options = replace(OPTIONS, preset=preset)
+    done = await play(tmp_path, Cast(["a 1"], faults={"all": more}), options)
+    assert (done.run.end.status, done.run.end.cap, done.run.end.answer) == ("capped", "calls", None)
+    await check_refused(done, options, "3 of 3 tool calls used; raise --max-calls, or choose a --preset")
+
+
 @pytest.mark.parametrize("which", ["child_calls", "tokens"])
 async def test_children_that_a_limit_ended_go_on_when_it_is_raised(tmp_path: Path, which: str) -> None:
     def options(factor: int) -> SwarmOptions:
@@ -95,14 +144,9 @@ async def test_children_that_a_limit_ended_go_on_when_it_is_raised(tmp_path: Pat
     done = await play(tmp_path, model, options(1))
     assert [child.state for child in done.children] == ["capped", "capped", "finished"]
     assert done.run.end.exit_code == 3
-    same = Cast(["a 6", "b 9", "c 2"])
-    assert {
-        child.state for child in (await resume_swarm(run_dir_of(done), model=same, options=options(1))).children
-    } == {
-        "capped",
-        "finished",
-    }
-    assert not same.asked_by("a 6")
+    flag = {"child_calls": "--max-calls, or choose a --preset", "tokens": "--max-tokens"}[which]
+    words = rf"no sub-agent of the run .*: t001 is capped \(.* used.*\); raise {flag}.*1 more are capped"
+    await check_refused(done, options(1), words)
     more = Cast(["a 6", "b 9", "c 2"])
     again = await resume_swarm(run_dir_of(done), model=more, options=options(10))
     assert [child.state for child in again.children] == ["finished"] * 3
@@ -202,6 +246,16 @@ async def test_an_answer_from_failed_children_only_is_a_failure(tmp_path: Path) 
     done = await play(tmp_path, Cast(["a 2", "b 2"], faults={"a 2": [broken], "b 2": [broken]}))
     assert (done.run.end.status, done.run.end.exit_code) == ("failed", 1)
     assert "all 2 sub-agents failed, t001: bad request" in done.run.end.reason
+
+
+async def test_the_page_of_a_killed_run_shows_no_child_at_work(tmp_path: Path) -> None:
+    """As its process left it: one child has finished, one was at work, one was queued."""
+    options = replace(OPTIONS, limits=SwarmLimits(max_parallel=1))
+    done = await play(tmp_path / "runs", Cast(["a 1", "b 3", "c 1"]), options)
+    text = write_swarm_report(cut_after(done, tmp_path / "cut", "t002 running")).read_text("utf-8")
+    rows = re.findall(r"<td>worker</td><td>(\w+)</td>(?:<td class=\"n\">([^<]*)</td>)+", text)
+    assert [state for state, _ in rows] == ["finished", "stopped", "stopped"]
+    assert rows[2][1] == "0 ms"  # it was never at work
 
 
 async def test_the_time_limit_counts_over_all_processes_of_a_run(tmp_path: Path) -> None:

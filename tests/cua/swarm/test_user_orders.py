@@ -1,6 +1,8 @@
 """Orders of the user to one sub-agent of a running swarm: cancel it, or give it a new instruction."""
 
 import asyncio
+import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from tests.cua.swarm.test_children import CLICK, DONE, conversations, make_worke
 from tests.cua.swarm.test_kinds import NESTED
 from tests.cua.swarm.test_states import states_on_disk
 from tests.cua.swarm.test_swarm import OPTIONS, Cast, call, calls
+from tests.visual_tools.sandbox.test_backends import find_leftovers, find_logs
 
 CANCELLED = "the user cancelled it"
 Order = Callable[[Swarm], Awaitable[None]]
@@ -107,6 +110,68 @@ async def test_a_queued_child_is_cancelled_at_once(tmp_path: Path) -> None:
     assert seen == ["cancelled"]
     assert states_on_disk(tmp_path)["t002"] == ["created", "queued", "cancelled"]
     assert [child.state for child in done.children] == ["finished", "cancelled"]
+
+
+@pytest.mark.slow
+async def test_a_child_is_cancelled_at_once_while_the_first_sandbox_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for the start, which goes on for the others; at the end of the run nothing is left."""
+    with tempfile.TemporaryDirectory(prefix="k") as folder:  # a short path: sockets lie below it
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        swarms: list[Swarm] = []
+        seconds: list[float] = []
+
+        async def order() -> None:
+            while not find_logs(folder):
+                await asyncio.sleep(0.01)
+            began = time.monotonic()
+            await swarms[0].cancel("t001")
+            while swarms[0].children[0].state != "cancelled":
+                await asyncio.sleep(0.01)
+            seconds.append(time.monotonic() - began)
+
+        code = {name: call("ipython", code=f"print({name!r})") for name in ("a", "b")}
+        made = [calls(call("create_subagent", name="worker", system_prompt="You work."))]
+        assigned = [calls(*(call("assign_task", agent="worker", prompt=name) for name in code))]
+        script = conversations(
+            every=[*made, *assigned, "all done"], **{name: [calls(cell), "done"] for name, cell in code.items()}
+        )
+        ordering = asyncio.create_task(order())
+        async with asyncio.timeout(60):
+            done = await run_swarm(
+                "every", model=script, on_swarm=swarms.append, runs_dir=tmp_path, sandbox="landlock", approve="yolo"
+            )
+            await ordering
+        assert [child.state for child in done.children] == ["cancelled", "finished"]
+        assert seconds[0] < 1.0
+        assert find_leftovers(folder) == []
+        assert not find_logs(folder)
+
+
+async def test_a_child_that_waits_for_a_free_browser_is_cancelled_at_once(tmp_path: Path) -> None:
+    clicker = call("create_subagent", name="clicker", system_prompt="You.", kind="browser")
+    tasks = [call("assign_task", agent="clicker", prompt=f"page {number}") for number in range(2)]
+    script = conversations(every=[calls(clicker), calls(*tasks), "all done"])
+    seen: list[str] = []
+
+    class Screens:
+        async def generate(self, messages: Any, tools: Any = (), sampling: Any = None) -> Reply:
+            if "every" in messages[1].text:
+                return await script.generate(messages, tools, sampling)
+            while not (waiting := [child for child in model.swarms[0].children if child.state == "waiting"]):
+                await asyncio.sleep(0.01)
+            await model.swarms[0].cancel(waiting[0].id)
+            await asyncio.sleep(0.2)
+            seen.append(waiting[0].state)
+            return Reply(content=DONE.replace("{{question}}", "it"))
+
+    model = Ordered(Screens(), {})
+    options = replace(OPTIONS, make_env=lambda spec: FakeEnv(FakeOptions()), num_envs=1)
+    done = await model.play(tmp_path, options, "every")
+    assert seen == ["cancelled"]
+    assert {child.state for child in done.children} == {"finished", "cancelled"}
 
 
 async def test_children_of_a_cancelled_child_are_cancelled_also_queued_ones(tmp_path: Path) -> None:

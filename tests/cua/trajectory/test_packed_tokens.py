@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cua.messages import Reply, ReplyTokens
+from cua.messages import Reply, ReplyTokens, TokenMedia
 from cua.trajectory import TrajectoryWriter, load_run
 from cua.trajectory.codec import pack_tokens, unpack_tokens
 from tests.cua.trajectory import samples
@@ -53,7 +53,15 @@ def test_foreign_data_is_refused(packed: object) -> None:
 
 
 def make_reply(text: str) -> Reply:
-    tokens = ReplyTokens(prompt_ids=(1, 2), ids=(3, 4), logprobs=(-0.25, -math.pi), sampled=(True, False))
+    tokens = ReplyTokens(
+        prompt_ids=(1, 2),
+        ids=(3, 4),
+        logprobs=(-0.25, -math.pi),
+        sampled=(True, False),
+        media=(TokenMedia(media_hash="ab", offset=1, num_tokens=1),),
+        versions=(("6", 1), ("7", 1)),
+        processor="p",
+    )
     return Reply(content=text, tokens=tokens, model_version="7")
 
 

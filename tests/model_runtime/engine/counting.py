@@ -5,10 +5,11 @@ import threading
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineOptions, EngineOutput, EngineRequest, ModelCard
+from model_runtime.engine.contract import EngineOptions, EngineOutput, EngineRequest, ModelCard, WeightUpdate
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.runner import StepInput
 from model_runtime.engine.sampling import SamplingParams
+from model_runtime.errors import CheckpointError
 from model_runtime.media import MediaSpan, Prompt
 from model_runtime.tokenizer import Tokenizer
 
@@ -35,6 +36,7 @@ class CountingExecutor:
         self.gate = threading.Event()
         self.gate.set()
         self.steps: list[StepInput] = []
+        self.updates: list[tuple[int, str]] = []
         self.is_closed = False
         self._encoded: set[bytes] = set()
 
@@ -59,6 +61,12 @@ class CountingExecutor:
             if token == self.nan_after:
                 logits[row] = float("nan")
         return logits
+
+    def update(self, update: WeightUpdate) -> None:
+        if not update.source:
+            raise CheckpointError("there are no weights")
+        self._encoded.clear()
+        self.updates.append((len(self.steps), update.version))
 
     def close(self) -> None:
         self.is_closed = True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineOptions, ModelCard
+from model_runtime.engine.contract import EngineOptions, ModelCard, WeightUpdate
 from model_runtime.engine.engine import Engine
 from model_runtime.engine.runner import StepInput
 from model_runtime.engine.thread import EngineThread
@@ -31,6 +31,8 @@ class RandomModel:
     def run(self, step: StepInput) -> Tensor:
         shape = (len(step.logit_rows), len(self.closing))
         return torch.randn(shape, generator=self._generator) * 2 + self.closing
+
+    def update(self, update: WeightUpdate) -> None: ...
 
     def close(self) -> None: ...
 
@@ -64,6 +66,8 @@ class ToldModel:
             if place < len(self.wish):
                 logits[row, self.wish[place]] = 50.0
         return logits
+
+    def update(self, update: WeightUpdate) -> None: ...
 
     def close(self) -> None: ...
 

@@ -27,7 +27,7 @@ from model_runtime.training.losses import (
     NumberTokens,
     SupervisedHeads,
 )
-from model_runtime.training.places import find_places, make_bells
+from model_runtime.training.places import find_places, make_soft_targets
 from tests.model_runtime.vision.weights import make_item
 
 IMAGE = make_item(1, 4, 6, seed=1)  # 24 patches, 6 tokens
@@ -58,8 +58,8 @@ def make_lessons(pad: int) -> list[Lesson]:
         ),
         letters=PatchLetters(classes=classes, orders=orders),
         words=(
-            WordLabel(token_index=4, letters=(5, 6), aim=(0.25, 0.5), is_on=True),
-            WordLabel(token_index=1, letters=(7,), aim=(0.75, 0.1), is_away=True),
+            WordLabel(token_index=4, letters=(5, 6), click_point=(0.25, 0.5), is_on=True),
+            WordLabel(token_index=1, letters=(7,), click_point=(0.75, 0.1), is_away=True),
         ),
         letter_targets=(PatchAttentionTarget(patch_index=8, target_index=9, head=1),),
         click_targets=(PatchAttentionTarget(patch_index=14, target_index=2, head=0),),
@@ -143,7 +143,7 @@ def test_a_head_that_knows_places_loses_less(model: K25Model) -> None:
     torch.nn.init.zeros_(losses.heads.place.bias)
     blind = losses._place_loss(seen, batch, targets)
     assert blind.item() == pytest.approx(math.log(32))
-    bells = make_bells((find_places((1, 4, 6)) * 32 - 0.5).flatten(), 32, 1.0).clamp(min=1e-9)
+    bells = make_soft_targets((find_places((1, 4, 6)) * 32 - 0.5).flatten(), 32, 1.0).clamp(min=1e-9)
     with torch.no_grad():
         losses.heads.place.weight[:, :6] = bells.log().view(6, 64).T
     assert losses._place_loss(seen, batch, targets).item() == pytest.approx(
@@ -158,7 +158,7 @@ def test_where_the_target_lies_is_read_behind_the_layer_that_looks(model: K25Mod
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = forward(model, batch)
     scores = losses.heads.aim(losses._inputs.of_layer[2].x[targets.attention_rows[:2]]).view(2, 2, 32).log_softmax(-1)
-    bells = make_bells(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
+    bells = make_soft_targets(torch.tensor([0.402, 0.07]) * 32 - 0.5, 32, 1.0)
     expected = -(bells[0] * scores[0, 0]).sum() / 2 - (bells[1] * scores[1, 1]).sum() / 2
     assert losses._target_loss(seen, batch, targets).item() == pytest.approx(expected.item(), rel=1e-5)
 
@@ -222,25 +222,29 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     )
     assert parts["choice"] == pytest.approx(-logs[11, 12].item(), rel=1e-5)
     assert parts["copy"] == pytest.approx(-(logs[14, 21] + logs[15, 22]).item() / 2, rel=1e-5)
-    bell = make_bells(torch.tensor([40.2]), 100, 2.0)[0]
+    bell = make_soft_targets(torch.tensor([40.2]), 100, 2.0)[0]
     assert parts["number"] == pytest.approx(-(bell * logs[12, 100:200]).sum().item(), rel=1e-5)
     read = losses.read_letters([IMAGE])[7, 1].log_softmax(-1)[3]
     assert parts["letter"] == pytest.approx(-read.item(), rel=1e-5)
     rows = torch.stack(
         [seen.images[0][3], losses._inputs.of_layer[1].x[4], seen.images[0][0], losses._inputs.of_layer[1].x[1]]
     )
-    bells = make_bells(torch.tensor([0.25, 0.5, 0.25, 0.5, 0.75, 0.1, 0.75, 0.1]) * 32 - 0.5, 32, 1.0)
+    bells = make_soft_targets(torch.tensor([0.25, 0.5, 0.25, 0.5, 0.75, 0.1, 0.75, 0.1]) * 32 - 0.5, 32, 1.0)
     aims = losses.heads.aim(rows).view(8, 32).log_softmax(-1)  # a label counts as much as all names that are clicked
     assert parts["click_point"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
     (share,) = losses._patches.find_log_shares(
-        [IMAGE], targets.letter_targets, block=losses._patches.gathering
+        [IMAGE], targets.letter_targets, block=losses._patches.letter_block
     ).tolist()
     assert parts["read_word_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.click_targets, block=losses._patches.reaching).tolist()
+    (share,) = losses._patches.find_log_shares(
+        [IMAGE], targets.click_targets, block=losses._patches.target_block
+    ).tolist()
     assert parts["target_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares([IMAGE], targets.state_targets, block=losses._patches.reaching).tolist()
+    (share,) = losses._patches.find_log_shares(
+        [IMAGE], targets.state_targets, block=losses._patches.target_block
+    ).tolist()
     assert parts["state_attn"] == pytest.approx(-share, rel=1e-5)
     state = losses.heads.state(seen.images[0][3]).log_softmax(-1)[1]
     assert parts["state"] == pytest.approx(-state.item(), rel=1e-5)
@@ -297,7 +301,7 @@ def test_a_batch_without_labels_costs_nothing(model: K25Model) -> None:
 
 
 def test_bells() -> None:
-    bells = make_bells(torch.tensor([0.0, 50.4]), 100, 2.0)
+    bells = make_soft_targets(torch.tensor([0.0, 50.4]), 100, 2.0)
     assert bells.sum(-1).tolist() == pytest.approx([1.0, 1.0])
     assert bells.argmax(-1).tolist() == [0, 50]
     assert (bells[1, 52] / bells[1, 50]).item() == pytest.approx(math.exp((0.4**2 - 1.6**2) / 8), rel=1e-4)

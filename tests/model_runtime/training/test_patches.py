@@ -6,7 +6,7 @@ import torch
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.model import K25Model, load_model
 from model_runtime.ops.reference.norm import rotate
-from model_runtime.training.losses import PatchRows, share_each, share_together
+from model_runtime.training.losses import PatchRows, log_shares_padded, log_shares_per_image
 from tests.model_runtime.training.two_memories import two_memories
 from tests.model_runtime.vision.weights import make_item
 
@@ -25,7 +25,7 @@ def test_shares_are_those_of_the_tower_s_own_attention(tmp_path: Path, block: in
     model = load_model(tmp_path, dtype=torch.float32, kernels="autograd").requires_grad_()
     assert model.vision is not None
     rows = PatchRows(model.vision)
-    assert (rows.gathering, rows.reaching) == (2, 3)
+    assert (rows.letter_block, rows.target_block) == (2, 3)
     model.encode_media(IMAGES)
     attention = model.vision.blocks[block].attention
     place, at, head = 36 + 7, 36 + 20, 1  # of the second image
@@ -45,11 +45,13 @@ def test_together_they_are_what_each_is() -> None:
     """Images and heads that nothing is asked of included; with gradients, and nothing of the host on a GPU."""
     sizes, generator = [36, 24, 4, 12], torch.Generator().manual_seed(0)
     queries, keys = (torch.randn(sum(sizes), 3, 8, generator=generator, requires_grad=True) for _ in range(2))
-    looks = torch.tensor([[40, 37, 1], [1, 35, 0], [37, 59, 1], [2, 0, 0], [61, 60, 2], [38, 38, 0], [75, 64, 1]])
-    each = share_each(queries, keys, looks, sizes)
+    patch_targets = torch.tensor(
+        [[40, 37, 1], [1, 35, 0], [37, 59, 1], [2, 0, 0], [61, 60, 2], [38, 38, 0], [75, 64, 1]]
+    )
+    each = log_shares_per_image(queries, keys, patch_targets, sizes)
     with two_memories():
         device = torch.device("cpu")
-        together = share_together(queries.to(device), keys.to(device), looks, sizes)
+        together = log_shares_padded(queries.to(device), keys.to(device), patch_targets, sizes)
         assert (together - each.to(device)).abs().max() <= 1e-6
     weights = torch.arange(1.0, 8.0)
     ours = torch.autograd.grad((each * weights).sum(), (queries, keys))

@@ -6,10 +6,21 @@ from numpy.typing import NDArray
 
 import visual_tools as vt
 from visual_tools.errors import ImageError
-from visual_tools.paths.check import PathCheck, _verify_bound, find_narrow_gaps
+from visual_tools.paths.check import PathCheck, _verify_bound, find_narrow_gaps, has_maze
 from visual_tools.paths.search import measure_lengths
 
 FREE = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [1, 1, 1, 1]], bool)
+
+
+def test_a_maze_has_walls_between_its_ends_or_corridors() -> None:
+    plain = np.ones((200, 300), np.bool_)
+    walled, halls = plain.copy(), plain.copy()
+    walled[:150, 150] = False
+    halls[::20] = halls[:, 295:] = False
+    ends = {"start": (20, 25), "goal": (280, 25)}
+    assert not has_maze(vt.shortest_path(plain, **ends))
+    assert has_maze(vt.shortest_path(walled, **ends))
+    assert has_maze(vt.shortest_path(halls, **ends))
 
 
 def test_a_shortest_way() -> None:
@@ -43,7 +54,7 @@ def test_a_detour() -> None:
     ],
 )
 def test_each_fault_is_named_with_its_place(points: list[tuple[int, int]], connectivity: int, problem: str) -> None:
-    check = vt.check_path(FREE, points, start=(0, 0), goal=(0, 0), connectivity=connectivity)  # type: ignore[arg-type]
+    check = vt.check_path(FREE, points, start=(0, 0), goal=(0, 0), connectivity=connectivity)
     assert (check.is_valid, check.is_shortest) == (False, False)
     assert check.problems == (problem,)
 
@@ -80,7 +91,7 @@ def test_wrong_numbers_never_prove_anything(connectivity: int) -> None:
 )
 def test_wrong_input_is_told(mask: np.ndarray, points: list[tuple[float, ...]]) -> None:
     with pytest.raises(ImageError):
-        vt.check_path(mask, points)  # type: ignore[arg-type]
+        vt.check_path(mask, points)
 
 
 def with_gap(gap_px: int, *, has_detour: bool) -> NDArray[np.bool_]:

@@ -53,6 +53,11 @@ def find_leftovers(mark: str) -> list[str]:
     return found + [str(path) for path in Path(mark).glob("tmp/k25-kernels-*")]
 
 
+def find_logs(folder: str) -> list[Path]:
+    """Logs of the zygotes whose temporary files are in a folder."""
+    return list(Path(folder).glob("k25-kernels-*/zygote.log"))
+
+
 def wait_for_none(mark: str, limit_s: float = 20) -> list[str]:
     until = time.monotonic() + limit_s
     while (left := find_leftovers(mark)) and time.monotonic() < until:
@@ -148,6 +153,26 @@ def test_a_killed_host_leaves_nothing(way: tuple[Backend, Mode]) -> None:
         finally:
             host.kill()
             host.stdout.close()  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+async def test_a_start_that_is_cancelled_ends_soon_and_leaves_nothing(
+    way: tuple[Backend, Mode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of its imports, which take seconds."""
+    with tempfile.TemporaryDirectory(prefix="k") as folder:
+        (Path(folder) / "tmp").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", f"{folder}/tmp")
+        starting = asyncio.create_task(Sandbox.start_as(*way, SMALL))
+        while not find_logs(f"{folder}/tmp"):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        starting.cancel()
+        await asyncio.wait({starting})
+        assert starting.cancelled()
+        assert time.monotonic() - began < 3
+        assert find_leftovers(folder) == []
 
 
 @pytest.mark.slow

@@ -118,11 +118,14 @@ async def test_processor_time_is_limited(sandbox: Sandbox, tmp_path: Path) -> No
     await kernel.close()
 
 
-async def test_processes_are_limited(kernel: Kernel) -> None:
+async def test_processes_are_limited(sandbox: Sandbox, tmp_path: Path) -> None:
+    # an ordinary user cannot see that they share their memory
+    kernel = await sandbox.make_kernel(tmp_path / "run", limits=replace(SMALL, memory_bytes=4 * 2**30))
     code = "import os, time\nfor n in range(200):\n    if os.fork() == 0:\n        time.sleep(30); os._exit(0)"
     result = await kernel.run(code)
     assert result.error is not None
     assert result.error.name == "BlockingIOError"
+    await kernel.close()
 
 
 async def test_files_and_folders_are_limited(kernel: Kernel) -> None:

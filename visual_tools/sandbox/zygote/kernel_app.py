@@ -288,16 +288,22 @@ MODULES = (
 _NUM_QUEUED = 64  # messages
 
 
-def import_all() -> None:
-    """Import the installed packages, so that all kernels have them loaded."""
-    for name in MODULES:
+def import_all(after_each: Callable[[], None] = lambda: None) -> None:
+    """Import the installed packages, so that all kernels have them loaded.
+
+    Args:
+        after_each: Called after each import; may raise to end them.
+    """
+    for module in MODULES:
         with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+            importlib.import_module(module)
+        after_each()
     import visual_tools
 
     for name in visual_tools.__all__:
         with contextlib.suppress(ImportError, AttributeError):
             getattr(visual_tools, name)
+        after_each()
     with contextlib.suppress(ImportError):
         importlib.import_module("matplotlib.font_manager")
 

@@ -37,7 +37,7 @@ from visual_tools.sandbox.zygote.process_tree import (
     find_own_pid,
     kill_below,
     measure_removed,
-    read_pss,
+    read_memory,
     read_usage,
 )
 from visual_tools.sandbox.zygote.spawn import fill_in_sizes, spawn_kernel
@@ -199,10 +199,7 @@ class KernelMonitor:
         return self._look_at_disk(usage) or ("" if self.is_busy else self._leftover.look(usage, now))
 
     def _uses_more(self, usage: ResourceUsage, memory_bytes: int) -> bool:
-        try:
-            return read_pss(usage.pids) > memory_bytes
-        except PermissionError:  # memory cannot be read: count shared pages fully
-            return True
+        return read_memory(usage.pids) > memory_bytes
 
     def _look_at_disk(self, usage: ResourceUsage) -> str:
         """Measure a little more of the kernel's folders; what existed from the beginning does not count."""
@@ -372,12 +369,25 @@ class Zygote:
     def _import(self) -> None:
         from visual_tools.sandbox.zygote.kernel_app import compile_loops, freeze, import_all, prepare_app, warm_up
 
-        import_all()
+        import_all(self._check_host)
         self._app = prepare_app()
+        self._check_host()
         warm_up()
+        self._check_host()
         cache_dir = self._plan.cache_dir
         compile_loops(f"{HOST_ROOT}{cache_dir}" if cache_dir and self._plan.mode == "nested" else cache_dir)
         freeze()
+
+    def _check_host(self) -> None:
+        """Check, before the first request is processed, that the host still waits.
+
+        Raises:
+            SystemExit: If it has closed its end of the socket.
+        """
+        poll = select.poll()
+        poll.register(self._host, 0)  # reports only a closed socket
+        if poll.poll(0):
+            raise SystemExit("the host is gone")
 
     def serve(self) -> None:
         """Process requests until the host ends."""

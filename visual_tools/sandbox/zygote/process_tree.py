@@ -62,19 +62,28 @@ def read_usage(root: int) -> ResourceUsage:
     return ResourceUsage(pids=tuple(pids), num_threads=num_threads, rss_bytes=rss_bytes, cpu_s=ticks / _TICKS)
 
 
-def read_pss(pids: Iterable[int]) -> int:
-    """Return the memory of processes in bytes, with shared pages divided among the processes that share them; slow.
+def read_memory(pids: Iterable[int]) -> int:
+    """Return the memory of processes in bytes; slow.
 
-    Raises:
-        PermissionError: If a process cannot be inspected.
+    Shared pages are divided among the processes that share them. Where the system does not say how (the memory of
+    another user's processes), pages of files do not count, and what a process shares with its parent counts for both.
     """
     total = 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024
+            try:
+                fields = _read_fields(f"/proc/{pid}/smaps_rollup")
+                total += fields.get("Pss", 0)
+            except PermissionError:
+                fields = _read_fields(f"/proc/{pid}/status")
+                total += fields.get("RssAnon", 0) + fields.get("RssShmem", 0)
     return total
+
+
+def _read_fields(path: str) -> dict[str, int]:
+    """Return the sizes in bytes that a file of /proc gives in kB."""
+    rows = (line.split() for line in Path(path).read_text(errors="replace").splitlines())
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
 
 
 class FolderMeasurement:

@@ -72,6 +72,26 @@ def test_number_of_pictures(max_images, num_steps):
     assert images == [*shown, b"now"]
 
 
+@table("max_images", [1, 2, 3, 5])
+def test_kept_turns_extend_the_request_before(max_images):
+    options = ProtocolOptions(keep_turns=True, max_images=max_images)
+    before = []
+    for num_steps in range(8):
+        *steps, current = [step(i + 1) for i in range(num_steps + 1)]
+        messages = to_messages(INSTRUCTION, steps, current.observation, options)
+        images = [part.data for message in messages for part in message.parts if isinstance(part, ImagePart)]
+        first = num_steps - num_steps % max_images + 1
+        assert images == [f"before {i}".encode() for i in range(first, num_steps + 2)]
+        assert all(
+            message.text.endswith(instruction_text(INSTRUCTION)) for message in messages if message.role == "user"
+        )
+        is_new = num_steps % max_images == 0
+        assert is_new or messages[: len(before)] == before
+        if not is_new:
+            assert messages[-2].text == steps[-1].reply.content
+        before = messages
+
+
 def test_one_picture_folds_all_steps():
     options = ProtocolOptions(max_images=1)
     assert request(2, options) == frame(options, assistant(1, 2))

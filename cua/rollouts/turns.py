@@ -1,0 +1,204 @@
+"""Turns of a session as token ids: how each prompt relates to earlier turns, and the sequences to train on."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cua.messages import ReplyTokens, TokenMedia
+
+MAX_REALIGNED = 0.01
+"""Share of turns whose history was tokenized again; above it a run fails."""
+MIN_TURNS = 100
+"""Number of turns from which the share is judged."""
+NUM_COMPARED = 64
+"""Earlier turns with which a prompt is compared, the most recent first."""
+
+
+class Drift(StrEnum):
+    """Relation of a prompt to the earlier turns of its session. Source of the classes: slime, `agent/trajectory.py`."""
+
+    CLEAN = "clean"
+    """It begins with the ids of an earlier turn and its reply, or is the first."""
+    REALIGN = "realign"
+    """It begins with the prompt of an earlier turn, and differs inside of its reply: the reply was tokenized again."""
+    FORK = "fork"
+    """It begins in another way: a rewritten history, another agent, a second reply to the same messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTurn:
+    """One reply of a session.
+
+    Attributes:
+        turn_id: Number in the session, from 0.
+        parent_id: Turn that the prompt extends; None for the first and for forks.
+        drift: Relation of the prompt to the earlier turns.
+        prompt_ids: Ids of the prompt.
+        output_ids: Ids of the reply, with its end token.
+        logprobs: Natural logarithm of the probability of each output id under the distribution that was sampled.
+        sampled: True for each output id that the model chose.
+        temperature: Temperature that was used.
+        media: Media in the prompt, in order.
+        files: SHA-256 of the encoded images and videos of the request, in order.
+        versions: Versions of the weights, each with its number of output ids.
+        processor: Name of the conversion from files to pixels.
+        finish_reason: As the engine gives it.
+        request_sha256: Hash of the request.
+        is_delivered: False if the client left before the reply was sent: it is not trained on.
+    """
+
+    turn_id: int
+    parent_id: int | None
+    drift: Drift
+    prompt_ids: "array[int]" = field(repr=False)
+    output_ids: "array[int]" = field(repr=False)
+    logprobs: "array[float]" = field(repr=False)
+    sampled: tuple[bool, ...] = field(repr=False)
+    temperature: float
+    media: tuple[TokenMedia, ...] = ()
+    files: tuple[str, ...] = ()
+    versions: tuple[tuple[str, int], ...] = ()
+    processor: str = ""
+    finish_reason: str = ""
+    request_sha256: str = ""
+    is_delivered: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Sequence of a session to train on.
+
+    Attributes:
+        ids: Prompt and output ids of its last turn.
+        mask: 1 for each id that is trained here: sampled, delivered, and not trained in an earlier branch.
+        logprobs: Log-probability of each id; 0 where the mask is 0.
+        media: Media in the ids.
+        files: Hashes of the encoded media.
+        versions: (start, end, version) of the trained ids.
+        turn_ids: Turns of the branch.
+    """
+
+    ids: "array[int]" = field(repr=False)
+    mask: bytearray = field(repr=False)
+    logprobs: "array[float]" = field(repr=False)
+    media: tuple[TokenMedia, ...]
+    files: tuple[str, ...]
+    versions: tuple[tuple[int, int, str], ...]
+    turn_ids: tuple[int, ...]
+
+
+class TurnLog:
+    """Turns of one session.
+
+    Attributes:
+        turns: All turns, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.turns: list[RecordedTurn] = []
+
+    def counts(self) -> Counter[Drift]:
+        """Return the number of turns after the first by their relation to earlier ones."""
+        return Counter(turn.drift for turn in self.turns[1:])
+
+    def add(
+        self,
+        tokens: ReplyTokens,
+        *,
+        temperature: float,
+        files: tuple[str, ...] = (),
+        finish_reason: str = "",
+        request_sha256: str = "",
+    ) -> RecordedTurn:
+        """Record a reply and return its turn.
+
+        Raises:
+            ValueError: If a log-probability or a mark is missing for an output id.
+        """
+        num_ids = len(tokens.ids)
+        if len(tokens.logprobs) != num_ids or (tokens.sampled and len(tokens.sampled) != num_ids):
+            raise ValueError(f"{num_ids} ids, {len(tokens.logprobs)} log-probabilities, {len(tokens.sampled)} marks")
+        prompt_ids = array("I", tokens.prompt_ids)
+        drift, parent_id = self._relate(prompt_ids)
+        turn = RecordedTurn(
+            turn_id=len(self.turns),
+            parent_id=parent_id,
+            drift=drift,
+            prompt_ids=prompt_ids,
+            output_ids=array("I", tokens.ids),
+            logprobs=array("f", tokens.logprobs),
+            sampled=tokens.sampled or (True,) * num_ids,
+            temperature=temperature,
+            media=tokens.media,
+            files=files,
+            versions=tokens.versions,
+            processor=tokens.processor,
+            finish_reason=finish_reason,
+            request_sha256=request_sha256,
+        )
+        self.turns.append(turn)
+        return turn
+
+    def _relate(self, prompt_ids: "array[int]") -> tuple[Drift, int | None]:
+        if not self.turns:
+            return Drift.CLEAN, None
+        is_realigned = False
+        for turn in self.turns[: -NUM_COMPARED - 1 : -1]:
+            num_prompt, num_all = len(turn.prompt_ids), len(turn.prompt_ids) + len(turn.output_ids)
+            if prompt_ids[:num_prompt] == turn.prompt_ids and len(prompt_ids) > num_prompt:
+                if prompt_ids[num_prompt:num_all] == turn.output_ids:
+                    return Drift.CLEAN, turn.turn_id
+                is_realigned = True
+        return (Drift.REALIGN if is_realigned else Drift.FORK), None
+
+    def branches(self) -> list[Branch]:
+        """Return the sequences to train on: each delivered reply is trained once, in the first branch that has it."""
+        parents = {turn.parent_id for turn in self.turns}
+        trained: set[int] = set()
+        branches = []
+        for leaf in self.turns:
+            if leaf.turn_id in parents:
+                continue
+            path = [leaf]
+            while (parent_id := path[0].parent_id) is not None:
+                path.insert(0, self.turns[parent_id])
+            fresh = [turn for turn in path if turn.turn_id not in trained and turn.is_delivered]
+            if fresh:
+                branches.append(_branch(path, fresh))
+                trained.update(turn.turn_id for turn in fresh)
+        return branches
+
+
+def _branch(path: Sequence[RecordedTurn], fresh: Sequence[RecordedTurn]) -> Branch:
+    leaf = path[-1]
+    ids = leaf.prompt_ids + leaf.output_ids
+    mask, logprobs = bytearray(len(ids)), array("f", bytes(4 * len(ids)))
+    versions: list[tuple[int, int, str]] = []
+    for turn in fresh:
+        start = len(turn.prompt_ids)
+        for at, (is_sampled, logprob) in enumerate(zip(turn.sampled, turn.logprobs, strict=True), start):
+            if is_sampled:
+                mask[at], logprobs[at] = 1, logprob
+        for version, number in turn.versions:
+            versions.append((start, start + number, version))
+            start += number
+    return Branch(
+        ids=ids,
+        mask=mask,
+        logprobs=logprobs,
+        media=leaf.media,
+        files=leaf.files,
+        versions=tuple(versions),
+        turn_ids=tuple(turn.turn_id for turn in path),
+    )
+
+
+def realigned_share(logs: Iterable[TurnLog]) -> float:
+    """Return the share of turns after the first that are `REALIGN`, over all sessions; 0 below `MIN_TURNS` turns."""
+    counts: Counter[Drift] = Counter()
+    for log in logs:
+        counts += log.counts()
+    total = sum(counts.values())
+    return counts[Drift.REALIGN] / total if total >= MIN_TURNS else 0.0
