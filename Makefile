@@ -9,8 +9,6 @@ LONGEST := apps/assistant envs cua visual_tools model_runtime
 FOLDERS := $(filter-out apps __pycache__ apps/__pycache__,$(patsubst tests/%/,%,$(wildcard tests/*/ tests/apps/*/)))
 PARTS := $(LONGEST) $(filter-out $(LONGEST),$(FOLDERS)) $(notdir $(wildcard tests/test_*.py))
 RUN_PARTS = $(MAKE) --no-print-directory --keep-going --jobs=$(WORKERS) --output-sync=target $(PARTS:%=run-tests/%)
-# pyautogui has a place of its own: what it brings would replace python-xlib
-PEER := .venv/peer/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo assistant web-demo video-demo runtime-demo demo-nano nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
@@ -103,11 +101,10 @@ mutate: dev ## break guards one at a time in a copy, and list what no test notic
 	@$(VENV)/python scripts/mutate.py $(ARGS)
 
 bench: dev ## print our figures beside the usual way of doing a step
-	@test -x $(PEER) || { $(VENV)/python -m venv .venv/peer && $(PEER) -m pip install --quiet pyautogui pillow; }
 	@$(VENV)/python benchmarks/startup.py
 	@$(VENV)/python benchmarks/literal.py
-	@$(VENV)/python benchmarks/step_overhead.py browser --peer-python $(PEER)
-	@$(VENV)/python benchmarks/step_overhead.py desktop --peer-python $(PEER)
+	@$(VENV)/python benchmarks/step_overhead.py browser
+	@$(VENV)/python benchmarks/step_overhead.py desktop
 	@$(VENV)/python benchmarks/sandbox.py
 	@$(VENV)/python -m benchmarks.visual.mazes --per-kind 2
 	@$(VENV)/python -m benchmarks.visual.shares --each 4
@@ -127,7 +124,7 @@ kernels-bench: ## time every kernel beside its peers (at toy sizes where there i
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m benchmarks.kernels $(ARGS)
 
-gpu-check: ## on a GPU: check and measure kernels and engine in order, 25 minutes, resumable (OUT=DIR ARGS=--plan)
+gpu-check: ## on a GPU: check and measure kernels and engine in order, 40 minutes, resumable (OUT=DIR ARGS=--plan)
 	@$(if $(PYTHON),,scripts/bootstrap.sh runtime-dev)
 	@$(or $(PYTHON),$(VENV)/python) -m benchmarks.gpu_check $(if $(OUT),--out $(OUT)) $(ARGS)
 

@@ -50,21 +50,21 @@ def main() -> None:
     runs = parser.parse_args().runs
     python = median_s([sys.executable, "-c", "pass"], runs)
     rows = [
-        ("cua --help", 0.4, median_s([CUA, "--help"], runs)),
+        ("cua --help", 0.15, median_s([CUA, "--help"], runs)),
         (
             "import cua, envs, visual_tools",
-            0.5,
+            0.15,
             median_s([sys.executable, "-c", "import cua, envs, visual_tools"], runs),
         ),
         (
-            "from cua import run_task, ask",
-            0.5,
-            median_s([sys.executable, "-c", "from cua import run_task, ask"], runs),
+            "from cua import run_task",
+            0.3,
+            median_s([sys.executable, "-c", "from cua import run_task"], runs),
         ),
     ]
     with tempfile.TemporaryDirectory() as folder:
         shots = [first_screenshot_s(Path(folder)) for _ in range(runs)]
-    rows.append(("cua task, first screenshot", 2.0, statistics.median(shots)))
+    rows.append(("cua task, first screenshot", 1.0, statistics.median(shots)))
     print(f"python -c pass: {python:.3f} s (median of {runs})")
     for name, goal, took in rows:
         print(

@@ -1,25 +1,27 @@
-"""What a step costs beside the model and the page's own settling: ours by stage, and the usual way.
+"""Time of a step in addition to the model and to the page's own settling: ours by stage, and the usual way.
 
-    python benchmarks/step_overhead.py browser|desktop [--steps 200] [--peer-python PYTHON]
+    python benchmarks/step_overhead.py browser|desktop [--rounds 8] [--steps 25]
 
-Ours: the agent loop with a scripted model that answers at once, everything on (guard asking what
-each click hits, record on disk, report of stages). The peer: what OSWorld's harness does for one step,
-on the same display in the same run: a fresh `python -c "import pyautogui; ..."` process and a
-screenshot, by scrot and by pyautogui.
-PYTHON is an interpreter that has pyautogui; without it the peer is left out.
+Ours: the agent loop with a scripted model that answers at once, everything on (guard that looks up what each click
+hits, record on disk, report of stages). The peer: what OSWorld's harness does for one step, on the same display: a new
+`python -c "import pyautogui; ..."` process and a screenshot in another process, by scrot, pyautogui or Pillow,
+whichever is fastest. Both take turns (`--rounds`), since other work on the machine slows them alike: read the ratio.
+The first five steps of each turn are not counted. pyautogui is taken from `.venv/guest` (`scripts/bootstrap.sh dev`);
+without it the peer is left out.
 """
 
 import argparse
 import asyncio
 import contextlib
-import functools
 import itertools
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cua import Agent, AgentOptions, Caps, Guard, Message, Reply, Sampling, Tool
@@ -27,7 +29,10 @@ from cua.trajectory import RunHeader, TrajectoryWriter
 from envs import Env, InstructionTask
 
 PAGE = "data:text/html," + "<h1>Step</h1><input><button>Save</button>" + "<p>Some ordinary text on a page.</p>" * 20
-GOALS_MS = {"browser": 60, "desktop": 25}
+GOALS_MS = {"browser": 40, "desktop": 15}
+NUM_WARM_UP = 5
+NUM_USUAL_STEPS = 2
+"""Steps of the peer in each round."""
 STAGES = ("interpret", "guard", "record", "act", "observe", "settle", "model")
 
 
@@ -71,20 +76,11 @@ async def measure(env: Env, steps: int, record: TrajectoryWriter) -> tuple[list[
         listener=listen,
     )
     await agent.run(InstructionTask(instruction="measure"))
-    return stages[5:], [after - before for before, after in itertools.pairwise(marks[5:])]
+    return stages[NUM_WARM_UP:], [after - before for before, after in itertools.pairwise(marks[NUM_WARM_UP:])]
 
 
 def median_ms(values: list[float]) -> float:
     return 1000 * statistics.median(values) if values else 0.0
-
-
-def timed(work: Callable[[], object], times: int) -> list[float]:
-    took = []
-    for _ in range(times):
-        started = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - started)
-    return took
 
 
 @contextlib.contextmanager
@@ -102,41 +98,109 @@ def open_display() -> Iterator[str]:
                 server.terminate()
 
 
-def peer(display: str, python: str, times: int) -> dict[str, float]:
-    """One step as OSWorld's harness does it: action in a new process, screenshot in another. Median ms."""
-    env = {**os.environ, "DISPLAY": display, "XAUTHORITY": "/dev/null"}
+@dataclass(slots=True, kw_only=True)
+class Comparison:
+    """Times of both ways, in seconds.
+
+    Attributes:
+        stages: Of our steps, by stage.
+        walls: From step to step, without settling.
+        settles: Settling of each step.
+        usual: Times of the peer's processes by name; empty if it cannot run here.
+    """
+
+    stages: list[dict[str, float]] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    settles: list[float] = field(default_factory=list)
+    usual: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of the usual way over ours; None without a peer."""
+        screens = [statistics.median(times) for name, times in self.usual.items() if name != ACTION]
+        if ACTION not in self.usual or not screens:
+            return None
+        return (statistics.median(self.usual[ACTION]) + min(screens)) / statistics.median(self.walls)
+
+
+ACTION = "action process"
+
+
+def list_usual_commands(display: str) -> dict[str, list[str]]:
+    """Processes of one step as OSWorld's harness starts them: the action, and ways to take a screenshot."""
     action = "import pyautogui; import time; pyautogui.FAILSAFE = False; pyautogui.click(500, 500)"
-    image = "import pyautogui; pyautogui.screenshot('/dev/shm/peer.png')"
-    commands = {
-        "action process": [python, "-c", action],
-        "pyautogui screenshot process": [python, "-c", image],
-        "scrot process": ["scrot", "--overwrite", "/dev/shm/peer.png"],
+    file = "/dev/shm/k25-usual.png"
+    return {
+        ACTION: [sys.executable, "-c", action],
+        "scrot process": ["scrot", "--overwrite", file],
+        "pyautogui screenshot process": [sys.executable, "-c", f"import pyautogui; pyautogui.screenshot({file!r})"],
+        "Pillow screenshot process": [
+            *(sys.executable, "-c"),
+            f"from PIL import ImageGrab; ImageGrab.grab(xdisplay={display!r}).save({file!r})",
+        ],
     }
-    silent = subprocess.DEVNULL
 
-    def run(command: list[str]) -> None:
-        subprocess.run(command, env=env, check=True, stdout=silent, stderr=silent)
 
-    found = {}
-    for name, command in commands.items():
-        with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):  # scrot, gnome-screenshot
-            found[name] = median_ms(timed(functools.partial(run, command), times))
+def run_usual_step(display: str, usual: dict[str, list[float]]) -> None:
+    """Time each process of the usual way once; what cannot run here is left out."""
+    env = {**os.environ, "DISPLAY": display, "XAUTHORITY": "/dev/null", "PYTHONPATH": str(Path(sys.prefix) / "guest")}
+    for name, command in list_usual_commands(display).items():
+        started = time.perf_counter()
+        with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):
+            subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            usual.setdefault(name, []).append(time.perf_counter() - started)
+
+
+async def compare(kind: str, *, rounds: int, steps: int, is_durable: bool = True) -> Comparison:
+    """Take steps of both ways in turn, on one display.
+
+    Args:
+        kind: `browser` or `desktop`.
+        rounds: Number of turns.
+        steps: Steps of ours in each turn, including those that are not counted.
+        is_durable: False to record without waiting for the disk.
+    """
+    found = Comparison()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        display = stack.enter_context(open_display())
+        run_usual_step(display, {})  # compiles what it imports
+        env = make_env(kind, display)
+        try:
+            for number in range(rounds):
+                header = RunHeader(instruction="measure")
+                with TrajectoryWriter.create(folder / str(number), header, is_durable=is_durable) as writer:
+                    stages, walls = await measure(env, steps, writer)
+                settles = [step.get("settle", 0.0) for step in stages]
+                found.stages += stages
+                found.settles += settles
+                found.walls += [wall - settle for wall, settle in zip(walls, settles, strict=False)]
+                for _ in range(NUM_USUAL_STEPS):
+                    await asyncio.to_thread(run_usual_step, display, found.usual)
+        finally:
+            await env.close()
     return found
 
 
-def show(stages: list[dict[str, float]], walls: list[float]) -> float:
-    """Print medians by stage; return the overhead: everything but the page's settling and the model."""
+def show(found: Comparison, goal_ms: float) -> None:
+    """Print medians by stage, of the whole step, and of the usual way."""
     print(f"  {'stage':<10} {'p50 ms':>8} {'p95 ms':>8}")
     for stage in STAGES:
-        values = sorted(step.get(stage, 0.0) for step in stages)
+        values = sorted(step.get(stage, 0.0) for step in found.stages)
         print(f"  {stage:<10} {median_ms(values):8.2f} {1000 * values[int(len(values) * 0.95)]:8.2f}")
-    rest = [wall - step.get("settle", 0.0) for wall, step in zip(walls, stages, strict=False)]
-    print(f"  whole step without settling: p50 {median_ms(rest):.1f} ms; with it: p50 {median_ms(walls):.1f} ms")
-    return median_ms(rest)
+    ours_ms = median_ms(found.walls)
+    print(f"  whole step without settling: p50 {ours_ms:.1f} ms; settling: p50 {median_ms(found.settles):.1f} ms")
+    print(f"  goal {goal_ms:g} ms: {'met' if ours_ms <= goal_ms else 'missed'}")
+    for name, times in found.usual.items():
+        print(f"  peer, {name}: p50 {median_ms(times):.0f} ms")
+    if found.ratio is None:
+        print(f"  peer: left out; {Path(sys.prefix) / 'guest'} has no pyautogui (scripts/bootstrap.sh dev)")
+    else:
+        print(f"  one step the usual way / ours: {found.ratio:.1f}x")
 
 
 def make_env(kind: str, display: str) -> Env:
-    """The world of our steps: an ordinary page of 1280x720, or a full-HD desktop full of text."""
+    """Environment of our steps: an ordinary page of 1280x720, or a full-HD desktop full of text."""
     if kind == "browser":
         from envs.browser import BrowserEnv, BrowserOptions
 
@@ -146,47 +210,20 @@ def make_env(kind: str, display: str) -> Env:
     return DesktopEnv(DesktopOptions(display=display, app="xterm -maximized -e 'seq 1 2000; sleep 3600'"))
 
 
-def show_peer(display: str, python: str, ours_ms: float) -> None:
-    """Measure and print the usual way of a step on the same display."""
-    found = peer(display, python, 10)
-    for name, value in found.items():
-        print(f"  peer, {name}: p50 {value:.0f} ms")
-    screens = [value for name, value in found.items() if "action" not in name]
-    if "action process" not in found or not screens:
-        needs = (
-            f"pyautogui in {python} (pip install pyautogui), and that or scrot for screenshots (apt-get install scrot)"
-        )
-        print(f"  peer: left out; it needs {needs}")
-        return
-    screen = min(screens)
-    print(f"  one step the usual way / ours: {(found['action process'] + screen) / ours_ms:.1f}x")
-
-
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("env", choices=list(GOALS_MS))
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--peer-python")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--no-fsync", action="store_true", help="record without waiting for the disk")
     arguments = parser.parse_args()
-    if arguments.steps < 10:
-        parser.error("--steps: at least 10; the first five are not counted")
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        display = stack.enter_context(open_display())
-        header = RunHeader(instruction="measure")
-        with TrajectoryWriter.create(folder, header, is_durable=not arguments.no_fsync) as writer:
-            env = make_env(arguments.env, display)
-            try:
-                stages, walls = await measure(env, arguments.steps, writer)
-            finally:
-                await env.close()
-        print(f"{arguments.env}, {arguments.steps} steps")
-        ours = show(stages, walls)
-        goal = GOALS_MS[arguments.env]
-        print(f"  goal {goal} ms: {'met' if ours <= goal else 'missed'}")
-        if arguments.peer_python:
-            await asyncio.to_thread(show_peer, display, arguments.peer_python, ours)
+    if arguments.steps < 2 * NUM_WARM_UP:
+        parser.error(f"--steps: at least {2 * NUM_WARM_UP}; the first {NUM_WARM_UP} are not counted")
+    found = await compare(
+        arguments.env, rounds=arguments.rounds, steps=arguments.steps, is_durable=not arguments.no_fsync
+    )
+    print(f"{arguments.env}, {arguments.rounds} x {arguments.steps} steps")
+    show(found, GOALS_MS[arguments.env])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ An invalid or missing setting or file, or a task that needs another environment,
 """
 
 import functools
-import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -281,10 +280,12 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 @functools.cache
 def _versions_of(packages: tuple[str, ...]) -> Mapping[str, str]:
+    from importlib import metadata  # 20 ms, which only a run needs
+
     versions = {"python": platform.python_version(), "system": platform.platform()}
     for package in ("cua-k25", *packages):
         try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
             continue
     return versions

@@ -15,15 +15,17 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.env import Env, EnvSpec, check_verbs
 from envs.errors import EnvError, EnvSetupError, nearest
 from envs.foreign import contained, describe_defect
 from envs.secret_texts import HttpLogin
 from envs.suite import Suite, suite_of
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 ENVS_GROUP = "k25.envs"
 SUITES_GROUP = "k25.suites"
@@ -256,14 +258,16 @@ def _load(group: str, name: str, kind: str, known: Sequence[str]) -> object:
         raise EnvSetupError(f"the {kind} {name!r} of {_shown(entries[0])} cannot be loaded: {reason}") from error
 
 
-def _entry_points(group: str) -> list[metadata.EntryPoint]:
+def _entry_points(group: str) -> "list[metadata.EntryPoint]":
     """Return all entry points of a group, cached per `sys.path`."""
     return _entry_points_on(group, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=16)
-def _entry_points_on(group: str, path: tuple[str, ...]) -> list[metadata.EntryPoint]:
+def _entry_points_on(group: str, path: tuple[str, ...]) -> "list[metadata.EntryPoint]":
     """Return all entry points of a group; distributions whose metadata cannot be read are skipped."""
+    from importlib import metadata  # 20 ms, which only names of other distributions need
+
     try:
         return list(metadata.entry_points(group=group))
     except (TypeError, ValueError, OSError, KeyError):  # the metadata of a distribution are invalid
@@ -275,14 +279,14 @@ def _entry_points_on(group: str, path: tuple[str, ...]) -> list[metadata.EntryPo
         ]
 
 
-def _entry_points_of(distribution: metadata.Distribution) -> Sequence[metadata.EntryPoint]:
+def _entry_points_of(distribution: "metadata.Distribution") -> "Sequence[metadata.EntryPoint]":
     try:
         return tuple(distribution.entry_points)
     except (TypeError, ValueError, OSError, KeyError):
         return ()
 
 
-def _shown(entry: metadata.EntryPoint) -> str:
+def _shown(entry: "metadata.EntryPoint") -> str:
     """Return the origin of an entry point, such as `package 1.0 (module:name)`."""
     owner = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
     return f"{owner} ({entry.value})"

@@ -1,7 +1,8 @@
-"""Everything that has to be seen on a GPU, in order, within 25 minutes: `python -m benchmarks.gpu_check`.
+"""Everything that has to be seen on a GPU, in order, within 40 minutes: `python -m benchmarks.gpu_check`.
 
-Right before fast: tests, the memory checker, CUDA graphs against plain launches; then the machine's peaks, every kernel
-beside its peers, the tuner for the worst three, and the whole engine. `--plan` lists the parts without running any.
+Right before fast: tests, the memory checker, CUDA graphs against plain launches; then the machine's peaks, the kernels
+of decoding beside their peers, the tuner for those that miss their targets, latent attention, long prompts, the whole
+vision tower, and the whole engine. `--plan` lists the parts without running any.
 
 Each part is a process of its own with a time limit of its own, and its output and figures are files in `--out`. A part
 that fails or takes too long stops no other. A part that has ended is not run again for the same code on the same

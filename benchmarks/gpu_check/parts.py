@@ -3,18 +3,29 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kernels.case import Row
+from benchmarks.kernels.targets import MissedTarget, rank_missed
+
 NUM_TUNED = 3
-"""Kernels that are tuned: those that miss their goals by most."""
+"""Kernels that a part tunes at most: the first ones of the ranking."""
 
 TILES = Path(__file__).parents[2] / "model_runtime" / "kernels" / "tiles.json"
+TILES_FILE = "tiles.json"
+"""Table of a run, which several parts change: unlike their figures it is kept when they begin."""
 
-UNTUNED = ("moe_gemv_int4", "mla_decode", "moe_int4")
-"""What is tuned where nothing was measured: what a decode step and a prompt spend their time in."""
+UNMEASURED = (
+    ("moe_int4", 64),
+    ("moe_int4", 4096),
+    ("moe_gemv_int4.down", None),
+    ("mla_decode", None),
+    ("moe_dense", 16384),
+)
+"""Kernels and tokens that are tuned without measurements: they missed their targets on 2026-11-27."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +51,11 @@ class Command:
 
     Attributes:
         argv: What is run, in the repository's root.
-        env: Beside the environment.
-        may_end_s: Seconds after which the rest of the part goes first: the command is ended and counts as cut off.
+        env: Variables in addition to those of this process.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-    may_end_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +130,7 @@ add_program(
     "operators",
     title="Layers of the release's shape through our kernels, compared with torch's operators at odd sizes",
     expected="right before fast; needs torch and triton alone",
-    limit_s=80,
+    limit_s=60,
 )
 
 
@@ -129,7 +138,7 @@ add_program(
     name="tests",
     title="The tests that need a GPU",
     expected="the whole model on the GPU compared with the CPU; each folder of tests stops at its third fault",
-    limit_s=90,
+    limit_s=60,
     modules=("torch", "triton", *TESTED),
 )
 def _tests(setting: Setting) -> Iterator[Command]:
@@ -142,8 +151,8 @@ def _tests(setting: Setting) -> Iterator[Command]:
 @part(
     name="memory",
     title="compute-sanitizer over decoder layers at 1, 9, 64 and 512 tokens",
-    expected="reads behind a tensor's end hide in padding; memcheck, then racecheck in what time is left",
-    limit_s=200,
+    expected="reads behind a tensor's end hide in padding; without racecheck, which reached no line in 80 s",
+    limit_s=180,
     figures=("layer.json",),
     program="compute-sanitizer",
 )
@@ -154,16 +163,15 @@ def _memory(setting: Setting) -> Iterator[Command]:
     if setting.is_rehearsal:
         yield layer
         return
-    for tool, may_end_s in (("memcheck", None), ("racecheck", 80.0)):
-        check = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all")
-        yield Command(argv=(*check, *layer.argv), env=layer.env, may_end_s=may_end_s)
+    check = ("compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9", "--target-processes", "all")
+    yield Command(argv=(*check, *layer.argv), env=layer.env)
 
 
 add_program(
     "graphs",
     title="CUDA graphs against plain launches, bit for bit",
     expected="decoding at batch 1, 8 and 32, one stream or two; a capture with a side stream is a named risk",
-    limit_s=120,
+    limit_s=80,
 )
 
 
@@ -175,106 +183,139 @@ add_program(
 )
 
 
-def run_kernels(setting: Setting, only: str, file: str, budget_s: float, *more: str) -> Command:
-    """The kernels' benchmark, which stops by itself before the part's limit."""
+def run_kernels(
+    setting: Setting, only: str, file: str, budget_s: float, *more: str, variant: str = "", tokens: str = ""
+) -> Command:
+    """The kernels' benchmark, which stops by itself before the part's limit; a rehearsal takes all toy sizes."""
     toy = ("--toy", "--device", "cpu", "--interpreter") if setting.is_rehearsal else ("--device", "cuda")
     figures = ("--json", setting.file(file), "--budget-s", f"{budget_s:g}")
-    return run_module(setting, "benchmarks.kernels", "--only", only, *figures, *more, *toy)
+    cases = [("--variant", variant), ("--tokens", "" if setting.is_rehearsal else tokens)]
+    chosen = [word for option, value in cases if value for word in (option, value)]
+    return run_module(setting, "benchmarks.kernels", "--only", only, *chosen, *figures, *more, *toy)
 
 
-DECODE, PREFILL, VISION = "moe_gemv_int4,mla_decode", "moe", "router,norm,vision_attention"
+def run_tuner(setting: Setting, missed: MissedTarget, budget_s: float) -> Iterator[Command]:
+    """The tuner for one kernel, on the run's own table; it measures or does nothing, so a rehearsal leaves it out."""
+    if setting.is_rehearsal:
+        return
+    tokens = () if missed.tokens is None else ("--tokens", str(missed.tokens))
+    options = ("--only", missed.kernel, *tokens, "--budget-s", f"{budget_s:g}", *use_tiles(setting))
+    yield run_module(setting, "benchmarks.kernels.tune", *options)
+
+
+def use_tiles(setting: Setting) -> tuple[str, str]:
+    """Options for the run's table of tiles, which begins as a copy of the shipped one."""
+    path = Path(setting.file(TILES_FILE))
+    if not path.exists():
+        shutil.copyfile(TILES, path)
+    return "--tiles", str(path)
+
+
+INT4_TOKENS = "1,8,64,4096"
 
 
 @part(
     name="decode",
-    title="Kernels of decoding",
-    expected="INT4 experts 55 to 75 % of the floor (goal 70), attention 40 to 55 % (goal 60)",
-    limit_s=190,
-    figures=("decode.json",),
+    title="Kernels of decoding, each compared with float64",
+    expected="latent attention from 64k on 30 to 51 % of the floor (goal 60), INT4 63 to 79 % (goal 70)",
+    limit_s=300,
+    figures=("latent.json", "gemv.json", "int4.json"),
 )
 def _decode(setting: Setting) -> Iterator[Command]:
-    yield run_kernels(setting, DECODE, "decode.json", 150)
-
-
-@part(
-    name="prefill",
-    title="Kernels of prompts and images",
-    expected="INT4 250 to 400 TFLOP/s (goal 300), bf16 380 to 500 (goal 500); a screenshot's attention 50 %",
-    limit_s=260,
-    figures=("vision.json", "moe.json"),
-)
-def _prefill(setting: Setting) -> Iterator[Command]:
-    yield run_kernels(setting, VISION, "vision.json", 60)
-    yield run_kernels(setting, PREFILL, "moe.json", 170)
+    yield run_kernels(setting, "mla_decode", "latent.json", 120)
+    yield run_kernels(setting, "moe_gemv_int4", "gemv.json", 30)
+    yield run_kernels(setting, "moe", "int4.json", 60, variant="int4", tokens=INT4_TOKENS)
 
 
 @part(
     name="tune",
-    title="The tuner for the three kernels that are worst against their goals, and these again",
-    expected="tiles rest on floors and on what the compiler makes of them, where tiles.json has no measurement",
-    limit_s=330,
-    figures=("tiles.json", "decode-tuned.json", "moe-tuned.json", "vision-tuned.json"),
+    title="The tuner for the INT4 kernels that miss their targets, and these again",
+    expected="their tiles rest on floors and on what the compiler makes of them",
+    limit_s=600,
+    figures=("gemv-tuned.json", "int4-tuned.json"),
 )
 def _tune(setting: Setting) -> Iterator[Command]:
-    shutil.copyfile(TILES, setting.file("tiles.json"))  # the tuner changes lines of it, and the shipped table stays
-    tiles = ("--tiles", setting.file("tiles.json"))
-    kernels = find_worst(setting.folder)
-    if not setting.is_rehearsal:  # the tuner measures or does nothing
-        for kernel in kernels:
-            yield run_module(setting, "benchmarks.kernels.tune", "--only", kernel, "--budget-s", "60", *tiles)
-    tuned = [only for only, files in MEASURED_BY.items() if set(kernels) & set(files)]
-    for only in tuned:
-        name = "decode" if only == DECODE else "vision" if only == VISION else "moe"
-        yield run_kernels(setting, only, f"{name}-tuned.json", 120 / len(tuned), *tiles)
+    Path(setting.file(TILES_FILE)).unlink(missing_ok=True)  # of an earlier run
+    chosen = find_missed(setting, ("moe_int4", "moe_gemv_int4"))
+    for missed in chosen:
+        yield from run_tuner(setting, missed, 420 / len(chosen))
+    tiles = use_tiles(setting)
+    yield run_kernels(setting, "moe_gemv_int4", "gemv-tuned.json", 30, *tiles)
+    yield run_kernels(setting, "moe", "int4-tuned.json", 60, *tiles, variant="int4", tokens=INT4_TOKENS)
 
 
-add_program(
-    "engine",
+@part(
+    name="latent",
+    title="The tuner for latent attention, and its join at few and at many sequences",
+    expected="joining 32 sequences of 1,024 tokens took 29 us, as long as the attention itself",
+    limit_s=360,
+    figures=("latent-tuned.json",),
+)
+def _latent(setting: Setting) -> Iterator[Command]:
+    for missed in find_missed(setting, ("mla_decode",)):
+        yield from run_tuner(setting, missed, 150)
+    yield run_kernels(setting, "mla_decode", "latent-tuned.json", 140, *use_tiles(setting))
+
+
+@part(
+    name="prefill",
+    title="Tiles of bf16 experts for long prompts",
+    expected="476 TFLOP/s at 16,384 tokens (goal 500); few of their tiles were tried in 50 s",
+    limit_s=240,
+    figures=("bf16.json", "bf16-tuned.json"),
+)
+def _prefill(setting: Setting) -> Iterator[Command]:
+    long = {"variant": "bf16", "tokens": "16384"}
+    yield run_kernels(setting, "moe", "bf16.json", 40, **long)
+    for missed in find_missed(setting, ("moe_dense",)):
+        yield from run_tuner(setting, missed, 100)
+    yield run_kernels(setting, "moe", "bf16-tuned.json", 40, *use_tiles(setting), **long)
+
+
+@part(
+    name="tower",
+    title="The whole vision tower and projector at a screenshot of 1920x1080",
+    expected="2.0 times the floor by arithmetic (goal 1.7)",
+    limit_s=180,
+    figures=("tower.json",),
+)
+def _tower(setting: Setting) -> Iterator[Command]:
+    yield run_program(setting, "tower", *use_tiles(setting))
+
+
+@part(
+    name="engine",
     title="The whole engine: tokens a second, and the first token of an agent's next step",
-    expected="what a user feels: 8 layers of the release's shape in INT4, torch's operators against ours",
-    limit_s=190,
+    expected="8 layers of the release's shape in INT4, torch's operators against ours with the tiles of this run",
+    limit_s=300,
+    figures=("engine.json",),
     modules=("torch", "triton", "tiktoken", "llguidance"),
 )
+def _engine(setting: Setting) -> Iterator[Command]:
+    yield run_program(setting, "engine", *use_tiles(setting))
 
 
-MEASURED_BY: dict[str, tuple[str, ...]] = {
-    DECODE: ("moe_gemv_int4", "mla_decode"),
-    PREFILL: ("moe_int4", "moe_dense", "moe_gemv_dense"),
-    VISION: ("router", "norm", "vision_attention"),
-}
-"""Which run of the benchmark shows what the tuner gained for a kernel's file."""
-
-GOALS: dict[str, float] = {"moe_gemv_int4": 0.70, "mla_decode": 0.60, "vision_attention": 0.50, "router": 0.50}
-"""Shares of the floor to be reached; of the targets in `benchmarks.kernels.targets`, by file."""
-
-SPEED_GOALS: dict[str, float] = {"int4": 300.0, "bf16": 500.0}
-"""TFLOP/s of long prompts' experts: between what reading let expect (250 to 400, 380 to 500) and the card's 790."""
-
-"""In this order. Their limits together are the 25 minutes of a whole run."""
+MEASURED_FILES = ("latent.json", "gemv.json", "int4.json", "bf16.json")
+"""Figures of kernels before tuning; afterwards they are in NAME-tuned.json."""
 
 
-def find_worst(folder: Path) -> list[str]:
-    """The kernels' files to tune, the one that misses its goal by most first."""
-    shares: dict[str, float] = {}
-    for row in read_rows(folder, "decode.json", "vision.json", "moe.json"):
-        found = rate(row)
-        if found is not None:
-            file, share = found
-            shares[file] = min(share, shares.get(file, share))
-    worst = sorted(shares, key=lambda file: shares[file])[:NUM_TUNED]
-    return worst if len(worst) == NUM_TUNED else list(UNTUNED)
+def find_missed(setting: Setting, files: Collection[str]) -> list[MissedTarget]:
+    """The kernels of some files that miss their targets, the first one to tune first; a default without figures."""
+    rows = [row for row in map(as_row, read_rows(setting.folder, *MEASURED_FILES)) if row is not None]
+    if not rows:
+        missed = [MissedTarget(kernel=kernel, tokens=tokens, reach=0.0) for kernel, tokens in UNMEASURED]
+    else:
+        lines = json.loads(TILES.read_text("utf-8"))
+        missed = rank_missed(rows, {line["kernel"] for line in lines if line["measured"]})
+    return [one for one in missed if one.kernel.split(".")[0] in files][:NUM_TUNED]
 
 
-def rate(row: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The file whose kernels a measured row of ours is about, and how much of its goal it reaches; None for others."""
-    kernel, variant, tokens = row.get("kernel"), str(row.get("variant", "")), dict(row.get("size", {})).get("tokens", 0)
-    if row.get("peer") != "ours" or row.get("us") is None:
+def as_row(values: Mapping[str, Any]) -> Row | None:
+    """A row as the benchmark has it; None for one that was not timed, or that another version wrote."""
+    names = {one.name for one in fields(Row)}
+    if values.get("us") is None or not set(values) <= names:
         return None
-    if kernel == "moe" and variant in SPEED_GOALS and row.get("tflop_s"):
-        return ("moe_int4" if variant == "int4" else "moe_dense"), row["tflop_s"] / SPEED_GOALS[variant]
-    if kernel in GOALS and row.get("floor_share") and (kernel != "router" or tokens <= 64):
-        return str(kernel), row["floor_share"] / GOALS[str(kernel)]
-    return None
+    return Row(**values)
 
 
 def read_rows(folder: Path, *names: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The parts' own programs: `python -m benchmarks.gpu_check.programs operators|layer|graphs|peaks|engine --json FILE`.
+"""The parts' own programs: `python -m benchmarks.gpu_check.programs NAME --json FILE`.
 
 Each prints its rows, writes them with a title to FILE, and ends with 1 where something is wrong.
 """
@@ -12,19 +12,29 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_check.random_model import make_config, make_model, make_screenshot, make_tokenizer
+from benchmarks.gpu_check.random_model import (
+    RandomSource,
+    make_config,
+    make_model,
+    make_screenshot,
+    make_tokenizer,
+    make_tower,
+)
 from model_runtime.config import K25Config
 from model_runtime.engine.contract import EngineOptions
 from model_runtime.engine.runner import Runner, StepInput
 from model_runtime.media import MediaItem, MediaSpan, Prompt
 from model_runtime.model import K25Model
 from model_runtime.ops import find_ops
+from model_runtime.parallel.comm import OneRank
+from model_runtime.placement import ModelPlacement
 
 BLOCK_SIZE = 64
 
@@ -256,6 +266,37 @@ def measure_machine(place: Place) -> Found:
     return found
 
 
+TOWER_GOAL = 1.7
+"""Times the floor of tower and projector."""
+
+
+def measure_tower(place: Place) -> Found:
+    """Vision tower and projector at one screenshot of 1920x1080, as the engine calls them, against their floor."""
+    from benchmarks.kernels.cost.hardware import Hardware
+    from benchmarks.kernels.cost.vision import encoder_work
+    from benchmarks.kernels.device import CpuDevice, CudaDevice
+    from benchmarks.kernels.roofline import measure_peaks
+    from benchmarks.kernels.timing import measure
+
+    found = Found("The vision tower at 1080p", ("operators", "ms", "floor ms", "times the floor", "goal"))
+    device = CpuDevice() if place.is_toy else CudaDevice()
+    peaks = Hardware() if place.is_toy else measure_peaks(device, seconds=1.0)
+    config = make_config(layers=1, experts=16, vocab_size=4352, is_toy=place.is_toy)
+    item = make_screenshot(config, 1, is_toy=place.is_toy)
+    floor_ms = encoder_work(config.vision, [item.grid]).floor_us(peaks) / 1e3
+    source = RandomSource(config, place.device)
+    for kernels in ("triton", "torch"):
+        dtype = torch.float32 if place.is_toy else torch.bfloat16
+        ops = find_ops(place.device, kernels)
+        model_place = ModelPlacement(device=place.device, dtype=dtype, comm=OneRank(), ops=ops)
+        tower = make_tower(source, config, model_place)
+        timing = measure(device, [partial(tower, [item])], seconds=0.01 if place.is_toy else 5.0, is_recorded=False)
+        ms = timing.us / 1e3
+        found.add(kernels, ms, floor_ms, ms / floor_ms, TOWER_GOAL)
+        found.bars.append((kernels, ms, f"{ms:.1f} ms, {ms / floor_ms:.2f} times the floor"))
+    return found
+
+
 ENGINE_LAYERS = 8
 """One dense and seven with 384 experts, 9.5 GB each in INT4: 76 GB with embedding and head, of a card's 141."""
 
@@ -366,6 +407,7 @@ PROGRAMS: dict[str, Callable[[Place], Found]] = {
     "layer": check_layer,
     "graphs": check_graphs,
     "peaks": measure_machine,
+    "tower": measure_tower,
     "engine": measure_engine,
 }
 
@@ -376,7 +418,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("program", choices=tuple(PROGRAMS))
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
     parser.add_argument("--toy", action="store_true", help="on the CPU, kernels in Triton's interpreter")
+    parser.add_argument("--tiles", type=Path, metavar="FILE", help="table to use in place of the shipped table")
     args = parser.parse_args(argv)
+    if args.tiles:
+        from benchmarks.kernels.table import use_table
+
+        use_table(args.tiles)
     if args.toy:
         torch.set_num_threads(1)
     place = Place(device=torch.device("cpu" if args.toy else "cuda:0"), is_toy=args.toy)

@@ -83,9 +83,14 @@ def make_model(
     ops: Ops = replace(find_ops(device, kernels), **changed)
     place = ModelPlacement(device=device, dtype=dtype, comm=OneRank(), ops=ops)
     source = RandomSource(config, device)
-    vision = VisionTower(config.vision, comm=place.comm, device=device, dtype=dtype, ops=ops)
+    return K25Model(config, source, place, make_tower(source, config, place))
+
+
+def make_tower(source: RandomSource, config: K25Config, place: ModelPlacement) -> VisionTower:
+    """The vision tower with its projector."""
+    vision = VisionTower(config.vision, comm=place.comm, device=place.device, dtype=place.dtype, ops=place.ops)
     vision.load(source)
-    return K25Model(config, source, place, vision)
+    return vision
 
 
 def make_screenshot(config: K25Config, seed: int, *, is_toy: bool) -> MediaItem:

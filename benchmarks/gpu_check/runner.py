@@ -187,13 +187,13 @@ def run_part(part: Part, plan: Plan, limit_s: float) -> Outcome:
     try:
         with log_path.open("wb") as log:
             for command in part.commands(plan.setting):
-                allowed_s = min(end - time.monotonic(), command.may_end_s or limit_s)
-                code = run_command(command, log, max(allowed_s, 0.0)) if allowed_s > 0 else None
-                if code is None and command.may_end_s is None:
+                left_s = end - time.monotonic()
+                code = run_command(command, log, left_s) if left_s > 0 else None
+                if code is None:
                     faults.append(f"{limit_s:.0f} s were not enough")
                     state = "timed out" if limit_s >= part.limit_s else "cut off"
                     break
-                if code is not None and not _is_success(command, code):
+                if not _is_success(command, code):
                     faults.append(f"{_name_of(command)} {describe_exit(code)}")
                     state = "failed"
     except (KeyboardInterrupt, SystemExit):

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from benchmarks.gpu_check.parts import Part, rate, read_rows
+from benchmarks.gpu_check.parts import MEASURED_FILES, Part, as_row, read_rows
 from benchmarks.gpu_check.runner import Outcome, Plan
+from benchmarks.kernels.targets import TARGETS
 
 Bar = tuple[str, float, str]
 """What it stands for, its length as a share of the goal, and what is written beside it."""
 
-KERNEL_FILES = ("decode.json", "vision.json", "moe.json")
-TUNED_FILES = ("decode-tuned.json", "vision-tuned.json", "moe-tuned.json")
+TUNED_FILES = tuple(name.replace(".", "-tuned.") for name in MEASURED_FILES)
 SHOWN_TAIL_LINES = 15
 BAR_PX, ROW_PX, LABEL_PX = 300, 22, 330
 """Width of a bar that reaches its goal, height of a line, room for its text."""
@@ -56,7 +56,7 @@ def _states(parts: Sequence[Part], outcomes: Mapping[str, Outcome], plan: Plan) 
 
 
 def _kernels(folder: Path) -> Iterator[str]:
-    before, after = read_rows(folder, *KERNEL_FILES), read_rows(folder, *TUNED_FILES)
+    before, after = read_rows(folder, *MEASURED_FILES), read_rows(folder, *TUNED_FILES)
     if not before and not after:
         return
     tuned = {_key(row): row for row in after if row.get("peer") == "ours"}
@@ -67,8 +67,10 @@ def _kernels(folder: Path) -> Iterator[str]:
         if row.get("peer") == "ours":
             yield _kernel_line(row, before, tuned.get(_key(row)))
     if bars := _find_bars(before, after):
-        (folder / "floors.svg").write_text(draw_bars("share of the goal, worst size of each", bars, goal=1.0), "utf-8")
-        yield from ("", "![Share of the goal](floors.svg)")
+        (folder / "floors.svg").write_text(
+            draw_bars("share of each target, at its worst size", bars, goal=1.0), "utf-8"
+        )
+        yield from ("", "![Share of each target](floors.svg)")
     yield ""
 
 
@@ -95,16 +97,17 @@ def _kernel_line(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], tune
 def _find_bars(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[Bar]:
     bars = []
     for name, rows in (("", before), (", tuned", after)):
-        worst: dict[str, float] = {}
-        for file, share in filter(None, map(rate, rows)):
-            worst[file] = min(share, worst.get(file, share))
-        bars += [(file + name, share, f"{100 * share:.0f} %") for file, share in worst.items()]
+        known = [row for row in map(as_row, rows) if row is not None]
+        for target in TARGETS:
+            reached = [share for row in filter(target.holds, known) if (share := target.reach(row)) is not None]
+            if reached:
+                bars.append((target.text + name, min(reached), f"{100 * min(reached):.0f} %"))
     return sorted(bars)
 
 
 def _programs(folder: Path) -> Iterator[str]:
     """Figures of our own programs: each file has a title, columns, rows, and maybe bars."""
-    for name in ("peaks", "operators", "graphs", "engine"):
+    for name in ("peaks", "operators", "graphs", "tower", "engine"):
         found = _read(folder / f"{name}.json")
         if not found:
             continue

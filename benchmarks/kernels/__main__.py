@@ -66,6 +66,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--only", default=ALL, help="files of kernels, with commas between: %(default)s")
+    parser.add_argument("--variant", default="", help="only cases whose variant begins so, for example int4")
+    parser.add_argument("--tokens", default="", help="only cases with these numbers of tokens, with commas between")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
     parser.add_argument("--save", action="store_true", help="keep a GPU's figures in benchmarks/kernels/")
     parser.add_argument("--peers", type=Path, metavar="DIR", help="adapters of other projects' kernels")
@@ -80,12 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, print the table, write what was asked for.
 
     Returns:
-        0; 1 when a kernel broke the device, so that the table is not whole; 2 when the options make no sense.
+        0; 1 when a row is wrong, or a kernel broke the device, so that the table is not whole; 2 when the options make
+        no sense.
     """
     argv = sys.argv[1:] if argv is None else argv
     args = parse(argv)
     try:
-        chosen = find_cases(args.only)
+        chosen = [partial(keep_cases, cases, args.variant, find_tokens(args.tokens)) for cases in find_cases(args.only)]
         if args.tiles:
             use_table(args.tiles)
         bench = make_bench(args)
@@ -100,7 +103,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     print(report.as_table(result))
-    return 2 if not keep(result, args) else int(not is_whole)
+    wrong = [row for row in rows if row.is_wrong]
+    for row in wrong:
+        print(f"wrong: {row.kernel} {row.variant} {row.peer}: {row.note}", file=sys.stderr)
+    return 2 if not keep(result, args) else int(bool(wrong) or not is_whole)
 
 
 def find_cases(names: str) -> list[Callable[[Bench], Iterator[Case]]]:
@@ -113,6 +119,27 @@ def find_cases(names: str) -> list[Callable[[Bench], Iterator[Case]]]:
     if unknown := sorted(set(wanted) - FILES.keys()):
         raise ConfigError(f"--only {', '.join(unknown)}: there is no such file; there are {', '.join(FILES)}")
     return [cases for name, cases in FILES.items() if name in wanted]
+
+
+def find_tokens(text: str) -> frozenset[int]:
+    """The numbers of `--tokens`.
+
+    Raises:
+        ConfigError: One of them is not a number.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if odd := [word for word in words if not word.isdecimal()]:
+        raise ConfigError(f"--tokens {', '.join(odd)}: expected numbers with commas between, for example 1,8,64")
+    return frozenset(map(int, words))
+
+
+def keep_cases(
+    cases: Callable[[Bench], Iterator[Case]], variant: str, tokens: frozenset[int], bench: Bench
+) -> Iterator[Case]:
+    """The cases of a variant and of some numbers of tokens; cases without tokens are kept."""
+    for case in cases(bench):
+        if case.variant.startswith(variant) and (not tokens or case.size.get("tokens") in {*tokens, None}):
+            yield case
 
 
 def make_bench(args: argparse.Namespace) -> Bench:
@@ -128,8 +155,8 @@ def make_bench(args: argparse.Namespace) -> Bench:
     is_toy = args.toy or args.device == "cpu"
     if args.save and is_toy:
         raise ConfigError("--save: results at toy sizes are not saved; --json FILE writes them")
-    if args.save and args.only != ALL:
-        raise ConfigError("--save keeps whole runs; with --only, --json FILE writes what was measured")
+    if args.save and (args.only != ALL or args.variant or args.tokens):
+        raise ConfigError("--save keeps whole runs; with --only and the like, --json FILE writes what was measured")
     files = find_files(args.peers)
     device: Device = CpuDevice() if args.device == "cpu" else CudaDevice()
     deadline = time.monotonic() + args.budget_s

@@ -10,6 +10,7 @@ from benchmarks.kernels.candidates import Candidates, NothingHereError
 from benchmarks.kernels.case import Case, Inputs, Peer, Row
 from benchmarks.kernels.cost.hardware import Hardware, Work
 from benchmarks.kernels.device import Device
+from benchmarks.kernels.exact import EmptyCheckError
 from benchmarks.kernels.sizes import Sizes
 from benchmarks.kernels.timing import Timing, measure
 from model_runtime.errors import ConfigError
@@ -88,7 +89,8 @@ def _run_peer(case: Case, peer: Peer, inputs: Inputs, bench: Bench) -> Iterator[
     except NothingHereError:
         return
     except Exception as failure:
-        yield _empty(case, peer.name, describe(failure))
+        row = _empty(case, peer.name, describe(failure))
+        yield replace(row, is_wrong=isinstance(failure, EmptyCheckError))
         return
     wrong = ""
     if error is not None and not math.isfinite(error):
@@ -101,7 +103,8 @@ def _run_peer(case: Case, peer: Peer, inputs: Inputs, bench: Bench) -> Iterator[
         "inputs in L2": not inputs.is_cold,
     }
     note = "; ".join(text for text, holds in notes.items() if text and holds)
-    yield make_row(case, peer.name, timing, inputs.work, peaks=bench.peaks, error=error, note=note)
+    row = make_row(case, peer.name, timing, inputs.work, peaks=bench.peaks, error=error, note=note)
+    yield replace(row, is_wrong=bool(wrong))
 
 
 def time_peer(peer: Peer, inputs: Inputs, bench: Bench) -> tuple[Timing, float | None]:

@@ -75,7 +75,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table. Figures are None where there is none, and `note` says why."""
+    """One line of the table. Figures are None where there is none, and `note` says why.
+
+    `is_wrong`: the result is not finite, or its check compared nothing; the run fails.
+    """
 
     kernel: str
     variant: str
@@ -87,6 +90,7 @@ class Row:
     floor_share: float | None = None
     error: float | None = None
     note: str = ""
+    is_wrong: bool = False
 
     @property
     def key(self) -> tuple[str, str, tuple[tuple[str, int], ...]]:

@@ -43,7 +43,7 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
 
     def make(index: int) -> Copy:
         _, shares, ids = make_routing(bench, tokens, index)
-        return normal(bench, ids.numel(), width, seed=index), shares, ids
+        return normal(bench, "partial", ids.numel(), width, index=index), shares, ids
 
     copies = copies_of(bench, work.bytes, make)
 

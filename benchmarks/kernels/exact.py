@@ -7,10 +7,36 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def relative_error(found: Tensor, exact: Tensor) -> float:
-    """The largest difference over the largest exact value; NaN anywhere is NaN."""
+class EmptyCheckError(Exception):
+    """The result is more exact than its precision allows, so that the check has compared nothing."""
+
+
+LEAST_ERRORS = {dtype: torch.finfo(dtype).eps / 128 for dtype in (torch.bfloat16, torch.float16, torch.float32)}
+"""Least relative error of a result that was computed and rounded, by its dtype.
+
+Rounding alone is off by up to a quarter of eps of the largest value, evenly spread: the largest error of four such
+values is below a 32nd of that once in a million.
+"""
+
+
+def relative_error(found: Tensor, exact: Tensor, rounded_to: torch.dtype | None = None) -> float:
+    """Return the largest difference over the largest exact value; NaN anywhere is NaN.
+
+    Args:
+        found: The result; of integers or float64, it may be equal.
+        exact: What it should be.
+        rounded_to: Precision of the result; None: its dtype.
+
+    Raises:
+        EmptyCheckError: The error is below what that precision gives.
+    """
     difference = (found.double() - exact.double()).abs().max()
-    return float(difference / exact.double().abs().max().clamp_min(1e-30))
+    error = float(difference / exact.double().abs().max().clamp_min(1e-30))
+    dtype = rounded_to or found.dtype
+    if error < LEAST_ERRORS.get(dtype, 0.0):
+        name = str(dtype).removeprefix("torch.")
+        raise EmptyCheckError(f"an error of {error:.1e} is less than rounding to {name} gives: nothing was compared")
+    return error
 
 
 def sample_rows(count: int, most: int = 4) -> list[int]:

@@ -121,8 +121,9 @@ def _make_inputs(bench: Bench, half: Half, tokens: int) -> Inputs:
 
     def make(index: int) -> Copy:
         hidden, _, ids = make_routing(bench, tokens, index)
-        rows = hidden if half.name == "gate_up" else normal(bench, ids.numel(), text.moe_intermediate_size, seed=index)
-        return rows, ids
+        if half.name == "gate_up":
+            return hidden, ids
+        return normal(bench, "inner", ids.numel(), text.moe_intermediate_size, index=index), ids
 
     copies = [make(index) for index in range(NUM_COPIES)]
     wanted = cache(lambda: _compute_exactly(bench, half, *copies[0]))

@@ -1,5 +1,6 @@
 """Random inputs, the same in every run, made where they are used."""
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,18 +12,29 @@ from benchmarks.kernels.case import OURS, Peer
 from benchmarks.kernels.timing import count_copies
 
 
-def normal(bench: Bench, *shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
-    """Normal numbers times `scale`, in the sizes' dtype."""
+def make_generator(device: torch.device, name: str, index: int = 0) -> torch.Generator:
+    """Generator of the numbers of one tensor.
+
+    Args:
+        device: Of the tensor.
+        name: Of the tensor. Tensors of a case must have different names: with one seed they would be equal in part, and
+            attention with a query that equals a key of the cache is one-hot, so that its check would be empty.
+        index: Number of the copy of the inputs.
+    """
+    return torch.Generator(device).manual_seed(zlib.crc32(f"{name} {index}".encode()))
+
+
+def normal(bench: Bench, name: str, *shape: int, index: int = 0, scale: float = 1.0) -> Tensor:
+    """Normal numbers times `scale`, in the sizes' dtype; see `make_generator`."""
     place = bench.device.torch_device
-    generator = torch.Generator(place).manual_seed(seed)
     values = torch.empty(shape, dtype=bench.sizes.dtype, device=place)
-    return values.normal_(std=scale, generator=generator)
+    return values.normal_(std=scale, generator=make_generator(place, name, index))
 
 
-def turns(bench: Bench, rows: int, width: int, seed: int = 0) -> Tensor:
+def turns(bench: Bench, rows: int, width: int, index: int = 0) -> Tensor:
     """(rows, width) complex64 of length 1, as rotary positions are."""
     place = bench.device.torch_device
-    generator = torch.Generator(place).manual_seed(seed)
+    generator = make_generator(place, "turns", index)
     angles = torch.rand(rows, width, generator=generator, device=place) * (2 * torch.pi)
     return torch.polar(torch.ones_like(angles), angles)
 

@@ -9,7 +9,7 @@ from benchmarks.kernels import exact, roofline
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import Case, Copy, Inputs
-from benchmarks.kernels.inputs import compiled, copies_of, normal, our, reference, turns
+from benchmarks.kernels.inputs import compiled, copies_of, make_generator, normal, our, reference, turns
 from benchmarks.kernels.timing import is_cold
 
 EPS = 1e-6
@@ -38,13 +38,14 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
     """Latent and rotary key are columns of one matmul's result, as in the model; the slots are anywhere."""
     text, block = bench.sizes.text, bench.sizes.block
     latent_size, rope_size, width = text.kv_lora_rank, text.qk_rope_head_dim, text.latent_dim
-    weight, work = normal(bench, latent_size, seed=1), roofline.write_latent(text, tokens)
+    weight, work = normal(bench, "weight", latent_size), roofline.write_latent(text, tokens)
     num_blocks = -(-tokens // block) + 1
 
     def make(index: int) -> Copy:
-        cache = normal(bench, num_blocks, block, width, seed=index)
-        slots = torch.randperm(num_blocks * block, generator=torch.Generator().manual_seed(index))[:tokens]
-        both = normal(bench, tokens, width, seed=index)
+        cache = normal(bench, "cache", num_blocks, block, width, index=index)
+        order = make_generator(torch.device("cpu"), "slots", index)
+        slots = torch.randperm(num_blocks * block, generator=order)[:tokens]
+        both = normal(bench, "latents", tokens, width, index=index)
         parts = both[:, :latent_size], both[:, latent_size:]
         turn = turns(bench, tokens, rope_size // 2, index)
         return cache, slots.to(cache.device), *parts, weight, EPS, turn

@@ -44,10 +44,12 @@ def make_case(bench: Bench, variant: str, grids: list[Grid]) -> Case:
 def _make_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
     width, rows = bench.sizes.vision.hidden_size, sum(map(prod, grids))
     work = roofline.merge_patches(bench.sizes.vision, grids)
-    weight, bias = normal(bench, width, seed=1), normal(bench, width, seed=2)
-    copies = copies_of(
-        bench, work.bytes, lambda index: (normal(bench, rows, width, seed=index), grids, MERGE, weight, bias, EPS)
-    )
+    weight, bias = normal(bench, "weight", width), normal(bench, "bias", width)
+
+    def make(index: int) -> Copy:
+        return normal(bench, "patches", rows, width, index=index), grids, MERGE, weight, bias, EPS
+
+    copies = copies_of(bench, work.bytes, make)
 
     def error(call: Callable[[Copy], Any]) -> float:
         t, h, w = grids[0]

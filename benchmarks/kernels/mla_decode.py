@@ -11,14 +11,14 @@ from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.candidates import file_peers
 from benchmarks.kernels.case import OURS, Case, Copy, Inputs, Peer
 from benchmarks.kernels.cost.mla import cache_work
-from benchmarks.kernels.inputs import compiled, normal, reference
+from benchmarks.kernels.inputs import compiled, make_generator, normal, reference
 from benchmarks.kernels.timing import count_copies, is_cold
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    """Every context at every batch size."""
-    for batch in bench.sizes.batches:
-        for context in bench.sizes.contexts:
+    """Every context at every batch size, the longest first: a run that is cut off has those with a target."""
+    for context in sorted(bench.sizes.contexts, reverse=True):
+        for batch in bench.sizes.batches:
             yield make_case(bench, batch, context)
 
 
@@ -70,11 +70,11 @@ def _make_inputs(bench: Bench, batch: int, context: int) -> Inputs:
     num_heads, row, work = text.num_attention_heads, text.latent_dim, cache_work(bench.sizes.text, context, batch)
     count, per_seq = _count(bench, batch, context), -(-context // block)
     num_blocks = count * batch * per_seq
-    cache = normal(bench, num_blocks, block, row)
-    order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0)).int()
+    cache = normal(bench, "cache", num_blocks, block, row)
+    order = torch.randperm(num_blocks, generator=make_generator(torch.device("cpu"), "blocks")).int()
     tables = order.view(count, batch, per_seq).to(bench.device.torch_device)
     copies: list[Copy] = [
-        (normal(bench, batch, num_heads, row, seed=index), cache, tables[index], [context] * batch)
+        (normal(bench, "q", batch, num_heads, row, index=index), cache, tables[index], [context] * batch)
         for index in range(count)
     ]
 

@@ -62,7 +62,8 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
     bounds = CuSeqlens([0, tokens])
 
     def make(index: int) -> Copy:
-        q, k, v = (normal(bench, tokens, heads, dim, seed=index + 10 * dim) for dim in (key, key, value))
+        dims = {"q": key, "k": key, "v": value}
+        q, k, v = (normal(bench, name, tokens, heads, dim, index=index) for name, dim in dims.items())
         return q, k, v, bounds, bounds, scale
 
     copies = copies_of(bench, work.bytes, make)

@@ -75,8 +75,8 @@ class Layer:
         return Inputs(copies=copies, work=routed_work(self.config, tokens, variant), error=error)
 
     def _layer_inputs(self, variant: str, tokens: int) -> Inputs:
-        copies = [(normal(self.bench, tokens, self.text.hidden_size, seed=index),) for index in range(NUM_COPIES)]
-
+        width = self.text.hidden_size
+        copies = [(normal(self.bench, "hidden", tokens, width, index=index),) for index in range(NUM_COPIES)]
         rows = exact.sample_rows(tokens)
         wanted = cache(lambda: self._exact_layer(variant, copies[0][0][rows]))
 

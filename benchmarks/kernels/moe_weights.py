@@ -13,14 +13,11 @@ from torch.nn import functional as F
 
 from benchmarks.kernels.bench import Bench
 from benchmarks.kernels.cost.moe import weight_bytes
-from benchmarks.kernels.inputs import normal
+from benchmarks.kernels.inputs import make_generator, normal
 from model_runtime.checkpoint.int4 import dequantize, pack, quantize
 from model_runtime.launch.sizes import expert_parameters
 from model_runtime.model.moe import make_route_options
 from model_runtime.ops.registry import DenseExperts, Experts, Int4Experts
-
-FIRST_SEED = 1_000_000
-"""Expert e is made from this seed + e, so that it can be made again, alone, to be compared with."""
 
 NUM_COPIES = 4
 """Routings: one alone reads more than the L2 cache holds, 198 MB of four bits for a single token."""
@@ -37,8 +34,8 @@ class Weights:
         self._forms: set[tuple[str, bool]] = set()  # that what is kept is one of
         self._experts: Any = None
         hidden = self.text.hidden_size
-        self.router = normal(bench, self.text.n_routed_experts, hidden, seed=1, scale=hidden**-0.5)
-        self.bias = normal(bench, self.text.n_routed_experts, seed=2, scale=0.01).float()
+        self.router = normal(bench, "router", self.text.n_routed_experts, hidden, scale=hidden**-0.5)
+        self.bias = normal(bench, "bias", self.text.n_routed_experts, scale=0.01).float()
         self.shared_gate_up, self.shared_down = self._make(-1)
         self.options = make_route_options(self.text)
 
@@ -79,10 +76,10 @@ class Weights:
         return F.linear(F.silu(gate) * up, self.shared_down)
 
     def _make(self, index: int) -> tuple[Tensor, Tensor]:
+        """Expert `index`, -1 for the shared one; it can be made again, alone, to be compared with."""
         hidden, width = self.text.hidden_size, self.text.moe_intermediate_size
-        seed = FIRST_SEED + 2 * index
-        gate_up = normal(self.bench, 2 * width, hidden, seed=seed, scale=hidden**-0.5)
-        return gate_up, normal(self.bench, hidden, width, seed=seed + 1, scale=width**-0.5)
+        gate_up = normal(self.bench, "gate_up", 2 * width, hidden, index=index, scale=hidden**-0.5)
+        return gate_up, normal(self.bench, "down", hidden, width, index=index, scale=width**-0.5)
 
     def _make_dense(self) -> DenseExperts:
         count = self.text.n_routed_experts
@@ -131,11 +128,11 @@ def needed_bytes(bench: Bench, variant: str, tokens: int) -> float:
     return rows if weights_of(bench).is_made else weights + rows
 
 
-def make_routing(bench: Bench, tokens: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def make_routing(bench: Bench, tokens: int, index: int) -> tuple[Tensor, Tensor, Tensor]:
     """Rows (N, H), shares (N, K) that sum to the routing's factor, and ids (N, K) of distinct experts, all alike."""
     place, text = bench.device.torch_device, bench.sizes.text
-    generator = torch.Generator(place).manual_seed(seed)
+    generator = make_generator(place, "scores", index)
     scores = torch.rand(tokens, text.n_routed_experts, generator=generator, device=place)
     shares, ids = scores.topk(text.num_experts_per_tok, dim=-1)
     shares = shares / shares.sum(-1, keepdim=True) * text.routed_scaling_factor
-    return normal(bench, tokens, text.hidden_size, seed=seed), shares, ids
+    return normal(bench, "hidden", tokens, text.hidden_size, index=index), shares, ids

@@ -42,9 +42,9 @@ def make_case(bench: Bench, kernel: str, width: int, tokens: int) -> Case:
 
 
 def _norm_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
-    weight = normal(bench, width, seed=1)
+    weight = normal(bench, "weight", width)
     work = roofline.rms_norm(tokens, width)
-    copies = copies_of(bench, work.bytes, lambda index: (normal(bench, tokens, width, seed=index), weight, EPS))
+    copies = copies_of(bench, work.bytes, lambda index: (normal(bench, "x", tokens, width, index=index), weight, EPS))
 
     def error(call: Callable[[Copy], Any]) -> float:
         rows = exact.sample_rows(tokens, 64)
@@ -54,11 +54,11 @@ def _norm_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
 
 
 def _add_inputs(bench: Bench, width: int, tokens: int) -> Inputs:
-    weight = normal(bench, width, seed=1)
+    weight = normal(bench, "weight", width)
     work = roofline.rms_norm(tokens, width, num_rows=4)
 
     def make(index: int) -> Copy:
-        x, residual = (normal(bench, tokens, width, seed=2 * index + part) for part in (0, 1))
+        x, residual = (normal(bench, name, tokens, width, index=index) for name in ("x", "residual"))
         return x, residual, weight, EPS
 
     copies = copies_of(bench, work.bytes, make)

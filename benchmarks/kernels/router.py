@@ -43,9 +43,9 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
     options = make_route_options(text)
 
     def make(index: int) -> Copy:
-        hidden = normal(bench, tokens, hidden_size, seed=2 * index)
-        weight = normal(bench, experts, hidden_size, seed=2 * index + 1, scale=hidden_size**-0.5)
-        bias = normal(bench, experts, seed=index, scale=0.01).float()
+        hidden = normal(bench, "hidden", tokens, hidden_size, index=index)
+        weight = normal(bench, "weight", experts, hidden_size, index=index, scale=hidden_size**-0.5)
+        bias = normal(bench, "bias", experts, index=index, scale=0.01).float()
         return hidden, weight, bias, options
 
     copies = copies_of(bench, work.bytes, make)
@@ -56,6 +56,7 @@ def _make_inputs(bench: Bench, tokens: int) -> Inputs:
         shares, ids = (part[rows] for part in call(copies[0]))
         found = torch.zeros(len(rows), experts, dtype=torch.float64, device=hidden.device)
         found.scatter_(1, ids, shares.double())
-        return exact.relative_error(found, exact.route(hidden[rows], weight, bias, options.top_k, options.scale))
+        wanted = exact.route(hidden[rows], weight, bias, options.top_k, options.scale)
+        return exact.relative_error(found, wanted, rounded_to=shares.dtype)
 
     return Inputs(copies=copies, work=work, error=error, is_cold=is_cold(work.bytes, bench.device.l2_bytes))

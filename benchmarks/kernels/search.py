@@ -70,18 +70,22 @@ class Found:
     num_timed: int
 
 
-def find_groups(lines: Sequence[Line], only: str, most_tokens: int) -> list[Group]:
-    """Groups with a line whose kernel's name begins with `only`; an open end is timed at `most_tokens`."""
+def find_groups(lines: Sequence[Line], only: str, most_tokens: int, tokens: int | None = None) -> list[Group]:
+    """Groups with a line whose kernel's name begins with `only`; an open end is timed at `most_tokens`.
+
+    With `tokens`, only the lines that the kernels take for that number, timed at it.
+    """
 
     def order(line: Line) -> tuple[str, float]:
-        tokens = line["max_tokens"]
-        return line["kernel"].split(".")[0], float("inf") if tokens is None else tokens
+        most = line["max_tokens"]
+        return line["kernel"].split(".")[0], float("inf") if most is None else most
 
-    groups = []
-    for (file, tokens), some in groupby(sorted(lines, key=order), order):
+    groups: list[Group] = []
+    for (file, most), some in groupby(sorted(lines, key=order), order):
         members = tuple(some)
-        if any(line["kernel"].startswith(only) for line in members):
-            groups.append(Group(file=file, tokens=int(min(tokens, most_tokens)), lines=members))
+        is_taken = tokens is None or (most >= tokens and not any(group.file == file for group in groups))
+        if is_taken and any(line["kernel"].startswith(only) for line in members):
+            groups.append(Group(file=file, tokens=tokens or int(min(most, most_tokens)), lines=members))
     return groups
 
 

@@ -1,9 +1,10 @@
 """What the kernels are to reach, and what became of it in a run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.kernels.case import OURS, Row
+from benchmarks.kernels.cost.moe import MAX_GEMV_TOKENS
 
 MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
 
@@ -34,6 +35,27 @@ class Target:
     unit: str = "%"
     factor: float = 100.0
 
+    def holds(self, row: Row) -> bool:
+        """True if the target is about a row of ours."""
+        is_mine = row.peer == OURS and row.kernel == self.kernel and self.variant in ("", row.variant)
+        return is_mine and (not self.sizes or any(row.size.get(name) == number for name, number in self.sizes))
+
+    def reach(self, row: Row) -> float | None:
+        """Return the part of the target that a row reaches, from 1 on all of it; None without a figure."""
+        figure = self.value(row)
+        if not figure:
+            return None
+        return self.most / figure if self.most is not None else figure * self.factor / (self.least or 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedTarget:
+    """A kernel to tune: what `tune` takes for `--only` and `--tokens`, and the part of its target that it reaches."""
+
+    kernel: str
+    tokens: int | None
+    reach: float
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOutcome:
@@ -57,7 +79,7 @@ def _floor(text: str, kernel: str, variant: str, sizes: tuple[tuple[str, int], .
 
 def _speed(text: str, variant: str, sizes: tuple[tuple[str, int], ...], least: float) -> Target:
     return Target(
-        text=f"{text}: >= {least} TFLOP/s",
+        text=f"{text}: >= {least:g} TFLOP/s",
         kernel="moe",
         variant=variant,
         sizes=sizes,
@@ -80,7 +102,10 @@ def _list_targets() -> Iterator[Target]:
         yield _floor(f"bf16 {what}, 1 to 64 tokens", "moe", f"bf16{suffix}", DECODE, 75)
         for least in (400, 500):
             yield _speed(f"bf16 {what}, 16,384 tokens", f"bf16{suffix}", PREFILL, least)
-        yield _speed(f"INT4 {what}, 16,384 tokens", f"int4{suffix}", PREFILL, 250)
+        for tokens in (4096, 16384):
+            yield _speed(f"INT4 {what}, {tokens:,} tokens", f"int4{suffix}", (("tokens", tokens),), 300)
+    for half in ("gate_up", "down"):
+        yield _floor(f"INT4 {half} alone, 1 and 8 tokens", "moe_gemv_int4", half, DECODE[:2], 70)
     yield Target(
         text="router, 1 to 64 tokens: <= 5 us",
         kernel="router",
@@ -106,14 +131,7 @@ def judge(rows: Sequence[Row], *, is_measurement: bool) -> list[TargetOutcome]:
 
 
 def _judge_one(target: Target, rows: Sequence[Row]) -> TargetOutcome:
-    mine = [
-        row
-        for row in rows
-        if row.peer == OURS
-        and row.kernel == target.kernel
-        and target.variant in ("", row.variant)
-        and row.us is not None
-    ]
+    mine = [row for row in rows if target.holds(row) and row.us is not None]
     wanted = [[row for row in mine if row.size.get(name) == number] for name, number in target.sizes] or [mine]
     figures = [target.value(row) for some in wanted for row in some]
     known = [figure * target.factor for figure in figures if figure is not None]
@@ -136,3 +154,35 @@ def _compare(rows: Sequence[Row], variant: str) -> TargetOutcome:
         return TargetOutcome(text=text, state=NOT_MEASURED, found="")
     ratio = times[OURS] / times["grouped_mm"]
     return TargetOutcome(text=text, state=MET if ratio <= 1 else MISSED, found=f"{ratio:.2f} of its time")
+
+
+def rank_missed(rows: Sequence[Row], measured: Collection[str]) -> list[MissedTarget]:
+    """Return the kernels that miss a target and that tiles can help, the first one to tune first.
+
+    Kernels whose tiles were never searched come first; then the smallest part of its target that a kernel reaches
+    counts. Not ranked: the router, whose time is that of its launches (its search gained 2 %), and layers, which are
+    made of the same kernels.
+
+    Args:
+        rows: Measured rows.
+        measured: Names of the kernels whose tiles were searched before.
+    """
+    reached: dict[tuple[str, int | None], float] = {}
+    for target in TARGETS:
+        for row in filter(target.holds, rows):
+            tuned, reach = _find_tuned(row), target.reach(row)
+            if tuned is not None and reach is not None and reach < 1:
+                reached[tuned] = min(reach, reached.get(tuned, reach))
+    missed = [MissedTarget(kernel=kernel, tokens=tokens, reach=reach) for (kernel, tokens), reach in reached.items()]
+    return sorted(missed, key=lambda one: (any(name.startswith(one.kernel) for name in measured), one.reach))
+
+
+def _find_tuned(row: Row) -> tuple[str, int | None] | None:
+    """Return the kernels behind a row as `tune` names them, and the number of tokens to time them at."""
+    if row.kernel == "moe" and row.variant in ("int4", "bf16"):
+        kind = "int4" if row.variant == "int4" else "dense"
+        tokens = row.size["tokens"]
+        return (f"moe_gemv_{kind}", None) if tokens <= MAX_GEMV_TOKENS else (f"moe_{kind}", tokens)
+    if row.kernel == "moe_gemv_int4":
+        return f"{row.kernel}.{row.variant}", None
+    return (row.kernel, None) if row.kernel in ("mla_decode", "vision_attention") else None

@@ -3,8 +3,9 @@
 For each group of lines of `model_runtime/kernels/tiles.json` (the kernels of one file, for the same tokens): from the
 table's tiles on, one number is changed at a time; what the compiler would not let us ship is not run, what gives a
 wrong result is dropped, and what is quickest is kept. The time is that of the file's launches in one call of the
-operator, at the most tokens that the line is for (decoding: one sequence; matrix-vector kernels: one token). A group is
-written as soon as it is done, with machine, versions, commit, size and time; lines that were not run stay as they are.
+operator, at the most tokens that the line is for or at those of `--tokens` (decoding: one sequence; matrix-vector
+kernels: one token). A group is written as soon as it is done, with machine, versions, commit, size and time; lines that
+were not run stay as they are.
 """
 
 import argparse
@@ -91,6 +92,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", default="", help="kernels whose name begins so, for example moe_int4.gate_up")
+    parser.add_argument("--tokens", type=int, help="only the lines for so many tokens, timed at this number")
     parser.add_argument("--tiles", type=Path, metavar="FILE", help="table to read and write; made from the shipped one")
     parser.add_argument("--budget-s", type=float, default=3600.0, help="shared evenly by the groups; %(default)s")
     return parser.parse_args(argv)
@@ -110,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not args.tiles.exists():
                 shutil.copyfile(tiles.TABLE, args.tiles)
             use_table(args.tiles)
-        groups = find_groups(read_lines(tiles.TABLE), args.only, MOST_TOKENS)
+        groups = find_groups(read_lines(tiles.TABLE), args.only, MOST_TOKENS, args.tokens)
         if not groups:
             raise ConfigError(f"--only {args.only}: no kernel of {tiles.TABLE.name} begins so")
     except ConfigError as error:

@@ -76,7 +76,8 @@ def _make_inputs(bench: Bench, grids: Sequence[Grid]) -> Inputs:
     rows = bounds.bounds[-1]
 
     def make(index: int) -> Copy:
-        return normal(bench, rows, 3 * heads, dim, seed=index), turns(bench, rows, dim // 2, index), bounds
+        qkv = normal(bench, "qkv", rows, 3 * heads, dim, index=index)
+        return qkv, turns(bench, rows, dim // 2, index), bounds
 
     copies = copies_of(bench, work.bytes, make)
 

@@ -1,6 +1,5 @@
 """Creates models from their names on the command line."""
 
-import importlib.metadata
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,8 @@ from cua.messages import Message, Reply, Sampling
 from cua.model import Model, Tool
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from cua.models.accumulator import Delta
     from cua.models.gate import Retry
     from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
@@ -107,8 +108,10 @@ def make_model(
         from cua.models.scripted import BaselineModel
 
         return BaselineModel.from_name(name)
+    from importlib import metadata  # 20 ms
+
     for group in (MODELS_GROUP, SCRIPTS_GROUP):
-        for brought in importlib.metadata.entry_points(group=group, name=name):
+        for brought in metadata.entry_points(group=group, name=name):
             return _make_brought(brought)
     if not name.strip():
         raise ConfigError("the model has no name: give --model ID, or --model literal for the embedded one")
@@ -117,10 +120,12 @@ def make_model(
 
 def list_own_models() -> list[str]:
     """Return the names of the models that run on this machine without an endpoint."""
-    return [*sorted(importlib.metadata.entry_points(group=MODELS_GROUP).names), "smollm2"]
+    from importlib import metadata
+
+    return [*sorted(metadata.entry_points(group=MODELS_GROUP).names), "smollm2"]
 
 
-def _make_brought(entry: importlib.metadata.EntryPoint) -> Model:
+def _make_brought(entry: "metadata.EntryPoint") -> Model:
     """Create the model of an installed package: its entry point names a function without arguments that returns it."""
     try:
         maker: Callable[[], Model] = entry.load()

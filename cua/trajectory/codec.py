@@ -18,15 +18,16 @@ import zlib
 from array import array
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import unquote_plus
-
-from pydantic import Field, TypeAdapter, ValidationError
 
 from cua.json_text import Json, read_json, well_formed
 from cua.messages import Reply, ReplyTokens
 from cua.trajectory.events import Event, action_kind
 from envs import Action
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MAX_TOKENS_BYTES = 64 * 2**20
 """Limit of one unpacked list: eight million ids."""
@@ -180,7 +181,9 @@ def to_line(event: Event, redact: Redact = str) -> bytes:
 
 
 @cache
-def _adapter() -> TypeAdapter[Event]:
+def _adapter() -> "TypeAdapter[Event]":
+    from pydantic import Field, TypeAdapter
+
     return TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
@@ -190,6 +193,8 @@ def from_line(line: bytes) -> Event:
     Raises:
         ValueError: If the line is not JSON, or not a known event; the message is one line.
     """
+    from pydantic import ValidationError
+
     data = read_json(line)
     if isinstance(data, dict) and isinstance(data.get("observation"), dict):
         data["observation"]["screenshot"] = b""

@@ -7,6 +7,8 @@ closed shadow roots and frames of other origins.
 
 import asyncio
 import contextlib
+import functools
+import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -26,6 +28,19 @@ _OVER = "k25-over"  # separate group: released on its own, since calls run concu
 _MAX_DEPTH = 12  # nested frames below a point; ends on a page that nests without end
 _MAX_HELD = 32
 """Number of held elements after which they are released together: a message to the browser takes 1 to 2 ms."""
+_NOT_RUN = ("Could not find object", "Cannot find context")
+"""Errors of the browser that say that a kept function no longer exists."""
+_RETURN_RESULT = """
+  const found = run(false), element = found.is_frame ? null : run(true);
+  const attributes = element ? Object.getOwnPropertyDescriptor(Element.prototype, "attributes").get.call(element) : [];
+  const isLong = [...attributes].reduce((length, { value }) => length + value.length, 0) > 4000;
+  return [JSON.stringify(found), isLong && !found.inside ? null : element];
+"""  # the browser sends the attributes of the element along
+_WITH_SHADOW_ROOT = {
+    "serialization": "deep",
+    "maxDepth": 1,
+    "additionalParameters": {"includeShadowTree": "all", "maxNodeDepth": 0},
+}
 _OWN_TEXT = """function () {
   const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent").get.call(this);
   const first = getComputedStyle(this, "::before").content, last = getComputedStyle(this, "::after").content;
@@ -65,7 +80,8 @@ class Inspector:
 
     def __init__(self) -> None:
         self._tops: dict[Page, _DomRoot] = {}
-        self._functions: dict[Page, str] = {}
+        self._functions: dict[tuple[Page, str], str] = {}
+        self._views: dict[Page, tuple[float, float]] = {}
         self._releases: set[asyncio.Task[None]] = set()
         self._num_held = 0
 
@@ -77,11 +93,15 @@ class Inspector:
         """
         top = await self._top(page)
         ask = {"point": [x_px, y_px], "is_drop": is_drop}
-        first = await self._run_in_top(page, top, ask)
-        left, top_px = first["view"]
-        targets, painted = await asyncio.gather(
-            self._descend(page, top, ask, first), _painted_over(top, x_px + left, y_px + top_px)
-        )
+        left, top_px = known = self._views.get(page, (0.0, 0.0))  # most likely the page has not scrolled since
+        first, seen = await asyncio.gather(self._run_in_top(page, top, ask), _node_at(top, x_px + left, y_px + top_px))
+        left, top_px = self._views[page] = first["view"][0], first["view"][1]
+        if known != self._views[page]:
+            seen = await _node_at(top, x_px + left, y_px + top_px)
+        painted: tuple[str, ...] = ()
+        if seen and seen["backendNodeId"] != first["element"]:
+            painted = await _painted_over(top, x_px + left, y_px + top_px, seen)
+        targets = await self._descend(page, top, ask, first)
         if not targets:
             return ()
         return (replace(targets[0], names=(*targets[0].names, *painted)), *targets[1:])
@@ -111,15 +131,16 @@ class Inspector:
             playwright.async_api.Error: If the page is gone.
         """
         top = await self._top(page)
-        function = read_script("innermost.js").replace("__BODY__", read_script(script).strip())
-        result = await _run(top, await _isolated_world(top), ask, function=function)
+        function = _innermost(script)
+        result = await self._run_in_top(page, top, ask, function=function)
         async with AsyncExitStack() as frames:
             return await self._descend_through(page, top, ask, result, frames, function)
 
     def forget(self, page: "Page") -> None:
         """Forget a closed page."""
         self._tops.pop(page, None)
-        self._functions.pop(page, None)
+        self._views.pop(page, None)
+        self._functions = {key: kept for key, kept in self._functions.items() if key[0] is not page}
 
     async def _top(self, page: "Page") -> _DomRoot:
         top = self._tops.get(page)
@@ -129,22 +150,32 @@ class Inspector:
         return top
 
     async def _run_in_top(
-        self, page: "Page", top: _DomRoot, ask: Mapping[str, object], *, wants_element: bool = False
+        self,
+        page: "Page",
+        top: _DomRoot,
+        ask: Mapping[str, object],
+        *,
+        wants_element: bool = False,
+        function: str | None = None,
     ) -> Any:
-        """Run inspect.js in the main document.
+        """Run a script (None: inspect.js) in the main document.
 
-        Its function is kept in the isolated world of the document; its object id is an error in any other world.
+        Its function is kept in the isolated world of the document; its object id is an error in any other world. Only
+        inspect.js, which changes nothing, is run again after an error that came while it may have been running.
         """
         from playwright.async_api import Error
 
-        known = self._functions.get(page)
+        text = function or read_script("inspect.js")
+        known = self._functions.get((page, text))
         if known is not None:
             try:
                 return await _call_kept(top, known, ask, wants_element=wants_element)
-            except Error:  # the document was replaced or is unloading
-                self._functions.pop(page, None)
-        function = self._functions[page] = await _keep_function(top)
-        return await _call_kept(top, function, ask, wants_element=wants_element)
+            except Error as error:  # the document was replaced or is unloading
+                self._functions.pop((page, text), None)
+                if function is not None and not any(reason in error.message for reason in _NOT_RUN):
+                    raise
+        kept = self._functions[page, text] = await _keep_function(top, text)
+        return await _call_kept(top, kept, ask, wants_element=wants_element)
 
     async def _descend(self, page: "Page", place: _DomRoot, ask: Json, result: Json) -> tuple[Target, ...]:
         """Return the targets of a result, following frames and closed shadow roots.
@@ -176,22 +207,24 @@ class Inspector:
         for _ in range(_MAX_DEPTH):
             if not result.get("inside"):
                 break
-            if place is top and function is None:
-                element = await self._run_in_top(page, top, ask, wants_element=True)
+            if not result["is_frame"]:
+                inner = await _closed_root(place, result["closed_root"])
+            elif place is top:
+                element = await self._run_in_top(page, top, ask, wants_element=True, function=function)
+                inner = await _frame_of(page, place, element, frames)
             else:
-                element = await _run(place, await _isolated_world(place), ask, wants_element=True, function=function)
-            inner = await _step_inside(page, place, element, frames if result["is_frame"] else None)
+                element = await _run(place, ask, wants_element=True, function=function)
+                inner = await _frame_of(page, place, element, frames)
             if inner is None:
                 break
             place = inner
             x_px, y_px = result["x"], result["y"]
             if "point" in ask:
                 ask = {**ask, "point": [x_px, y_px]}
-            result = await _run(place, await _isolated_world(place), ask, function=function)
+            result = await _run(place, ask, function=function)
             if "point" not in ask and "x" in result:
                 result |= {"x": result["x"] + x_px, "y": result["y"] + y_px}
-        if result.get("inside") or place is not top:  # otherwise nothing is held
-            self._num_held += 1
+        self._num_held += 1
         if self._num_held >= _MAX_HELD or place is not top:
             self._num_held = 0
             self._release(top.session)
@@ -211,43 +244,43 @@ async def _release_group(session: "CDPSession") -> None:
         await session.send("Runtime.releaseObjectGroup", {"objectGroup": _GROUP})
 
 
-async def _keep_function(top: _DomRoot) -> str:
-    """Create the function of inspect.js in the isolated world of a document, and return its object id."""
-    expression = f"({read_script('inspect.js')}\n)"
+@functools.cache
+def _innermost(script: str) -> str:
+    """Return innermost.js with the function of a file in it."""
+    return read_script("innermost.js").replace("__BODY__", read_script(script).strip())
+
+
+async def _keep_function(top: _DomRoot, function: str) -> str:
+    """Create a function in the isolated world of a document, and return its object id."""
+    world = await _isolated_world(top)
     answer = await top.session.send(
-        "Runtime.evaluate", {"expression": expression, "contextId": await _isolated_world(top), "objectGroup": _KEPT}
+        "Runtime.evaluate", {"expression": f"({function}\n)", "contextId": world, "objectGroup": _KEPT}
     )
     return str(answer["result"]["objectId"])
 
 
 async def _call_kept(top: _DomRoot, function: str, ask: Mapping[str, object], *, wants_element: bool) -> object:
-    answer = await top.session.send(
-        "Runtime.callFunctionOn",
-        {
-            "functionDeclaration": "function (ask, wants) { return this.call(window, ask, wants) }",
-            "objectId": function,
-            "arguments": [{"value": ask}, {"value": wants_element}],
-            "returnByValue": not wants_element,
-            "objectGroup": _GROUP,
-        },
-    )
-    return _result_of(answer, wants_element=wants_element)
+    called = {"objectId": function}
+    return await _call(top, called, "this.call(window, ask, wants)", ask, wants_element=wants_element)
 
 
-async def _painted_over(top: _DomRoot, x_px: float, y_px: float) -> tuple[str, ...]:
-    """Return the text drawn at a point of the page that lets clicks through (`pointer-events: none`)."""
+async def _node_at(top: _DomRoot, x_px: float, y_px: float, *, is_hit: bool = False) -> Json:
+    """Return the node that is painted at a point of the page, or that a click hits; empty if there is none."""
     from playwright.async_api import Error
 
-    send = top.session.send
-    point = {"x": round(x_px), "y": round(y_px)}
+    options = {"x": round(x_px), "y": round(y_px), "ignorePointerEventsNone": not is_hit}
     try:
-        hit, seen = await asyncio.gather(
-            send("DOM.getNodeForLocation", point),
-            send("DOM.getNodeForLocation", {**point, "ignorePointerEventsNone": True}),
-        )
+        node: Json = await top.session.send("DOM.getNodeForLocation", options)
+        return node
     except Error:  # nothing is there
-        return ()
-    if hit["backendNodeId"] == seen["backendNodeId"]:
+        return {}
+
+
+async def _painted_over(top: _DomRoot, x_px: float, y_px: float, seen: Json) -> tuple[str, ...]:
+    """Return the text of the node `seen` at a point if it lets clicks through (`pointer-events: none`)."""
+    send = top.session.send
+    hit = await _node_at(top, x_px, y_px, is_hit=True)
+    if not hit or hit["backendNodeId"] == seen["backendNodeId"]:
         return ()
     place = _DomRoot(session=top.session, frame_id=seen["frameId"])
     node = await send(
@@ -281,55 +314,64 @@ async def _isolated_world(place: _DomRoot) -> int:
 
 
 async def _run(
-    place: _DomRoot,
-    context: int,
-    ask: Mapping[str, object],
-    *,
-    wants_element: bool = False,
-    function: str | None = None,
+    place: _DomRoot, ask: Mapping[str, object], *, wants_element: bool = False, function: str | None = None
 ) -> Any:
-    call_target = {"objectId": place.root} if place.root else {"executionContextId": context}
+    world = await _isolated_world(place)
+    called = {"objectId": place.root} if place.root else {"executionContextId": world}
+    text = function or read_script("inspect.js")
+    return await _call(place, called, f"({text}\n).call(this, ask, wants)", ask, wants_element=wants_element)
+
+
+async def _call(
+    place: _DomRoot, called: Mapping[str, object], expression: str, ask: Mapping[str, object], *, wants_element: bool
+) -> object:
+    """Evaluate an expression of `ask` and `wants`, a script's question and whether the element itself is wanted.
+
+    Returns:
+        The object id of the element, or the script's result, to which two nodes are added that the browser reports in
+        the same message, or None: `element` and its `closed_root`.
+    """
+    body = "return run(true)" if wants_element else _RETURN_RESULT
     answer = await place.session.send(
         "Runtime.callFunctionOn",
         {
-            "functionDeclaration": function or read_script("inspect.js"),
-            "arguments": [{"value": ask}, {"value": wants_element}],
-            "returnByValue": not wants_element,
+            "functionDeclaration": f"function (ask) {{ const run = (wants) => {expression}; {body} }}",
+            "arguments": [{"value": ask}],
             "objectGroup": _GROUP,
-            **call_target,
+            **called,
+            **({} if wants_element else {"serializationOptions": _WITH_SHADOW_ROOT}),
         },
     )
-    return _result_of(answer, wants_element=wants_element)
-
-
-def _result_of(answer: Json, *, wants_element: bool) -> object:
     if "exceptionDetails" in answer:
         raise RuntimeError(f"a script in the page failed: {answer['exceptionDetails']}")
-    return answer["result"].get("objectId") if wants_element else answer["result"]["value"]
+    if wants_element:
+        return answer["result"].get("objectId")
+    text, element = answer["result"]["deepSerializedValue"]["value"]
+    node = element["value"] if element["type"] == "node" else {}
+    root = (node.get("shadowRoot") or {}).get("value", {})
+    nodes = {
+        "element": node.get("backendNodeId"),
+        "closed_root": root["backendNodeId"] if root.get("mode") == "closed" else None,
+    }
+    return {**json.loads(text["value"]), **nodes}
 
 
-async def _step_inside(
-    page: "Page", place: _DomRoot, element: str | None, frames: AsyncExitStack | None
-) -> _DomRoot | None:
-    """Return the frame (session opened in `frames`) or the closed shadow root of an element; None if there is none."""
+async def _closed_root(place: _DomRoot, node: int | None) -> _DomRoot | None:
+    if node is None:
+        return None
+    world = await _isolated_world(place)
+    options = {"backendNodeId": node, "executionContextId": world, "objectGroup": _GROUP}
+    resolved = await place.session.send("DOM.resolveNode", options)
+    return _DomRoot(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
+
+
+async def _frame_of(page: "Page", place: _DomRoot, element: str | None, frames: AsyncExitStack) -> _DomRoot | None:
+    """Return the frame of an element, with its session opened in `frames`; None if there is none."""
     if element is None:
         return None
     node = (await place.session.send("DOM.describeNode", {"objectId": element}))["node"]
-    if frames is not None:
-        frame_id = node.get("frameId")
-        return await _frame(page, place.session, frame_id, frames) if frame_id else None
-    closed = [root for root in node.get("shadowRoots", ()) if root.get("shadowRootType") == "closed"]
-    if not closed:
-        return None
-    resolved = await place.session.send(
-        "DOM.resolveNode",
-        {
-            "backendNodeId": closed[0]["backendNodeId"],
-            "executionContextId": await _isolated_world(place),
-            "objectGroup": _GROUP,
-        },
-    )
-    return _DomRoot(session=place.session, frame_id=place.frame_id, root=resolved["object"]["objectId"])
+    frame_id = node.get("frameId")
+    return await _frame(page, place.session, frame_id, frames) if frame_id else None
 
 
 async def _frame(page: "Page", session: "CDPSession", frame_id: str, frames: AsyncExitStack) -> _DomRoot | None:

@@ -1,5 +1,6 @@
 """Observations of a browser: wait until it has settled, take the screenshot, add what it does not show."""
 
+import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 T = TypeVar("T")
+_Document = tuple[int, int]
+"""Number of a tab and of its document."""
 _CAPTURE_TIMEOUT_S = 5.0  # a step waits for it; a page that does not respond is shown as such
 _LAST_TRY_S = 1.0  # for a page that did not respond before
 _WAY_OUT = "Wait for it, or close the tab with Ctrl+W."
@@ -43,7 +46,7 @@ class PageCapture:
         taken_s: Time of the capture, monotonic clock.
     """
 
-    document: tuple[int, int]
+    document: _Document
     screenshot: bytes = field(repr=False)
     url: str
     taken_s: float
@@ -83,8 +86,14 @@ class Observer:
         settled_s = time.monotonic()
         is_responding = settled.note != NOT_RESPONDING
         session.clear_overlay()
-        tooltip = await self._update_popups(pointer_px) if is_responding else ""
-        screenshot, generation = await self._screenshot(is_responding=is_responding)
+        tooltip = ""
+        if is_responding:  # the page answers while it is captured
+            (screenshot, document), tooltip = await asyncio.gather(
+                self._screenshot(is_responding=True), self._update_popups(pointer_px)
+            )
+        else:
+            screenshot, document = await self._screenshot(is_responding=False)
+        generation = self._show(document)
         if generation.frame:
             await self._within_limit(session.check_typing())
         blocked = session.firewall.take()
@@ -145,8 +154,8 @@ class Observer:
                 return SettledPage(title=None, note=NOT_RESPONDING), crash
         return SettledPage(title=None), crash
 
-    async def _screenshot(self, *, is_responding: bool) -> tuple[bytes, Generation]:
-        """Return a screenshot of the active page and its generation; a drawn one if the page cannot be captured.
+    async def _screenshot(self, *, is_responding: bool) -> tuple[bytes, _Document | None]:
+        """Return a screenshot of the active page and its document; a drawn one and None if it cannot be captured.
 
         A dialog blocks the page: the previous capture of the same document is shown behind it, or a blank screen.
         """
@@ -161,7 +170,7 @@ class Observer:
                 if self._has_dialog():
                     last = self.last_shot
                     known = last.screenshot if last is not None and last.document == document else None
-                    return known or session.camera.blank(), self._show(document, is_captured=True)
+                    return known or session.camera.blank(), document
                 url, taken_s = page.url, time.monotonic()
                 screenshot = await self._capture(page, _CAPTURE_TIMEOUT_S if is_responding else _LAST_TRY_S)
             except Interrupted as interrupt:
@@ -176,11 +185,9 @@ class Observer:
                 continue
             if session.generations.document_of(page) == document or not num_left:
                 self.last_shot = PageCapture(document, screenshot, url, taken_s)
-                return screenshot, self._show(document, is_captured=True)
-        page = session.tabs.active
-        lines = ("This page does not respond", self._redact(without_login(page.url)), _WAY_OUT)
-        screenshot = session.camera.draw_message(lines)
-        return screenshot, self._show(session.generations.document_of(page), is_captured=False)
+                return screenshot, document
+        lines = ("This page does not respond", self._redact(without_login(session.tabs.active.url)), _WAY_OUT)
+        return session.camera.draw_message(lines), None
 
     async def capture_again(self, page: "Page") -> bytes | None:
         """Capture a page without waiting for it to settle; None if it cannot be captured within 1 s."""
@@ -198,10 +205,11 @@ class Observer:
             return self._session.camera.draw_message(lines)
         return await self._session.interrupts.race(self._session.camera.take(page), timeout_s)
 
-    def _show(self, document: tuple[int, int], *, is_captured: bool) -> Generation:
-        overlay = self._session.overlay
-        shown = None if overlay is None or overlay.is_done else overlay
-        return self._session.generations.show(document, shown, is_captured=is_captured)
+    def _show(self, captured: _Document | None) -> Generation:
+        session = self._session
+        shown = None if session.overlay is None or session.overlay.is_done else session.overlay
+        document = captured or session.generations.document_of(session.tabs.active)
+        return session.generations.show(document, shown, is_captured=captured is not None)
 
     def _has_dialog(self) -> bool:
         overlay = self._session.overlay

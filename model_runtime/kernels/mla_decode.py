@@ -42,6 +42,10 @@ from model_runtime.ops.registry import register
 
 LOG2_E = 1.4426950408889634
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+JOIN_PIECES, JOIN_VALUES = (4, 64), 2048
+"""Fewest and most pieces that a program of the join loads at once, and values of all of them: 16 for each thread. Fewer
+pieces than are loaded leave threads idle: of 16 pieces at 4 a query three quarters.
+"""
 FP32_TILE = Tile(block_m=16, block_n=16, num_warps=4, num_stages=2)
 
 
@@ -296,9 +300,15 @@ def make_attend(q: Tensor, keys: Tensor, plan: KernelSchedule, results: Results,
 
 
 def make_join(plan: KernelSchedule, results: Results) -> Launch:
-    """Return the launch of `join_pieces`; its grid is empty if nothing was cut."""
+    """Return the launch of `join_pieces`; its grid is empty if nothing was cut.
+
+    A program loads about as many pieces at once as a query has, and the more of its values the fewer those are: many
+    sequences of few pieces give one program for a row, few sequences of many pieces several, which add in parallel.
+    """
     _, queries, heads, value_dim = results.partials.shape
-    block_v = min(128, next_power(value_dim))
+    least, most = JOIN_PIECES
+    block_p = min(next_power(plan.num_places // max(len(plan.joins), 1), least), most)
+    block_v = min(JOIN_VALUES // block_p, next_power(value_dim))
     return Launch(
         kernel=join_pieces,
         grid=(len(plan.joins), queries * heads, -(-value_dim // block_v)),
@@ -312,7 +322,7 @@ def make_join(plan: KernelSchedule, results: Results) -> Launch:
             "HEADS": heads,
             "QUERIES": queries,
             "VALUE_DIM": value_dim,
-            "BLOCK_P": 16,
+            "BLOCK_P": block_p,
             "BLOCK_V": block_v,
         },
     )
@@ -350,3 +360,6 @@ def release_cases() -> Iterator[KernelCase]:
         yield KernelCase(name=name, launch=launch, has_wgmma=heads == 64, has_async_copy=True, max_int_to_float=4)
         if block_size == 64:
             yield KernelCase(name=f"mla_decode.join {heads} heads", launch=make_join(plan, results), max_int_to_float=0)
+    alone = room_for(meta(1, 4096, dtype=torch.int32), 1, NUM_PROGRAMS)
+    join = make_join(alone, make_results(meta(1, 64, 576), alone, 512))
+    yield KernelCase(name="mla_decode.join 64 heads, 1 sequence", launch=join, max_int_to_float=0)

@@ -27,6 +27,7 @@ class Row:
         tflop_s: Likewise.
         floor_share: Of the floor's speed, 0 to 1.
         error: Relative, against float64.
+        note: What a reader has to know of it.
     """
 
     key: Key
@@ -36,6 +37,7 @@ class Row:
     tflop_s: float | None = None
     floor_share: float | None = None
     error: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ def _read_row(row: Mapping[str, Any]) -> Row:
         tflop_s=row.get("tflop_s"),
         floor_share=row.get("floor_share"),
         error=row.get("error"),
+        note=row.get("note", ""),
     )
 
 
@@ -126,7 +129,7 @@ def _run_table(run: Measurements) -> str:
 def _our_figures(row: Row) -> tuple[str, ...]:
     speeds = [f"{_number(value)} {unit}" for value, unit in ((row.gb_s, "GB/s"), (row.tflop_s, "TFLOP/s")) if value]
     share = "-" if row.floor_share is None else f"{100 * row.floor_share:.0f} %"
-    error = "-" if row.error is None else f"{row.error:.1e}"
+    error = (row.note or "-") if row.error is None else f"{row.error:.1e}"
     return _number(row.us), ", ".join(speeds) or "-", share, error
 
 

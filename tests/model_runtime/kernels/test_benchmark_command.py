@@ -69,6 +69,7 @@ def test_json_of_a_measurement(tmp_path: Path) -> None:
             "floor_share": 0.5,
             "error": 4e-3,
             "note": "",
+            "is_wrong": False,
         }
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "x.json"]
@@ -195,6 +196,7 @@ def test_our_kernels_in_the_interpreter(capsys: pytest.CaptureFixture[str], tmp_
         (["--only", "router,moo"], "--only moo: there is no such file; there are router, moe"),
         (["--device", "cuda"], "torch finds no GPU"),
         (["--peers", "/no/such/folder"], "there is no such folder"),
+        (["--tokens", "1,many"], "--tokens many: expected numbers"),
     ],
 )
 def test_options_that_make_no_sense(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,6 +209,21 @@ def test_options_that_make_no_sense(argv: list[str], text: str, capsys: pytest.C
 def test_a_spent_budget_leaves_out_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--toy", "--only", "router", "--budget-s", "0"]) == 0
     assert "left out: the budget of time is spent" in capsys.readouterr().out
+
+
+def test_variants_and_tokens_choose_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--toy", "--only", "moe,mla_decode", "--variant", "int4", "--tokens", "33", "--budget-s", "0"]
+    assert command.main(argv) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert lines == [
+        f"moe int4{layer} tokens 33 all: left out: the budget of time is spent" for layer in ("", " layer", "")
+    ]
+
+
+def test_a_wrong_row_fails_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(command, "run_cases", lambda cases, bench: iter([measured_row(is_wrong=True, note="empty")]))
+    assert command.main(["--toy", "--only", "router"]) == 1
+    assert "wrong: moe bf16 ours: empty" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

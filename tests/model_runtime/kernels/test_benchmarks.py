@@ -1,5 +1,6 @@
 """The benchmark of the kernels: its logic with fake clocks and devices."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.kernels import __main__ as command
 from benchmarks.kernels import candidates, exact, moe_peers, roofline
 from benchmarks.kernels.bench import Bench, LostDeviceError, run_case, run_cases
 from benchmarks.kernels.candidates import Candidates, find_candidates
@@ -270,7 +272,66 @@ def test_a_result_that_is_not_finite_is_told() -> None:
         return Inputs(copies=[(1,)], work=Work(bytes=1.0), error=lambda call: float("nan"))
 
     [row] = run_case(make_case(Peer(name="a", make=lambda: device.spend(1e-6)), setup=setup), make_bench(device))
-    assert (row.error, row.note) == (None, "the result is not finite")
+    assert (row.error, row.note, row.is_wrong) == (None, "the result is not finite", True)
+
+
+def test_a_result_more_exact_than_its_precision_fails_its_row() -> None:
+    torch.manual_seed(0)
+    wanted = torch.randn(40, dtype=torch.float64)
+    for dtype, equal in ((torch.bfloat16, wanted.bfloat16().double()), (torch.float32, wanted.float().double())):
+        assert 0 < exact.relative_error(wanted.to(dtype), wanted) < torch.finfo(dtype).eps
+        with pytest.raises(exact.EmptyCheckError, match=f"less than rounding to {str(dtype)[6:]} gives"):
+            exact.relative_error(equal.to(dtype), equal)
+    with pytest.raises(exact.EmptyCheckError):
+        exact.relative_error(wanted, wanted + 1e-12, rounded_to=torch.bfloat16)
+    assert exact.relative_error(wanted, wanted) == exact.relative_error(torch.arange(4), torch.arange(4)) == 0.0
+
+    def setup() -> Inputs:
+        return Inputs(
+            copies=[(1,)],
+            work=Work(bytes=1.0),
+            error=lambda call: exact.relative_error(torch.ones(4).bfloat16(), torch.ones(4)),
+        )
+
+    [row] = run_case(make_case(Peer(name="a", make=lambda: lambda *_: None), setup=setup), make_bench())
+    assert (row.us, row.is_wrong) == (None, True)
+    assert "nothing was compared" in row.note
+
+
+@pytest.mark.slow
+def test_tensors_of_a_case_have_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    make = torch.Generator
+
+    class Recorded:
+        def __init__(self, device: Any = "cpu") -> None:
+            self.device = device
+
+        def manual_seed(self, seed: int) -> torch.Generator:
+            seeds.append(seed)
+            return make(self.device).manual_seed(seed)
+
+    monkeypatch.setattr(torch, "Generator", Recorded)
+    bench = make_bench()
+    num_cases = 0
+    for cases in command.FILES.values():
+        for case in cases(bench):
+            if case.kernel == "repack":  # draws an expert twice, once to know its shapes
+                continue
+            seeds.clear()
+            case.setup()
+            assert len(set(seeds)) == len(seeds) >= 1, case
+            num_cases += 1
+    assert num_cases > 40
+
+
+def test_committed_errors_are_those_of_rounding() -> None:
+    folder = Path(exact.__file__).parent
+    for path in sorted(folder.glob("*.json")):
+        for row in json.loads(path.read_text())["rows"]:
+            dtype = torch.float32 if row["kernel"] == "router" else torch.bfloat16
+            assert row["error"] is None or row["error"] >= exact.LEAST_ERRORS[dtype], row
+            assert row["error"] is not None or row["note"], row
 
 
 def test_cases_that_do_not_fit_are_left_out_with_a_reason() -> None:

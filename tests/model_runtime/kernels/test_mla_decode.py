@@ -114,9 +114,10 @@ def test_pieces_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(found, decode(q, paged, pieces, WIDE))
 
 
+@pytest.mark.parametrize("num_places", [0, 40, 400])
 @pytest.mark.parametrize("count", [2, 16, 39])
-def test_joins_of_many_pieces(count: int) -> None:
-    """Peaks far apart, in rising order and not; places of others are NaN."""
+def test_joins_of_many_pieces(count: int, num_places: int) -> None:
+    """Peaks far apart, in rising order and not, tiles for 1, 13 and 133 pieces a query; places of others are NaN."""
     torch.manual_seed(0)
     part, lse = (
         torch.randn(count, 1, 3, VALUE_DIM),
@@ -129,7 +130,9 @@ def test_joins_of_many_pieces(count: int) -> None:
     )
     results.partials[1 : count + 1], results.partial_lse[1 : count + 1] = part, lse
     joins = torch.tensor([[1, 1, 1, count], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.int32)
-    run(kernels.make_join(replace(make_plan(joins, [1, 1]), joins=joins), results))
+    launch = kernels.make_join(replace(make_plan(joins, [1, 1]), joins=joins, num_places=num_places), results)
+    assert launch.constexprs["BLOCK_P"] == {0: 4, 40: 16, 400: 64}[num_places]
+    run(launch)
     exact = ((lse.double() * math.log(2)).softmax(0)[..., None] * part.double()).sum(0)
     assert relative_error(results.out[1:], exact) < 1e-6
     assert not results.out[0].any()

@@ -51,6 +51,14 @@ def test_only_chooses_groups_with_such_a_kernel() -> None:
     assert find_groups(LINES, "moe_dense", 16384) == []
 
 
+def test_tokens_choose_the_lines_that_kernels_take_for_them() -> None:
+    def names(tokens: int) -> list[tuple[str, int, int]]:
+        return [(group.file, group.tokens, len(group.lines)) for group in find_groups(LINES, "moe", 16384, tokens)]
+
+    assert names(64) == [("moe_int4", 64, 2)]
+    assert names(4096) == [("moe_int4", 4096, 1)]
+
+
 def test_steps_change_one_number_and_rows_in_all_lines() -> None:
     found = list(list_neighbours(LINES[1:3]))
     changes = [[(line["block_m"], line["block_n"], line["num_warps"]) for line in lines] for lines in found]

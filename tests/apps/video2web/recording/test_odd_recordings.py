@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 from pathlib import Path
 
 import av
@@ -63,6 +64,7 @@ def test_scripts_that_are_not_read_do_no_harm(tmp_path: Path, lines: tuple[str, 
     given = read_inputs([write(tmp_path / "page.webm", VideoForm(), lines)], None)
     assert len(given.pages) == 1
     assert [one.act.trigger for one in given.interactions] == ["click"]
+    assert any("words could not be read (OCR reads Latin and Chinese)" in warning for warning in given.warnings)
 
 
 @pytest.mark.long
@@ -102,6 +104,28 @@ def test_a_recording_that_was_cut_off(tmp_path: Path) -> None:
     without_index.write_bytes(content[: len(content) // 2])
     with pytest.raises(RecordingError, match="cut off before its end"):
         read_inputs([without_index], None)
+
+
+@pytest.mark.long
+def test_damaged_bytes_and_a_short_rest_are_told(tmp_path: Path) -> None:
+    looks = [jpeg(draw((f"Line {number}", "All plants"))) for number in range(12)]
+    times = [number / 2 for number in range(12)]
+    whole = tmp_path / "whole.mp4"
+    encode(looks, times, 6.0, whole, VideoForm(codec="h264", fps=30))
+    assert not any("damaged" in warning for warning in read_recording(whole).warnings)
+    content = bytearray(whole.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 2000] = np.random.default_rng(1).integers(0, 256, 2000, np.uint8).tobytes()
+    damaged = tmp_path / "damaged.mp4"
+    damaged.write_bytes(content)
+    (told,) = [warning for warning in read_recording(damaged).warnings if "damaged" in warning]
+    assert re.match(r"[1-9]\d* of 180 frames cannot be decoded: the file is damaged", told)
+    short = tmp_path / "short.webm"
+    encode(looks, times, 6.0, short, VideoForm())
+    short.write_bytes(short.read_bytes()[: short.stat().st_size // 6])
+    (told,) = [warning for warning in plan_frames(short).warnings if "cut off" in warning]
+    (seconds,) = re.findall(r"only its first (\d\.\d) s of 6\.0 s", told)
+    assert 0 < float(seconds) < 2
 
 
 WORDS = ("Fern and Company", "All plants", "Open on Sundays")
