@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ RolloutEndKind = Literal["scored", "excluded", "stale", "error"]
 but sampled by a policy that is too old to train on; `error`: the environment, the model or code failed."""
 POLICY = "policy"
 """Name of the policy that is trained; samples of others, such as `frozen:nano@3`, have an empty mask."""
+_CANCEL_AGAIN_S = 5.0
+_CONTEXT = contextvars.Context()  # of all timers, which need no context variables: one for each would take 64 bytes
 STOPPED = "stopped"
 """Reason of an `excluded` rollout that was stopped from outside; another process that resumes runs it again."""
 
@@ -208,7 +211,7 @@ class Rollout:
         self.end_timer()
         limit_s = self._run_left_s if state == "running" else self.limit_s(state)
         if limit_s is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, limit_s), self._expire)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, limit_s), self._expire, context=_CONTEXT)
 
     async def acquire(self) -> Env:
         """Lease the environment of the spec, and return an earlier one. It is returned when the attempt ends.
@@ -274,11 +277,8 @@ class Rollout:
         """Cancel the attempt, and again later if its code ignores that."""
         self.expired = self.expired or self.state
         self._cancel()
-        self._timer = asyncio.get_running_loop().call_later(_CANCEL_AGAIN_S, self._expire)
+        self._timer = asyncio.get_running_loop().call_later(_CANCEL_AGAIN_S, self._expire, context=_CONTEXT)
 
     def _cancel(self) -> None:
         if self.task is not None and not self.is_ending:
             self.task.cancel()
-
-
-_CANCEL_AGAIN_S = 5.0
