@@ -10,7 +10,7 @@ from typing import Literal
 
 from cua.errors import ConfigError
 from cua.rollouts.samples import RolloutSample
-from envs import Env, EnvError, EnvSpec
+from envs import Env, EnvSpec
 from envs.foreign import contained
 
 RolloutState = Literal["queued", "acquiring", "resetting", "running", "waiting", "evaluating"]
@@ -232,7 +232,7 @@ class Rollout:
         """Return the environment to its pool, if one is leased."""
         env, self._env = self._env, None
         if env is not None:
-            with contextlib.suppress(EnvError), contained():  # the pool has dropped it
+            with contextlib.suppress(Exception), contained():  # a pool has dropped it, and the score is known
                 await env.close()
 
     async def run_children(self, *specs: RolloutSpec) -> Sequence[RolloutEnd]:

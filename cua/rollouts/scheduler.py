@@ -196,10 +196,9 @@ class RolloutScheduler:
             if "#" in id:  # a sub-task: its parent runs again, and starts others
                 self._left.discard(id)
                 self._counts.queued += 1
-                end = self._journal.earlier.ends.get(id) or RolloutEnd(
-                    kind="error", reason="the process of its parent ended"
-                )
-                if id in self._journal.earlier.open:
+                end = self._journal.earlier.ends.get(id)
+                if end is None:
+                    end = RolloutEnd(kind="error", reason="the process of its parent ended")
                     self._journal.ended(id, end)
                 self._counts.ends[end.kind] += 1
         return self
@@ -332,7 +331,7 @@ class RolloutScheduler:
                     "id": rollout.id,
                     "state": rollout.state,
                     "for_s": round(now - rollout.since, 1),
-                    "waits_for": waits.get(rollout.id, []) or (rollout.state == "acquiring" and "an environment"),
+                    "waits_for": ["an environment"] if rollout.state == "acquiring" else waits.get(rollout.id, []),
                 }
                 for rollout in shown[:_MAX_SHOWN]
             ],

@@ -130,6 +130,24 @@ async def test_an_environment_that_died_is_replaced_and_the_attempt_repeated(tmp
     assert (end.kind, end.score, end.num_attempts, len(made)) == ("scored", 1.0, 2, 2)
 
 
+async def test_an_environment_that_cannot_be_closed_does_not_cost_the_score(tmp_path: Path) -> None:
+    class Stuck(FakeEnv):
+        async def close(self) -> None:
+            raise ZeroDivisionError("in close")
+
+    async def take(spec: EnvSpec) -> Env:
+        return Stuck()
+
+    async def play(rollout: Rollout) -> RolloutOutcome:
+        await rollout.acquire()
+        return RolloutOutcome(score=0.75)
+
+    async with scheduler(tmp_path, take_env=take) as running:
+        group = running.submit(spec(play, env=SCREEN))
+        await all_of(running)
+    assert group.scores == [0.75]
+
+
 async def test_a_failed_evaluation_excludes_the_rollout_and_the_baseline_is_over_the_rest(tmp_path: Path) -> None:
     async def play(rollout: Rollout) -> RolloutOutcome:
         rollout.enter("evaluating")
