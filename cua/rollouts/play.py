@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -153,7 +153,7 @@ async def _take_env(episode: Episode, rollout: Rollout) -> Env:
 
 
 def _stage_task(task: Task, rollout: Rollout, suffix: str) -> Task:
-    async def evaluate(env: Any) -> TaskVerdict:
+    async def evaluate(env: object) -> TaskVerdict:
         rollout.enter("evaluating")
         return await task.evaluate(env)
 
