@@ -51,6 +51,9 @@ _MAX_LABEL = 1.6  # of a toggle's height, distance of its label
 _RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 100  # of a toggle: border, ink of a tick, levels of its colour
 _MAX_OFF_LINE = 24  # levels by which a pixel of a corner may differ from a mixture of two colours
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
+_EDGE_PX, _SAME_LEVELS, _MIN_EDGE = 12, 4, 0.5
+"""Width of the edge of a page, levels within which it has one colour, and share of it that has. A header, a scroll bar
+and a sidebar together leave half of the edge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,7 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
     """
     height, width = image.shape[:2]
     page_lines = read_page(image) if lines is None else list(lines)
-    background = _color(find_background(image))
+    background = _find_page_color(image)
     rectangles = [each for each in find_rectangles(image) if each.box_px.area < 0.98 * width * height]
     gradients = find_gradients(image, rectangles)
     page_gradient = gradients.get(Box(0, 0, width, height))
@@ -175,6 +178,18 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
         frames=tuple(frames),
         leaves=tuple(leaves[:_MAX_PIECES]),
     )
+
+
+def _find_page_color(image: RgbImage) -> Rgb:
+    """Return the colour of the page itself: that of most of its edge, else the most common one.
+
+    Cards may cover more of a page than is left of its own colour.
+    """
+    strips = (image[:, :_EDGE_PX], image[:, -_EDGE_PX:], image[-_EDGE_PX:])
+    edge = np.concatenate([strip.reshape(-1, 3) for strip in strips])
+    color = find_background(edge)
+    is_most = (np.abs(edge.astype(np.int16) - color).max(axis=1) <= _SAME_LEVELS).mean() >= _MIN_EDGE
+    return _color(color if is_most else find_background(image))
 
 
 def _color(values: RgbImage | Sequence[float]) -> Rgb:

@@ -382,3 +382,15 @@ async def test_an_icon_is_not_the_only_character_of_a_line() -> None:
     icons = [leaf.box_px for leaf in pieces.leaves if leaf.kind == "image"]
     for drawn in (Box(26, 23, 42, 44), Box(24, 124, 44, 143)):
         assert any(box.contains(drawn, slack_px=2) for box in icons)
+
+
+async def test_the_colour_of_a_page_is_that_of_its_edge_where_cards_cover_most_of_it() -> None:
+    page, card = (249, 251, 246), (229, 237, 223)
+    image = np.full((600, 500, 3), page, np.uint8)
+    for top in range(60, 540, 130):
+        image[top : top + 120, 30:450] = card
+    image[:40] = (32, 75, 53)  # a header, and a scroll bar
+    image[:, 485:] = (252, 252, 252)
+    pieces = find_pieces(image, [])
+    assert pieces.background == page
+    assert [frame.look.fill for frame in pieces.frames if frame.box_px.area > 40_000] == [card] * 4
