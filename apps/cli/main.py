@@ -6,7 +6,23 @@ from typing import Annotated
 
 import typer
 
-from apps.cli import ask, assistant, config, doctor, office, runs, see, serve, swarm, task, terminal, train, video, web
+from apps.cli import (
+    ask,
+    assistant,
+    config,
+    doctor,
+    office,
+    rollout,
+    runs,
+    see,
+    serve,
+    swarm,
+    task,
+    terminal,
+    train,
+    video,
+    web,
+)
 from apps.cli import eval as eval_commands
 from apps.cli.help_page import App
 
@@ -53,7 +69,7 @@ _COMMANDS: dict[str, dict[str, object]] = {
         "demo": task.demo,
     },
     "Ask": {"ask": ask.ask, "video": video.video, "swarm": swarm.swarm, "see": see.app},
-    "Train and evaluate": {"train": train.train, "eval": eval_commands.app},
+    "Train and evaluate": {"train": train.train, "eval": eval_commands.app, "rollout": rollout.app},
     "Serve": {"serve": serve.serve, "mcp": serve.mcp},
     "Recorded runs": {"runs": runs.runs, "replay": runs.replay, "report": runs.report, "export": runs.export},
     "Manage": {"setup": doctor.setup, "doctor": doctor.doctor, "config": config.app},

@@ -1,0 +1,63 @@
+"""`cua rollout`: what was recorded, and samples as JSON lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cua.rollouts.journal import RolloutJournal
+from cua.rollouts.rollout import RolloutEnd
+from cua.rollouts.samples import SampleWriter
+from tests.apps.cli.running import Ended, cua
+from tests.cua.rollouts.test_samples import MEDIA, make_rollout, make_sample
+
+
+@pytest.fixture
+async def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    writer = SampleWriter(folder, media_token_id=MEDIA)
+    journal = RolloutJournal(folder, writer)
+    for number, reward in enumerate((0.0, 1.0)):
+        writer.append(make_rollout(writer, make_sample(), rollout=f"g/{number}", group="g", reward=reward))
+        journal.ended(f"g/{number}", RolloutEnd(kind="scored", score=reward))
+    journal.ended("h/0", RolloutEnd(kind="error", reason="the browser ended", num_attempts=3))
+    journal.submitted("g", size=2, draws={})
+    await journal.close()
+    writer.close()
+    return folder
+
+
+def rollout(run: Path, *arguments: str) -> Ended:
+    return cua(run.parent, "rollout", *arguments)
+
+
+def test_show(run: Path) -> None:
+    shown = rollout(run, "show", str(run))
+    assert (shown.code, shown.stderr) == (0, "")
+    assert "3 ended (2 scored, 1 error)" in shown.stdout
+    assert "0.500" in next(line for line in shown.stdout.splitlines() if line.startswith("g "))
+    assert "1 x the browser ended" in shown.stdout
+    summary = json.loads(rollout(run, "show", str(run), "--json").stdout)
+    assert summary["groups"]["g"] == {"size": 2, "num_scored": 2, "mean_score": 0.5, "is_taken": False}
+    assert summary["samples"]["num_samples"] == 2
+
+
+def test_export(run: Path, tmp_path: Path) -> None:
+    for form, field in (("jsonl", "ids"), ("verl", "response_ids"), ("slime", "rollout_log_probs")):
+        target = tmp_path / f"{form}.jsonl"
+        assert rollout(run, "export", str(run), "--format", form, "-o", str(target)).code == 0
+        rows = [json.loads(line) for line in target.read_text().splitlines()]
+        assert [field in row for row in rows] == [True, True]
+        again = rollout(run, "export", str(run), "--format", form, "-o", str(target))
+        assert (again.code, "exists" in again.stderr) == (2, True)
+
+
+def test_wrong_use_is_one_line(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new.jsonl"
+    form = rollout(run, "export", str(run), "--format", "parquet", "-o", str(target))
+    assert (form.code != 0, "jsonl, verl, slime" in form.stderr, target.exists()) == (True, True, False)
+    nothing = rollout(run, "show", str(tmp_path))
+    assert (nothing.code, "neither rollouts.jsonl nor samples.jsonl" in nothing.stderr) == (2, True)
+    (tmp_path / "samples.jsonl").write_text("{}\n")
+    damaged = rollout(run, "show", str(tmp_path))
+    assert (damaged.code != 0, "Traceback" in damaged.stderr) == (True, False)
