@@ -294,7 +294,7 @@ class BrowserEnv:
             self._rules,
             self._open_folders(),
             self._redact,
-            launched.gate,
+            launched.filter_proxy,
             is_shared=launched.is_shared,
         )
         self._episode = self._make_episode(session)

@@ -14,7 +14,7 @@ from envs.browser.clipboard import SessionClipboard
 from envs.browser.context import Folders, Logins, save_storage_state
 from envs.browser.domains import Firewall
 from envs.browser.downloads import Downloads
-from envs.browser.gate import Gate
+from envs.browser.filter_proxy import FilterProxy
 from envs.browser.generations import Generations
 from envs.browser.held_requests import HeldRequests
 from envs.browser.inspector import Inspector
@@ -68,7 +68,7 @@ class BrowserSession:
         rules: DomainRules,
         folders: Folders,
         redact: Redactor,
-        gate: Gate | None = None,
+        filter_proxy: FilterProxy | None = None,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -86,7 +86,7 @@ class BrowserSession:
         self.clipboard = SessionClipboard(self.inspector, self.bound)
         self.popups = Popups(self.inspector, options.viewport_px)
         self.typing = TypingCheck(self.inspector, redact)
-        self.firewall = Firewall(rules, gate)
+        self.firewall = Firewall(rules, filter_proxy)
         self.traffic = Traffic(context)
         self.settler = PageSettler(options, self.traffic, self.interrupts, self)
         self.failed = FailedPages(self.firewall.failure_of)
