@@ -1,22 +1,26 @@
-"""The assistant as a person meets it: frames a second, time to stop, cost at rest; beside Gradio's own streaming.
+"""Measure the assistant: start, frames per second, time to stop, idle load, memory; and Gradio's own streaming.
 
-    python -m benchmarks.assistant [--seconds 20] [--stops 10] [--steps 300] [--only frames,stop,idle,memory,peer]
+    python -m benchmarks.assistant [--seconds 20] [--stops 10] [--steps 300] [--only PART,PART]
+
+Parts: start, frames, stop, idle, memory, ocr, peer.
 
 The app runs in a process of its own, as `cua assistant` starts it, and a real Chromium looks at its page; both share
 this machine's cores with the agent's own browser. Frames count when the page has drawn them (`load` of the image). The
 screen shows a page of text that scrolls all the time, 1280 x 720, so that there is always something new to send. The
 peer, in the same run, is the way of Gradio's documentation to show images one after the other: a generator that yields
 to `gr.Image`; once with ready images, so that only the way to the page is measured, and once with screenshots of the
-same page by Playwright. It has no agent at work beside it.
+same page by Playwright. It runs no agent.
 """
 
 import argparse
 import asyncio
 import contextlib
 import os
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -41,12 +45,19 @@ document.querySelector('table').innerHTML = Array.from({length: 400}, (_, row) =
 let y = 0; const step = () => { y = (y + 3) % 6000; scrollTo(0, y); requestAnimationFrame(step); }; step();
 </script>"""
 STILL = "<!doctype html><title>still</title><h1>At rest</h1><p>Nothing moves here.</p>"
+TURNING = """<!doctype html><meta charset=utf-8><title>turning</title><style>body{font:16px/1.6 sans-serif}</style>
+<button>Next</button><ol></ol><script>
+let page = 0; const words = 'amber birch cedar delta ember fjord grove heron inlet jetty'.split(' ');
+const turn = () => { page += 1; document.querySelector('ol').innerHTML = words.map((word, row) =>
+  `<li>${word} ${page * 37 % 991} of page ${page}, ${words[(row + page) % 10]}</li>`).join(''); };
+document.querySelector('button').onclick = turn; turn();
+</script>"""
 COUNT_FRAMES = """window.framesDrawn = 0;
 document.addEventListener('load', (event) => {
   if (event.target.tagName === 'IMG' && event.target.naturalWidth > 600) window.framesDrawn += 1;
 }, true);"""
 THINK_S = 0.3
-"""What the served model takes for an answer."""
+"""Time that the served model takes for a reply."""
 PEER = """
 import sys, time
 import gradio as gr
@@ -302,22 +313,58 @@ async def measure_idle(bench: Bench, seconds: float) -> None:
 
 
 async def measure_memory(bench: Bench, steps: int) -> None:
-    """Of the app along a run of many steps."""
-    print(f"memory before: app {Cost(bench.app.process.pid).memory_mb()[0]:.0f} MB", flush=True)
+    """Of the app along a run of many steps with a served model."""
     with FakeOpenAI(ScriptedModel(clicks()), model_id="clicking") as server:
         order = {"mode": "thinking", "place": "web", "url": page_of(STILL), "settings": served(server)}
-        async with bench.session("Go on", **order) as session:
-            for mark in range(steps // 3, steps + 1, steps // 3):
-                while (await bench.api("GET", f"/sessions/{session}"))["step"] < mark:
-                    await asyncio.sleep(0.2)
-                own, below = Cost(bench.app.process.pid).memory_mb()
-                print(f"memory at step {mark}: app {own:.0f} MB, the agent's browser {below:.0f} MB", flush=True)
+        await follow_memory(bench, steps, "Go on", **order)
+
+
+async def measure_ocr_memory(bench: Bench, steps: int) -> None:
+    """Of the app along a run of many steps with the embedded model, which reads each screen by OCR; and after it."""
+    settings = {"approve": "yolo", "max_steps": 100_000}
+    order = {"mode": "thinking", "place": "web", "url": page_of(TURNING), "settings": settings}
+    await follow_memory(bench, steps, "Click Next. " * (2 * steps), **order)
+    await asyncio.sleep(45)
+    print(f"memory 45 s after the run: app {Cost(bench.app.process.pid).memory_mb()[0]:.0f} MB", flush=True)
+
+
+async def follow_memory(bench: Bench, steps: int, instruction: str, **order: Any) -> None:
+    """Print the memory of app and agent's browser before a run and at ten of its steps."""
+    print(f"memory before: app {Cost(bench.app.process.pid).memory_mb()[0]:.0f} MB", flush=True)
+    async with bench.session(instruction, **order) as session:
+        for mark in range(steps // 10, steps + 1, steps // 10):
+            while (await bench.phase(session, "working"))["step"] < mark:
+                await asyncio.sleep(0.2)
+            own, below = Cost(bench.app.process.pid).memory_mb()
+            print(f"memory at step {mark}: app {own:.0f} MB, the agent's browser {below:.0f} MB", flush=True)
+
+
+def measure_starts(count: int) -> None:
+    """From the command to its first line, and to the first answer of the page."""
+    lines, answers = [], []
+    for _ in range(count):
+        with tempfile.TemporaryDirectory() as home:
+            environment = {**os.environ, "XDG_STATE_HOME": home, "XDG_CONFIG_HOME": home}
+            command = [sys.executable, "-m", "apps.cli.main", "assistant", "--port", "0", "--no-browser"]
+            began = time.perf_counter()
+            with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+                assert process.stderr is not None
+                process.stderr.readline()
+                lines.append(time.perf_counter() - began)
+                address = next(found[0] for line in process.stderr if (found := re.search(r"http://\S+", line)))
+                httpx.get(address, follow_redirects=True, timeout=60).raise_for_status()
+                answers.append(time.perf_counter() - began)
+                process.terminate()
+    print(f"start, first line: {told(lines)}; first page: {told(answers)}", flush=True)
 
 
 async def measure(args: argparse.Namespace) -> None:
     """Everything that was asked for."""
     from playwright.async_api import async_playwright
 
+    print(f"load average {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores", flush=True)
+    if "start" in args.only:
+        await asyncio.to_thread(measure_starts, args.stops)
     found = find_browser()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=str(found.path) if found else None)
@@ -334,9 +381,12 @@ async def measure(args: argparse.Namespace) -> None:
                 await measure_idle(bench, args.seconds)
             if "memory" in args.only:
                 await measure_memory(bench, args.steps)
+            if "ocr" in args.only:
+                await measure_ocr_memory(bench, args.steps)
         if "peer" in args.only:
             await measure_peer(page, args.seconds)
         await browser.close()
+    print(f"load average {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def main() -> None:
@@ -345,7 +395,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--stops", type=int, default=10)
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--only", type=lambda text: text.split(","), default="frames,stop,idle,memory,peer".split(","))
+    parts = "start,frames,stop,idle,memory,ocr,peer"
+    parser.add_argument("--only", type=lambda text: text.split(","), default=parts.split(","))
     asyncio.run(measure(parser.parse_args()))
 
 

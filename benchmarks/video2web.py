@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from apps.evals.statistics import mean_interval
 from apps.setup.archive import unpack
 from apps.video2web.layout.markup import write_markup
-from apps.video2web.layout.primitives import find_pieces, read_page
+from apps.video2web.layout.primitives import find_pieces
+from apps.video2web.layout.reading import read_page
 from apps.video2web.layout.tree import build_tree
 from apps.video2web.losses import WORD, find_marks, is_shown
 from apps.video2web.render import Renderer, Rendering, Site, SiteFiles, SitePages

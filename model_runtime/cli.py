@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from model_runtime.checkpoint.reader import CheckpointSummary
     from model_runtime.config import K25Config
 
-HELP = """Checkpoints of Kimi K2.5: see whether one is whole, or make a small random one to try the runtime with.
+HELP = """Checkpoints of Kimi K2.5: see whether one is whole, make a small random one, or unpack INT4 experts.
 
 \b
     cua-runtime check /models/Kimi-K2.5
     cua-runtime make-tiny tiny-k25 --int4
+    cua-runtime unpack apps/nano/weights nano-dense --dtype float32
 
 Exit codes: 0 all is well, 2 something has to be fixed; the line on stderr says what."""
 DTYPES: tuple[DType, ...] = get_args(DType)
@@ -74,11 +75,8 @@ def make_tiny(
     """
     from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 
-    if model_dir.exists() and (not model_dir.is_dir() or any(model_dir.iterdir())):
-        raise ConfigError(f"{model_dir} exists and is not an empty folder; use another one")
-    known = next((name for name in DTYPES if name == dtype), None)
-    if known is None:
-        raise ConfigError(f"--dtype is {dtype}, expected one of {', '.join(DTYPES)}")
+    _check_new(model_dir)
+    known = _find_dtype(dtype)
     sizes = {
         "num_hidden_layers": layers,
         "hidden_size": hidden,
@@ -87,6 +85,35 @@ def make_tiny(
     }
     write_tiny(model_dir, quantized=int4, seed=seed, config=tiny_config(text=sizes, dtype=known))
     typer.echo(f"{model_dir} written; look at it with: cua-runtime check {model_dir}")
+
+
+@app.command("unpack")
+def unpack(
+    model_dir: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release with experts in INT4.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder to make; it must be new or empty.")],
+    dtype: Annotated[str | None, typer.Option(help=f"Of all tensors: {', '.join(DTYPES)}. By default DIR's.")] = None,
+) -> None:
+    """Write a copy of a checkpoint with dense experts, for training it further or for other programs.
+
+    The copy computes what the packed experts compute. It needs four times the space of the experts in bf16.
+    """
+    from model_runtime.checkpoint.folder import unpack_folder
+
+    _check_new(target)
+    unpack_folder(model_dir, target, None if dtype is None else _find_dtype(dtype))
+    typer.echo(f"{target} written; look at it with: cua-runtime check {target}")
+
+
+def _check_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists and is not an empty folder; use another one")
+
+
+def _find_dtype(dtype: str) -> DType:
+    known = next((name for name in DTYPES if name == dtype), None)
+    if known is None:
+        raise ConfigError(f"--dtype is {dtype}, expected one of {', '.join(DTYPES)}")
+    return known
 
 
 def _lines(summary: "CheckpointSummary", config: "K25Config") -> list[str]:

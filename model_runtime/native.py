@@ -130,7 +130,8 @@ def make_engine_options(options: NativeOptions) -> EngineOptions:
         max_num_batched_tokens=options.max_num_batched_tokens,
         max_waiting=options.queue_size,
         feature_cache_bytes=options.feature_cache_mib * 2**20,
-        has_cuda_graphs=options.cuda_graphs,
+        has_cuda_graphs=options.cuda_graphs and not options.batch_invariant,
+        is_batch_invariant=options.batch_invariant,
     ).check()
 
 
@@ -146,7 +147,7 @@ def make_spec(options: NativeOptions, sizes: EngineOptions) -> "RankSpec":
         device=device,
         dtype=options.dtype,
         latent_norm_eps=options.latent_norm_eps,
-        kernels=options.kernels,
+        kernels="invariant" if options.batch_invariant else options.kernels,
         kernel_cache_dir=options.kernel_cache_dir,
         options=sizes,
         num_blocks=options.num_blocks,

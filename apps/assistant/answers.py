@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from apps.assistant.run_request import Mode, Place
+from apps.assistant.run_request import Place
 from apps.assistant.session import Phase
+from cua.trajectory.events import AgentMode
 
 
 class ApiError(BaseModel):
@@ -48,10 +49,12 @@ class OpenQuestion(_Answer):
 
 
 class SubAgent(_Answer):
-    """Sub-agent of a swarm; `cost_usd` is 0 if the price is unknown."""
+    """Sub-agent of a swarm; `image` names its newest image, `cost_usd` is 0 if the price is unknown."""
 
     id: str
     name: str
+    task: str
+    image: str
     state: str
     is_at_work: bool
     calls: int
@@ -64,7 +67,7 @@ class SessionRow(_Answer):
     """Session in a list."""
 
     id: str
-    mode: Mode
+    mode: AgentMode
     title: str
     phase: Phase
     step: int
@@ -116,6 +119,7 @@ class RunRow(_Answer):
     reason: str
     model: str
     env: str
+    mode: AgentMode | Literal[""]
 
 
 class RunStep(_Answer):
@@ -151,6 +155,7 @@ class SettingRow(_Answer):
     name: str
     value: str
     source: str
+    label: str
     about: str
     choices: list[str]
     is_open: bool

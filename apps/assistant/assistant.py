@@ -312,13 +312,7 @@ class Assistant:
         return session
 
     def _request_of(self, run_id: str) -> RunRequest:
-        from cua.swarm.report import is_swarm
-
-        record = load_run(self.history.find(run_id), images=0)
-        is_tool_run = record.is_tool_run
-        return request_of_header(
-            record.header.settings, record.header.instruction, record.header.env, is_tool_run, is_swarm(record)
-        )
+        return request_of_header(load_run(self.history.find(run_id), images=0).header)
 
     def _make_upload_place(self, name: str) -> Path:
         plain = "".join(char for char in Path(name.replace("\\", "/")).name if unicodedata.category(char)[0] != "C")

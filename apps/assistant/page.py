@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from apps.assistant.assistant import Assistant
+from apps.assistant.preferences import SHOWN
 from apps.assistant.run_request import MODES, PLACES
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
 from cua.errors import CuaError
@@ -34,18 +35,7 @@ LOAD_JS = "() => window.setAssistantTheme?.()"
 _DELETE_TASK_JS = (
     "(...values) => { if (!confirm('Delete this task?')) throw new Error('kept'); return values.slice(0, 2); }"
 )
-SETTING_TITLES = {
-    "model": "Model", "base_url": "Endpoint", "api_key": "Key", "preset": "Sampling preset",
-    "fallback_model": "Second model", "viewport": "Size of the browser", "screen": "Size of the desktop",
-    "display": "Your own display", "monitor": "Monitor", "headed": "Visible browser window",
-    "observation": "What the agent sees", "max_images": "Pictures in a request", "allow_domains": "Allowed sites",
-    "deny_domains": "Denied sites", "approve": "When it asks", "policy": "File of rules", "max_steps": "Most steps",
-    "max_time": "Longest time", "max_tokens": "Most tokens", "max_cost": "Highest cost", "prices": "File of prices",
-    "secrets": "File of secrets", "http_auth": "File of logins", "storage_state": "Kept cookies",
-    "sandbox": "Sandbox for code", "search": "Search engine", "mcp": "Tool servers (MCP)",
-    "runs_dir": "Folder of the runs",
-}  # fmt: skip
-"""Names of the settings on the page."""
+_YES_NO = {"true": "yes", "false": "no"}
 _ABILITIES = {"pictures": ("image-tokens", "image-count", "image-order"), "tools": ("tool-call",)}
 """Probes that show what an endpoint can do; one that succeeds is enough."""
 ENDPOINT_EXAMPLE = "http://127.0.0.1:8000/v1"
@@ -113,7 +103,7 @@ def _connect(gr: Any, assistant: Assistant) -> None:
         hint = given["api_key"] or "none"
         key = gr.Textbox(label="Key", type="password", placeholder=hint, elem_id="connect-key")
     with gr.Row():
-        test = gr.Button("Test and save", variant="primary", elem_id="connect-test", min_width=150, scale=0)
+        test = gr.Button("Test and save", variant="primary", elem_id="connect-test", min_width=170, scale=0)
         forget = gr.Button("Disconnect", elem_id="connect-forget", min_width=150, scale=0)
     verdict = _html(gr, "", elem_id="verdict")
     with gr.Accordion("Details of the test", open=False, visible=False) as folded:
@@ -166,26 +156,22 @@ def _verdict(text: str, *, is_good: bool) -> str:
 
 def _all_settings(gr: Any, assistant: Assistant) -> None:
     rows = assistant.preferences.rows()
-    names = [(str(SETTING_TITLES.get(row["name"], row["name"])), row["name"]) for row in rows if not row["is_secret"]]
+    names = [(row["label"], row["name"]) for row in rows if not row["is_secret"]]
     with gr.Row():
         name = gr.Dropdown(names, value="model", label="Setting", elem_id="setting")
         value = gr.Dropdown(
-            rows[0]["choices"], value=rows[0]["value"], allow_custom_value=True,
+            _choices_of(rows[0]), value=rows[0]["value"], allow_custom_value=True,
             label="Value (empty: back to its source)", elem_id="value",
         )  # fmt: skip
         save = gr.Button("Save", variant="primary", scale=0, min_width=110, elem_id="save")
-    about = _html(gr, _about_setting(rows, "model"))
-    table = gr.Dataframe(
-        _table_of(rows), headers=["setting", "value", "comes from"], interactive=False, wrap=True,
-        elem_id="settings-table", datatype=["str", "str", "str"], label="In force",
-    )  # fmt: skip
+    about = _html(gr, _about_setting(rows[0]))
+    table = _html(gr, _table_of(rows), elem_id="settings-table")
 
     def choose(chosen: str) -> tuple[Any, str]:
-        now = assistant.preferences.rows()
-        row = next(row for row in now if row["name"] == chosen)
-        return gr.update(choices=row["choices"], value=row["value"]), _about_setting(now, chosen)
+        row = next(row for row in assistant.preferences.rows() if row["name"] == chosen)
+        return gr.update(choices=_choices_of(row), value=row["value"]), _about_setting(row)
 
-    def keep(chosen: str, text: str) -> list[list[str]]:
+    def keep(chosen: str, text: str) -> str:
         with _showing_errors(gr, "Not saved"):
             assistant.preferences.change(chosen, text)
         return _table_of(assistant.preferences.rows())
@@ -217,16 +203,35 @@ def _about_secrets(rows: list[Json]) -> str:
     return f'<div class="run-card">{"Kept:<ul>" + "".join(shown) + "</ul>" if rows else "No secrets are kept."}</div>'
 
 
-def _about_setting(rows: list[Json], name: str) -> str:
+def _about_setting(row: Json) -> str:
     """Return the description of a setting as HTML."""
-    row = next(row for row in rows if row["name"] == name)
-    choices = f" One of: {', '.join(row['choices'])}." if row["choices"] and not row["is_open"] else ""
-    return f'<p class="run-card">{escape(SETTING_TITLES.get(name, name))}: {escape(row["about"])}.{escape(choices)}</p>'
+    return f'<p class="run-card">{escape(row["label"])}: {escape(row["about"])}</p>'
 
 
-def _table_of(rows: list[Json]) -> list[list[str]]:
-    """Return the settings as rows of a table."""
-    return [[str(SETTING_TITLES.get(row["name"], row["name"])), row["value"], row["source"]] for row in rows]
+def _in_words(row: Json, value: str) -> str:
+    """Return the value of a setting in the words of the page."""
+    return (SHOWN[row["name"]].choices or (_YES_NO if "true" in row["choices"] else {})).get(value, value)
+
+
+def _choices_of(row: Json) -> list[tuple[str, str]]:
+    """Return the choices of a setting as pairs of words and value."""
+    return [(_in_words(row, value), value) for value in row["choices"]]
+
+
+def _table_of(rows: list[Json]) -> str:
+    """Return the settings as an HTML table: label and description, value, source."""
+    lines = (
+        (
+            f"{escape(row['label'])}<p>{escape(row['about'])}</p>",
+            escape(_in_words(row, row["value"])),
+            "command line" if row["source"] == "flag" else escape(row["source"]),
+        )
+        for row in rows
+    )
+    cells = "".join(
+        f"<tr><th scope=row>{first}</th><td>{value}</td><td>{source}</td></tr>" for first, value, source in lines
+    )
+    return f"<table class=all-settings><tr><th>Setting</th><th>Value</th><th>Source</th></tr>{cells}</table>"
 
 
 def _add_tasks(gr: Any, assistant: Assistant, opener: Any) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from cua.assemble import SECRET_SETTINGS
 from cua.config import FIELDS, Settings, load_settings
@@ -22,13 +23,54 @@ from cua.models.make import list_own_models
 from cua.secrets import Secret, Secrets
 from cua.trajectory.images import write_atomically
 
-SHOWN = (
-    *("model", "base_url", "api_key", "preset", "fallback_model"),
-    *("viewport", "screen", "display", "monitor", "headed", "observation", "max_images"),
-    *("allow_domains", "deny_domains", "approve", "policy"),
-    *("max_steps", "max_time", "max_tokens", "max_cost", "prices"),
-    *("secrets", "http_auth", "storage_state", "sandbox", "search", "mcp", "runs_dir"),
-)
+
+class SettingText(NamedTuple):
+    """Words of the page for a setting: its label, one sentence, and labels of choices whose values say little."""
+
+    label: str
+    about: str
+    choices: Mapping[str, str] = MappingProxyType({})
+
+
+SHOWN = {
+    "model": SettingText("Model", "Its name at the endpoint, or one of the embedded ones."),
+    "base_url": SettingText("Endpoint", "Address of a server that speaks the OpenAI protocol."),
+    "api_key": SettingText("Key", "Key of the endpoint; it cannot be read back."),
+    "preset": SettingText("Sampling preset", "One of kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none."),
+    "fallback_model": SettingText("Second model", "It is asked when the first one does not answer."),
+    "viewport": SettingText("Size of the browser", "Width and height of its pages in pixels, such as 1280x720."),
+    "screen": SettingText("Size of the desktop", "Width and height of private desktops in pixels, such as 1920x1080."),
+    "display": SettingText("Your own display", "The agent uses it instead of a private desktop; such as :0."),
+    "monitor": SettingText("Monitor", "Number of the one to use, from 0; empty for all."),
+    "headed": SettingText("Visible browser window", "The agent's browser also opens a window of its own."),
+    "observation": SettingText(
+        "What the agent sees", "The screen's image, alone or with a description of its elements.",
+        {"screenshot": "image", "a11y_tree": "image and list of elements", "marks": "image with numbered boxes"},
+    ),
+    "max_images": SettingText("Images in a request", "Screenshots that the model sees at once."),
+    "allow_domains": SettingText("Allowed sites", "The browser opens only these; commas separate them."),
+    "deny_domains": SettingText("Denied sites", "The browser does not open these; commas separate them."),
+    "approve": SettingText(
+        "When it asks", "Steps that wait for your answer.",
+        {"ask": "at every step", "auto": "at risky steps", "yolo": "only where a rule says so"},
+    ),
+    "policy": SettingText("File of rules", "Actions that are allowed, asked about or denied."),
+    "max_steps": SettingText("Most steps", "A run ends after this number of steps."),
+    "max_time": SettingText("Longest time", "A run ends after this number of seconds."),
+    "max_tokens": SettingText("Most tokens", "A run ends after this number of tokens."),
+    "max_cost": SettingText("Highest cost", "A run ends after this number of US dollars."),
+    "prices": SettingText("File of prices", "Prices of models, from which costs are computed."),
+    "secrets": SettingText("File of secrets", "Values that are typed without the model seeing them."),
+    "http_auth": SettingText("File of logins", "Names and passwords for sites where the browser asks."),
+    "storage_state": SettingText("Kept cookies", "File with the sites' data, loaded first and saved last."),
+    "sandbox": SettingText(
+        "Sandbox for code", "It keeps the model's code away from your files.",
+        {"auto": "the strongest one", "bubblewrap": "Bubblewrap", "landlock": "Landlock", "none": "none (unsafe)"},
+    ),
+    "search": SettingText("Web search", "Brave, Tavily, or your own SearXNG server as searxng:ADDRESS."),
+    "mcp": SettingText("Tool servers (MCP)", "File that names servers whose tools agent mode uses."),
+    "runs_dir": SettingText("Folder of the runs", "The history is kept there."),
+}  # fmt: skip
 """Settings shown in the app, in this order; the others are set in the command line's files and variables."""
 SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
@@ -198,7 +240,11 @@ class Preferences:
         changed = {**self._chosen, name: value}
         if not value:
             del changed[name]
-        load_settings({**self._flags, **changed})
+        try:
+            load_settings({**self._flags, **changed})
+        except ConfigError as error:  # it names the setting as on the command line
+            flag = "--" + name.replace("_", "-")
+            raise ConfigError(str(error).replace(flag, SHOWN[name].label if name in SHOWN else name)) from error
         if name in SECRET_SETTINGS and self._store is not None:
             self._store.put(name, value or None)
         self._chosen = changed
@@ -209,7 +255,7 @@ class Preferences:
             self.file.chmod(0o600)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the settings for the page: name, value as text, source, description, and choices.
+        """Return the settings for the page: name, value as text, source, label, description, and choices.
 
         For secrets, the value says only if they are set; a flag says if values other than the choices are allowed.
         """
@@ -219,12 +265,13 @@ class Preferences:
                 "name": name,
                 "value": _shown(name, getattr(resolved.settings, name)),
                 "source": self._source(name) or resolved.sources[name],
-                "about": FIELDS[name].metadata["about"],
+                "label": text.label,
+                "about": text.about,
                 "choices": list_own_models() if name == "model" else _choices(name),
                 "is_open": name == "model",
                 "is_secret": name in SECRET_SETTINGS,
             }
-            for name in SHOWN
+            for name, text in SHOWN.items()
         ]
 
     def _source(self, name: str) -> str:

@@ -17,6 +17,7 @@ from cua.errors import ConfigError
 from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.secrets import Secrets
+from cua.trajectory.events import AgentMode, RunHeader
 from envs import TaskVerdict
 from envs.browser.navigation import to_url
 from envs.errors import AddressError
@@ -24,9 +25,8 @@ from envs.errors import AddressError
 if TYPE_CHECKING:
     from cua import ToolSession
 
-Mode = Literal["instant", "thinking", "agent", "swarm"]
 Place = Literal["practice", "web", "desktop"]
-MODES: dict[Mode, str] = {
+MODES: dict[AgentMode, str] = {
     "instant": "uses the screen, without long thoughts",
     "thinking": "uses the screen, thinks first",
     "agent": "answers questions about files, with code in a sandbox",
@@ -68,7 +68,7 @@ class RunRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     instruction: str = Field(min_length=1, max_length=200_000)
-    mode: Mode = "thinking"
+    mode: AgentMode = "thinking"
     place: Place | Literal["here"] = "practice"
     url: str | None = Field(default=None, max_length=8000)
     app: str | None = Field(default=None, max_length=2000)
@@ -273,26 +273,13 @@ def resume_work(session: AssistantSession, run_dir: Path, chosen: Mapping[str, A
     return work
 
 
-def request_of_header(
-    header: Mapping[str, Any], instruction: str, env: str, is_tool_run: bool, is_swarm: bool
-) -> RunRequest:
-    """Return the request of a recorded run, reconstructed from its header.
-
-    Args:
-        header: `RunHeader.settings`.
-        instruction: Instruction of the run.
-        env: Kind of environment.
-        is_tool_run: True for a run with tools.
-        is_swarm: True for a run of a swarm.
-    """
-    kept = header.get("settings")
-    thinking = bool(kept.get("thinking", True)) if isinstance(kept, Mapping) else True
-    mode: Mode = "swarm" if is_swarm else "agent" if is_tool_run else "thinking" if thinking else "instant"
-    url, app = header.get("url"), header.get("app")
-    place: Place = "desktop" if env == "desktop" else "web" if url else "practice"
+def request_of_header(header: RunHeader) -> RunRequest:
+    """Return the request of a recorded run, reconstructed from its header."""
+    url, app = header.settings.get("url"), header.settings.get("app")
+    place: Place = "desktop" if header.env == "desktop" else "web" if url else "practice"
     return RunRequest(
-        instruction=instruction,
-        mode=mode,
+        instruction=header.instruction,
+        mode=header.mode,
         place=place,
         url=url if isinstance(url, str) else None,
         app=app if isinstance(app, str) else None,

@@ -15,9 +15,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from apps.assistant.errors import NotFoundError
-from apps.assistant.run_request import Mode, Place, RunRequest
+from apps.assistant.run_request import Place, RunRequest
 from cua.errors import ConfigError, TrajectoryError
 from cua.trajectory.disk import RunLock
+from cua.trajectory.events import AgentMode
 from cua.trajectory.images import write_atomically
 
 FILE = "tasks.json"
@@ -97,7 +98,7 @@ class SavedTask(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     instruction: str = Field(min_length=1, max_length=20_000)
-    mode: Mode = "thinking"
+    mode: AgentMode = "thinking"
     place: Place = "practice"
     url: str | None = Field(default=None, max_length=8000)
     app: str | None = Field(default=None, max_length=2000)

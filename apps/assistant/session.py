@@ -21,6 +21,7 @@ from apps.assistant.user_input import UserInput, redact_texts, to_actions
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
 from cua.guard import GuardVerdict
+from cua.messages import ImagePart
 from cua.run.control import Control
 from cua.run.end import RunResult
 from cua.run.events import (
@@ -56,11 +57,13 @@ _INPUT_GRACE_S = 1.5
 """Time after a command of the user in which inputs on the screen are ignored: both may use one mouse."""
 
 
-def _child_object(child: "Child") -> dict[str, Any]:
-    """Return a sub-agent for a page."""
+def _child_object(child: "Child", image: str) -> dict[str, Any]:
+    """Return a sub-agent for a page, with the name of its newest image."""
     return {
         "id": child.id,
         "name": child.assignment.config.name[:80],
+        "task": child.assignment.prompt[:300],
+        "image": image,
         "state": child.state,
         "is_at_work": child.is_at_work,
         "calls": child.num_calls,
@@ -106,6 +109,7 @@ class AssistantSession:
         self.questions = Questions(self.screen, self.log)
         self.swarm: Swarm | None = None
         self._thought = ""
+        self._child_images: dict[str, str] = {}
         self._last_steps = LastSteps()
         self._step = 0
         self._started_at = self._waited_s = 0.0
@@ -181,7 +185,10 @@ class AssistantSession:
             "cost_usd": self._cost_usd,
             "approvals": [approval.to_json() for approval in self.questions.open.values()],
             "policy": self.questions.policy,
-            "children": [_child_object(child) for child in self.swarm.children] if self.swarm else [],
+            "children": [
+                _child_object(child, self._child_images.get(child.id, ""))
+                for child in (self.swarm.children if self.swarm else ())
+            ],
             "run_id": self.run_id,
             "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
             "error": self.error,
@@ -219,6 +226,7 @@ class AssistantSession:
         self.title = self.title or " ".join(instruction.split())[:120]
         self.result, self.error, self.run_id = None, "", ""
         self._control = self.swarm = None
+        self._child_images.clear()
         self.screen.reset(is_live=has_live_screen)
         self._is_acting = self._is_stopping = self._is_taken_over = False
         self._user_touch = None
@@ -440,6 +448,9 @@ class AssistantSession:
         if event.ids.agent_id != "main":  # the grid shows the children of a swarm
             if isinstance(event, CallReturned):
                 self.log.keep_evidence(event.ids.agent_id, event.outcome)
+                for part in event.outcome.result.parts:
+                    if isinstance(part, ImagePart):
+                        self._child_images[event.ids.agent_id] = self.log.keep_thumbnail(part.data)
             self.log.notify()
             return
         match event:

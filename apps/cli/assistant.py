@@ -40,6 +40,7 @@ def assistant(
 
         cua assistant --model kimi-k2.5 --base-url http://127.0.0.1:8000/v1
     """
+    terminal.echo("Starting the assistant ...", err=True)  # what is imported below takes seconds
     import platformdirs
 
     from apps.assistant.preferences import Preferences, find_keyring

@@ -185,7 +185,12 @@ class StopSwitch:
             if self._control is not None:
                 self._control.stop()
         elif self._task is not None:
+            asyncio.get_running_loop().set_exception_handler(_forget)
             self._task.cancel()
+
+
+def _forget(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+    """Drop the errors of what cancelled work leaves behind, such as calls to a browser that is closed."""
 
 
 def write_run_report(result: RunResult) -> str | None:

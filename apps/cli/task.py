@@ -170,7 +170,7 @@ def own_run(name: str, flags: Mapping[str, object], command: str) -> Path:
 
 def command_of(run_dir: Path, header: "RunHeader") -> str:
     """Return the command that resumes a run: task, ask, swarm or video."""
-    from cua.trajectory.run_record import TOOLS_ENV
+    from cua.trajectory.events import TOOLS_ENV
 
     if header.env != TOOLS_ENV:
         return "task"

@@ -24,6 +24,15 @@ def train(
     device: Annotated[
         str, Flag(metavar="DEVICE", help="cpu, or a torch device such as cuda; a GPU uses one process.")
     ] = "cpu",
+    start: Annotated[
+        Path | None,
+        Flag(
+            "--from",
+            metavar="DIR",
+            help="Trained nano-K2.5 to train further, such as apps/nano/weights: new auxiliary heads, then --stages.",
+        ),
+    ] = None,
+    stages: Annotated[str, Flag(metavar="NAMES", help="With --from: stages to train, separated by commas.")] = "forms",
     smoke: Annotated[
         bool, Flag("--smoke", help="Run a short training; exit with 1 if its losses stay too high.")
     ] = False,
@@ -36,6 +45,7 @@ def train(
         cua train nano             complete training: two hours on two cores
         cua train smoke --smoke    three minutes: do the losses fall?
         cua train large --size large --device cuda
+        cua train further --from apps/nano/weights --stages settle,forms
         K25_NANO=nano/model cua task "Click the button OK" --url ... --model nano
     """
     from envs.errors import require
@@ -43,12 +53,16 @@ def train(
     torch = require("torch", "train")
     count = processes or torch.get_num_threads()
     torch.set_num_threads(max(torch.get_num_threads() // count, 1))
-    from apps.train.course import SMOKE_LOSSES, make_course, make_smoke_course
+    from apps.train.course import SMOKE_LOSSES, make_course, make_further_course, make_smoke_course
     from apps.train.run import TrainingRun, read_losses
     from apps.train.run import train as run
 
     course = make_smoke_course() if smoke else make_course(scale, has_large_screens=size == "large")
-    run_config = TrainingRun(folder=folder, course=course, seed=seed, processes=count, size=size, device=device)
+    if start is not None:
+        course = make_further_course([name.strip() for name in stages.split(",")], scale)
+    run_config = TrainingRun(
+        folder=folder, course=course, seed=seed, processes=count, size=size, device=device, start=start
+    )
     model = run(run_config, terminal.echo_err)
     terminal.echo(str(model))
     if not smoke:

@@ -1,12 +1,14 @@
 """Training course of nano-K2.5: its stages, and the stream of lessons."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from apps.train.episodes import draw_step_requests, make_variants
 from apps.train.lessons import LessonMaker
 from apps.train.screens.screen import LATER_FAMILIES, READING, TRAINED_FAMILIES, ScreenOptions, make_screen
 from apps.train.skills import draw_questions, draw_requests
+from cua.errors import ConfigError, name_choices
 from model_runtime.training.lessons import Lesson
 from model_runtime.training.loss_weights import LossWeights
 
@@ -59,6 +61,7 @@ class CourseStage:
         weights: Weights of the losses.
         number_width: See `NumberTokens.width`, in thousandths of the screen.
         rounds_experts: True to round the experts to INT4 in the forward pass.
+        heads_only: True to train the auxiliary heads of the losses alone, not the model.
     """
 
     name: str
@@ -79,6 +82,7 @@ class CourseStage:
     weights: LossWeights = field(default_factory=LossWeights)
     number_width: float = NUMBER_WIDTH
     rounds_experts: bool = False
+    heads_only: bool = False
 
     def has_prefix(self, step: int) -> bool:
         """Return True if the lessons of a step begin with the system prompt."""
@@ -219,6 +223,28 @@ def make_course(scale: float = 1.0, *, has_large_screens: bool = False) -> Cours
             long_share=0.9,
         ),
     )
+
+
+HEADS_STEPS = 400
+"""Steps in which new auxiliary heads learn to read a trained model; docs/training.md, "Training further"."""
+FURTHER_RATE = 0.1
+"""Peak of the rate of stages that continue from trained weights: that of `forms`, which came last."""
+
+
+def make_further_course(names: Sequence[str], scale: float = 1.0) -> Course:
+    """Return a course that continues from trained weights: new auxiliary heads first, then stages of `make_course`.
+
+    Raises:
+        ConfigError: If a stage does not exist.
+    """
+    stages = {stage.name: stage for stage in make_course(scale)}
+    unknown = [name for name in names if name not in stages]
+    if unknown or not names:
+        raise ConfigError(f"there is no stage {unknown[0] if unknown else ''!r}.{name_choices('', stages)}")
+    steps = max(round(scale * HEADS_STEPS), 1)
+    heads = replace(stages["forms"], name="heads", steps=steps, rate=1.0, heads_only=True, rounds_experts=False)
+    chosen = (stages[name] for name in names)
+    return (heads, *(replace(stage, rate=stage.rate or FURTHER_RATE) for stage in chosen))
 
 
 SMOKE_LOSSES = {"letter": 2.6}

@@ -1,6 +1,7 @@
 """nano-K2.5: the release's architecture, three hundred thousand times smaller."""
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,9 @@ import torch
 from torch import Tensor
 
 from apps.train.vocabulary import make_vocabulary
+from cua.errors import ConfigError
+from model_runtime.checkpoint.folder import unpack_folder
+from model_runtime.checkpoint.reader import Checkpoint, is_quantized
 from model_runtime.checkpoint.tiny import tiny_config, write_tiny
 from model_runtime.config.types import K25Config
 from model_runtime.model import K25Model, load_model
@@ -115,6 +119,30 @@ def make_model(folder: Path, config: K25Config, seed: int, device: str = "cpu") 
     tokenizer = load_tokenizer(folder)
     start_numbers(model, [tokenizer.encode(f"{number:03}")[0] for number in range(1000)])
     return model
+
+
+def load_trained(source: Path, folder: Path, device: str = "cpu") -> K25Model:
+    """Return a trained model for further training.
+
+    Args:
+        source: Folder of the model, packed to INT4 or not.
+        folder: Folder for its unpacked files; existing files are kept.
+        device: Device of the training.
+
+    Raises:
+        ConfigError: If it has another vocabulary than the lessons.
+        CheckpointError: If `source` holds no model of the release's layout.
+    """
+    if not (folder / "tiktoken.model").is_file():
+        if not (source / "tiktoken.model").is_file():
+            raise ConfigError(f"{source} has no tiktoken.model; expected the folder of a nano-K2.5, as in FOLDER/model")
+        if (source / "tiktoken.model").read_bytes() != make_vocabulary():
+            raise ConfigError(f"{source} has another vocabulary than the lessons; only a nano-K2.5 can be trained here")
+        if is_quantized(Checkpoint.open(source)):
+            unpack_folder(source, folder, "float32")
+        else:
+            shutil.copytree(source, folder)
+    return load_model(folder, device=device, dtype="float32", kernels="autograd")
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from apps.train.course import NUMBER_WIDTH, Course, CourseStage
 from apps.train.labels import HALVES, NUM_CLASSES, WORD_LENGTH
 from apps.train.lessons import LessonMaker
 from apps.train.loader import LessonLoader
-from apps.train.nano import SIZES, make_config, make_model
+from apps.train.nano import SIZES, load_trained, make_config, make_model
 from apps.train.predictions import MarkedPredictions, mark_predictions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
@@ -195,6 +195,7 @@ class TrainingRun:
         size: A key of `SIZES`.
         device: Device of the model, "cpu" or a GPU as torch names it. On a GPU, one process trains, and all processors
             but one draw lessons.
+        start: Folder of a trained model to begin with, packed or not; None for random weights.
 
     Raises:
         ValueError: If a stage with its own rate comes before one without: the schedule would have a gap.
@@ -212,6 +213,7 @@ class TrainingRun:
     processes: int = 1
     size: str = "small"
     device: str = "cpu"
+    start: Path | None = None
 
     def __post_init__(self) -> None:
         count = len(self.scheduled)
@@ -240,7 +242,7 @@ class TrainingRun:
     def decay_share(self) -> float:
         """Share of the scheduled steps in which the rates decay: all steps that train the language model."""
         falling = sum(stage.steps for stage in self.scheduled if not stage.weights.needs_vision_only)
-        return falling / count_steps(self.scheduled)
+        return falling / max(count_steps(self.scheduled), 1)
 
     def rate_at(self, step: int) -> float | None:
         """Return the rate for `Trainer.step`: a stage's own rate decays linearly; None for the schedule."""
@@ -367,6 +369,7 @@ def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
                 has_prefix=stage.has_prefix(trainer.step_number),
                 image_rate=run.image_rate_at(trainer.step_number),
                 rate=run.rate_at(trainer.step_number),
+                heads_only=stage.heads_only,
             )
             if meter is None:
                 continue
@@ -407,7 +410,10 @@ def start_trainer(run: TrainingRun) -> Trainer:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / INITIAL_MODEL).is_dir():
         raise ConfigError(f"{folder} holds other files; use a new folder or that of a training run")
     config = make_config(make_vocabulary(), SIZES[run.size])
-    model = make_model(folder / INITIAL_MODEL, config, run.seed, run.device)
+    if run.start is None:
+        model = make_model(folder / INITIAL_MODEL, config, run.seed, run.device)
+    else:
+        model = load_trained(run.start, folder / INITIAL_MODEL, run.device)
     if model.config.text.hidden_size != config.text.hidden_size:
         raise ConfigError(f"{folder} holds a model of another size than {run.size}; use that size or a new folder")
     torch.manual_seed(run.seed)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from apps.video2web.losses import LostContent
+from apps.video2web.losses import READABLE, LostContent
 from apps.video2web.pixels import Levels, RgbImage
 from apps.video2web.render import Rendering
 from apps.video2web.score import PageScore, Reference
@@ -16,7 +16,6 @@ from visual_tools.pages.text_blocks import color_distance
 MAX_LISTED = 12
 """Maximum number of findings listed per kind; the largest ones first."""
 
-READABLE = "OCR reads Latin and Chinese"
 NUM_REGIONS = 3  # images of regions per round: bounds the tokens
 _MIN_MOVE_PX, _MIN_COLOR, _MIN_SIZE = 3.0, 6.0, 0.12  # smaller differences of place, colour and size cannot be seen
 _CELL_PX = 16

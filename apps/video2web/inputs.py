@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from apps.video2web.interactions import Interaction, interactions_of, pages_of
-from apps.video2web.layout.primitives import read_page
+from apps.video2web.layout.reading import read_page
+from apps.video2web.losses import READABLE
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording import read_recording, storyboard_image, to_json
 from apps.video2web.recording.frames import is_empty
@@ -301,7 +302,7 @@ def read_inputs(
             raise ConfigError("a recording has the size of its own window; leave --viewport out")
         return _read_recording(only, reading or ReadingProgress())
     pages, window = read_images(inputs, viewport_px, shown)
-    return SiteInputs(pages=tuple(pages), viewport_px=window, warnings=tuple(_find_empty(pages)))
+    return SiteInputs(pages=tuple(pages), viewport_px=window, warnings=tuple(_find_flaws(pages)))
 
 
 def _is_recording(path: Path) -> bool:
@@ -348,17 +349,23 @@ def _read_recording(path: Path, reading: ReadingProgress) -> SiteInputs:
         viewport_px=board.size_px,
         interactions=interactions,
         recorded=RecordedFacts(facts=to_json(board, read_lines), sheet=storyboard_image(board)),
-        warnings=(*board.warnings, *_find_empty(pages)),
+        warnings=(*board.warnings, *_find_flaws(pages)),
     )
 
 
-def _find_empty(pages: Sequence[Reference]) -> list[str]:
-    """Return a warning for each page that shows nothing."""
-    return [
-        f"{page.name} is nearly empty, without text: the page built from it is empty too, and its score says little"
-        for page in pages
-        if not page.blocks and is_empty(page.image)
-    ]
+def _find_flaws(pages: Sequence[Reference]) -> list[str]:
+    """Return a warning for each page that shows nothing, and for each that has text in a script that is not read."""
+    warnings = []
+    for page in pages:
+        num_unread = sum(not word.text for word in page.words)
+        if not page.blocks and is_empty(page.image):
+            empty = "is nearly empty, without text: the page built from it is empty too, and its score says little"
+            warnings.append(f"{page.name} {empty}")
+        elif num_unread:
+            warnings.append(
+                f"{page.name}: {num_unread} words could not be read ({READABLE}); they are kept as pictures"
+            )
+    return warnings
 
 
 def read_images(

@@ -4,7 +4,7 @@ Every transition of a recording is an interaction. One that cannot be replayed n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,6 @@ from visual_tools.ocr import read_text
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
-_KNOWN_PLACES = ("accordion", "menu", "toggle")  # clicked on, or next to, what changes
 _HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
 _REDUCED, _NEAR_ROWS = 4, 5
@@ -34,6 +33,7 @@ class PageAction:
         y_px: Row of the pointer.
         scroll_px: Scroll offset of the window.
         text: Text to type.
+        is_guess: True for a click at a guessed place: no pointer is seen in the recording.
     """
 
     trigger: Trigger
@@ -41,6 +41,7 @@ class PageAction:
     y_px: int
     scroll_px: int = 0
     text: str = ""
+    is_guess: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,6 @@ class Interaction:
         end_state: Number of the state of the page after the change; equal states share a number.
         end_row_px: Row of the page at which `end_page` begins.
         lost: Reason why it cannot be replayed; "" if it can.
-        is_guess: True if no pointer shows where it was clicked: it is built, but a replay would only repeat the guess.
     """
 
     kind: str
@@ -79,7 +79,11 @@ class Interaction:
     end_state: int | None = None
     end_row_px: int = 0
     lost: str = ""
-    is_guess: bool = False
+
+    @property
+    def is_guess(self) -> bool:
+        """True if a click is at a guessed place: it is built there, and a replay would only repeat the guess."""
+        return any(act.is_guess for act in self.acts)
 
     @property
     def act(self) -> PageAction:
@@ -109,13 +113,30 @@ def pages_of(board: Storyboard) -> list[int]:
 
 
 _TRIGGERS: dict[str, Trigger] = {"hover": "hover", "click": "click", "typing": "type", "scroll": "scroll"}
-_Ways = dict[int, tuple[int, tuple[PageAction, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LeadingActs:
+    """Acts that lead to a state.
+
+    Attributes:
+        page: Index of the page on which they begin.
+        acts: Acts; none for a page itself.
+        row_px: Row of that page at which the picture of the state begins.
+    """
+
+    page: int
+    acts: tuple[PageAction, ...] = ()
+    row_px: int = 0
+
+
+_LeadsByState = dict[int, _LeadingActs]
 
 
 def interactions_of(board: Storyboard) -> list[Interaction]:
     """Return an interaction for every transition of a recording, with the acts that lead to it from a page."""
     pages = pages_of(board)
-    ways: _Ways = {state: (page, ()) for page, state in enumerate(pages)}
+    ways: _LeadsByState = {state: _LeadingActs(page=page) for page, state in enumerate(pages)}
     entered_s = {0: board.states[0].first_s} if board.states else {}
     interactions: list[Interaction] = []
     for transition in board.transitions:
@@ -162,37 +183,49 @@ def _make_lost(transition: Transition, why: str) -> Interaction:
     )
 
 
-def _by_pointer(transition: Transition, board: Storyboard, ways: _Ways, pages: Sequence[int]) -> Interaction:
+def _by_pointer(transition: Transition, board: Storyboard, ways: _LeadsByState, pages: Sequence[int]) -> Interaction:
     if transition.pointer_px is None and transition.trigger == "hover":
         raise _LostError("no pointer is seen")
-    before, after, scroll = _crops_of(transition, board)
-    page, acts = ways[transition.before]
+    before, after, row = _crops_of(transition, board)
+    way = ways[transition.before]
     x, y = transition.pointer_px or _guess_place(transition)
-    trigger: Trigger = "hover" if transition.trigger == "hover" else "click"
-    act = PageAction(trigger=trigger, x_px=x, y_px=y, scroll_px=scroll)
-    is_kept = transition.after != transition.before
-    if is_kept:
-        ways.setdefault(transition.after, (page, (*acts, act)))
-    leads_to = (
-        pages.index(transition.after)
-        if is_kept and transition.kind == "navigation" and transition.after in pages
-        else None
+    act = PageAction(
+        trigger="hover" if transition.trigger == "hover" else "click",
+        x_px=x,
+        y_px=y,
+        scroll_px=way.row_px + row,
+        is_guess=transition.pointer_px is None,
     )
-    return Interaction(
+    interaction = Interaction(
         kind=transition.kind,
-        page=page,
-        acts=(*acts, act),
+        page=way.page,
+        acts=(*way.acts, act),
         box_px=transition.box_px,
         before=before,
         after=after,
         duration_s=transition.duration_s,
         easing=transition.easing,
-        leads_to=leads_to,
-        is_guess=transition.pointer_px is None and transition.kind not in _KNOWN_PLACES,
-        end_page=board.states[transition.after].full_page if is_kept else None,
-        end_state=transition.after if is_kept else None,
-        end_row_px=max(scroll - board.states[transition.after].top_px, 0) if is_kept else 0,
     )
+    if transition.after == transition.before:
+        return interaction
+    end = _lead_to(transition.after, board, ways, interaction)
+    depth = end.fixed.get("top", 0) if ways[transition.after].row_px else 0  # a header that covers other rows there
+    is_page = transition.kind == "navigation" and transition.after in pages
+    return replace(
+        interaction,
+        leads_to=pages.index(transition.after) if is_page else None,
+        end_page=end.full_page[depth:],
+        end_state=transition.after,
+        end_row_px=ways[transition.after].row_px + depth,
+    )
+
+
+def _lead_to(number: int, board: Storyboard, ways: _LeadsByState, interaction: Interaction) -> PageState:
+    """Return a state, to which an interaction leads unless a way is already known."""
+    state = board.states[number]
+    row = max(interaction.act.scroll_px - state.top_px, 0)
+    ways.setdefault(number, _LeadingActs(page=interaction.page, acts=interaction.acts, row_px=row))
+    return state
 
 
 def _guess_place(transition: Transition) -> tuple[int, int]:
@@ -203,48 +236,49 @@ def _guess_place(transition: Transition) -> tuple[int, int]:
     return round(box.center[0]), round(box.center[1])
 
 
-def _by_keys(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+def _by_keys(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:
     """Return an interaction that types the recorded text at the recorded position."""
-    before, after, scroll = _crops_of(transition, board)
+    before, after, row = _crops_of(transition, board)
     framed = np.pad(after, ((10, 10), (10, 10), (0, 0)), mode="edge")  # space around a line improves recognition
     text = " ".join(line.text for line in read_text(framed))[:_MAX_TYPED]
     if not text:
         raise _LostError("the typed text cannot be read")
-    page, acts = ways[transition.before]
+    way = ways[transition.before]
     box = transition.box_px
     place = transition.pointer_px
     if place is None or not box.padded(12).has_point(*place):
         place = box.left + 3, round(box.center[1])
-    act = PageAction(trigger="type", x_px=place[0], y_px=place[1], scroll_px=scroll, text=text)
-    if transition.after != transition.before:
-        ways.setdefault(transition.after, (page, (*acts, act)))
-    return Interaction(
+    act = PageAction(trigger="type", x_px=place[0], y_px=place[1], scroll_px=way.row_px + row, text=text)
+    interaction = Interaction(
         kind="typing",
-        page=page,
-        acts=(*acts, act),
+        page=way.page,
+        acts=(*way.acts, act),
         box_px=box,
         before=before,
         after=after,
         end_state=transition.after,
     )
+    if transition.after != transition.before:
+        _lead_to(transition.after, board, ways, interaction)
+    return interaction
 
 
-def _by_scrolling(transition: Transition, board: Storyboard, ways: _Ways) -> Interaction:
+def _by_scrolling(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:
     """Return a scroll, or what it reveals, with the window before and after."""
     if transition.before_image is None or transition.after_image is None:
         raise _LostError("the window before and after it is not kept")
-    page, acts = ways[transition.before]
-    state, box = board.states[transition.before], transition.box_px
+    way = ways[transition.before]
+    acts, state, box = way.acts, board.states[transition.before], transition.box_px
     end = _find_scroll(transition.after_image, box, state)
     if transition.kind != "reveal":
         start = _find_scroll(transition.before_image, box, state)
         if end == start:
             raise _LostError("the rows that it shows are not found on the page")
-        acts = acts if start == 0 and not acts else (*acts, _scrolled(start, box))
+        acts = acts if start == 0 and not acts else (*acts, _scrolled(way.row_px + start, box))
     return Interaction(
         kind=transition.kind,
-        page=page,
-        acts=(*acts, _scrolled(end, box)),
+        page=way.page,
+        acts=(*acts, _scrolled(way.row_px + end, box)),
         box_px=box,
         before=transition.before_image,
         after=transition.after_image,
@@ -257,18 +291,18 @@ def _scrolled(row: int, box: Box) -> PageAction:
     return PageAction(trigger="scroll", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=row)
 
 
-def _by_itself(transition: Transition, board: Storyboard, ways: _Ways, wait_s: float) -> Interaction:
+def _by_itself(transition: Transition, board: Storyboard, ways: _LeadsByState, wait_s: float) -> Interaction:
     """Return a change that happens without an act, some time after its state is shown."""
     if not 0 <= wait_s <= _MAX_WAIT_S:
         raise _LostError(f"it happens by itself more than {_MAX_WAIT_S:g} s after an act")
-    before, after, scroll = _crops_of(transition, board)
-    page, acts = ways[transition.before]
+    before, after, row = _crops_of(transition, board)
+    way = ways[transition.before]
     box = transition.box_px
-    act = PageAction(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=scroll)
+    act = PageAction(trigger="wait", x_px=round(box.center[0]), y_px=round(box.center[1]), scroll_px=way.row_px + row)
     return Interaction(
         kind=transition.kind,
-        page=page,
-        acts=(*acts, act),
+        page=way.page,
+        acts=(*way.acts, act),
         box_px=box,
         before=before,
         after=after,
@@ -279,7 +313,7 @@ def _by_itself(transition: Transition, board: Storyboard, ways: _Ways, wait_s: f
 
 
 def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbImage, int]:
-    """Return the box of a transition before and after, and the scroll offset."""
+    """Return the box of a transition before and after, and the window's first row on the picture of the state."""
     box, states = transition.box_px, (board.states[transition.before], board.states[transition.after])
     before, after, size = transition.before_image, transition.after_image, (box.height, box.width)
     if before is not None and after is not None and before.shape[:2] == after.shape[:2] == size:
@@ -299,7 +333,10 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbI
 def _find_scroll(before: RgbImage, box: Box, state: PageState) -> int:
     """Find the scroll offset at which a box looked like this: coarse search, then row by row."""
     cv2 = require("cv2", "visual")
-    page, stays = state.full_page, state.fixed.get("top", 0)
+    stays, most = state.fixed.get("top", 0), len(state.full_page) - len(state.image)  # rows that can be scrolled
+    page = state.full_page[: max(box.bottom, 0) + most]
+    if not most:
+        return 0
     if box.top < stays < box.bottom - _REDUCED:  # a fixed header is at every offset and gives no information
         before, box = before[stays - box.top :], Box(box.left, stays, box.right, box.bottom)
     width = min(before.shape[1], page.shape[1] - box.left)

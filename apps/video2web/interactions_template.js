@@ -163,12 +163,15 @@ function prepareReveal(act) {
   act.element.forEach((element) => watch.observe(element));
 }
 
+// Of several acts that a click fits, the nearest one counts: the element of another one may be large.
 document.addEventListener('click', (event) => {
-  const near = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown);
-  const act = near.find((one) => one.element && (event.composedPath().includes(one.element)
-    || isAt(boxOf(one.element), event.pageX, event.pageY, reach)))
-    || near.find((one) => one.row && one.row[0] <= event.pageX && event.pageX < one.row[1]
-      && Math.abs(event.pageY - one.y) <= 2 * reach);
+  const isOnRow = (one) => one.row && one.row[0] <= event.pageX && event.pageX < one.row[1]
+    && Math.abs(event.pageY - one.y) <= 2 * reach;
+  const isOnElement = (one) => one.element && (event.composedPath().includes(one.element)
+    || isAt(boxOf(one.element), event.pageX, event.pageY, reach));
+  const away = (one) => Math.abs(event.pageY - one.y) + (isOnRow(one) ? 0 : Math.abs(event.pageX - one.x));
+  const [act] = acts.filter((one) => one.page === own && one.on === 'click' && one.state === shown
+    && (isOnElement(one) || isOnRow(one))).sort((one, other) => away(one) - away(other));
   const opened = acts.find((one) => one.to === shown && one.back === 0);
   if (!act && shown && opened) show(opened.state, opened.seconds, opened.easing);
   if (!act) return;

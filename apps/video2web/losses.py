@@ -28,6 +28,7 @@ _GAP_PX = 5  # gap, plus 1, in the edge of a frame, such as at a pale round corn
 _JOIN_PX = 9  # gap that joins the parts of one mark
 IMAGE_PX = 48  # longer side from which a mark is called a picture
 _REACH_PX, _IMAGE_REACH_PX = 12, 32  # distance within which a mark and a picture are looked for
+_REST_PX = 3  # distance of the rest of a letter from the box of its word, which is left out with a margin of 2
 _PAD_PX, _INSET = 3, 0.2  # margin of a compared crop, and share of the mark cut off on each side for its inside
 _MIN_LIKE, _MIN_LIKE_INSIDE = 0.6, 0.4  # correlation with the other page
 _MIN_CONTRAST, _MIN_SPREAD = 0.25, 12.0  # standard deviation relative to the other page's, and of an inside in levels
@@ -36,6 +37,7 @@ _MAX_NAMED = 12  # of a kind in one line
 _MIN_RATIO, _MIN_PART = 0.75, 2  # similarity of a word that OCR misread; characters of a part of a joined word
 
 
+READABLE = "OCR reads Latin and Chinese"
 _LATIN_END, _FIRST_CJK = 0x250, "\u3000"
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(f"[{_CJK}]|[^\\s{_CJK}]+")
@@ -108,7 +110,7 @@ class LostContent:
     def summary(self) -> str:
         """Return the losses in a few words; "" without any."""
         counts = {
-            "words that could not be read, kept as pictures": self.num_unread,
+            f"words that could not be read ({READABLE}), kept as pictures": self.num_unread,
             "words lost": len(self.words) - self.num_unread,
             "marks lost": len(self.marks),
             "pictures lost": len(self.images),
@@ -131,31 +133,42 @@ class LostContent:
         )
 
 
-def find_losses(
-    reference: RgbImage,
-    reference_words: Sequence[PageWord],
-    ours: RgbImage,
-    our_words: Sequence[PageWord],
-    our_ink: Sequence[Box],
-    controls: Sequence[Box],
-) -> LostContent:
-    """Compare what a reader sees on two pages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPage:
+    """Contents of a page that are compared with those of another one.
 
-    Args:
-        reference: (H, W, 3) uint8 RGB, the reference.
-        reference_words: Its words.
-        ours: (H, W, 3) uint8 RGB, our page.
-        our_words: Words that it shows as text.
-        our_ink: Boxes of all its words, whatever they are made of.
+    Attributes:
+        image: (H, W, 3) uint8 RGB.
+        words: Words that it shows as text; of a reference also those that could not be read.
+        lines: Lines that OCR read on it.
+        ink: Boxes of further words, whatever they are made of.
         controls: Boxes of its form controls.
     """
-    theirs, own = [word for word in reference_words if word.is_word or not word.text], list(our_words)
-    lost, invented = _match_words(theirs, own)
-    marks = find_marks(reference, [word.box_px for word in theirs])
-    gone = [box for box in marks if not is_shown(reference, box, ours)]
-    our_marks = find_marks(ours, our_ink)
-    invented_marks = [box for box in our_marks if not is_shown(ours, box, reference)]
-    invented_controls = tuple(box for box in controls if not is_shown(ours, _start_of(box), reference, _is_image(box)))
+
+    image: RgbImage
+    words: Sequence[PageWord]
+    lines: Sequence[TextLine] = ()
+    ink: Sequence[Box] = ()
+    controls: Sequence[Box] = ()
+
+    def find_marks(self, alike: Sequence[TextLine]) -> list[Box]:
+        """Return the marks and pictures, without the rests of letters in lines that both pages read alike."""
+        words = [word.box_px for word in self.words if word.is_word or not word.text]
+        return [box for box in find_marks(self.image, [*words, *self.ink]) if not _is_rest(box, alike)]
+
+
+def find_losses(reference: SeenPage, ours: SeenPage) -> LostContent:
+    """Compare what a reader sees on two pages."""
+    theirs = [word for word in reference.words if word.is_word or not word.text]
+    lost, invented = _match_words(theirs, ours.words)
+    alike = _find_alike(reference.lines, ours.lines)
+    marks = reference.find_marks([line for line, _ in alike])
+    gone = [box for box in marks if not is_shown(reference.image, box, ours.image)]
+    our_marks = ours.find_marks([line for _, line in alike])
+    invented_marks = [box for box in our_marks if not is_shown(ours.image, box, reference.image)]
+    invented_controls = tuple(
+        box for box in ours.controls if not is_shown(ours.image, _start_of(box), reference.image, _is_image(box))
+    )
     invented_marks = [box for box in invented_marks if not any(map(box.intersection, invented_controls))]
     usual = float(np.median([word.box_px.area for word in theirs])) if theirs else float(IMAGE_PX**2)
 
@@ -278,6 +291,31 @@ def find_marks(image: RgbImage, words: Sequence[Box]) -> list[Box]:
         if min(row[2], row[3]) >= _MIN_MARK_PX and ink >= _MIN_EDGE_PX
     ]
     return [box for box in boxes if not any(other != box and other.contains(box) for other in boxes)]
+
+
+def _find_alike(theirs: Sequence[TextLine], ours: Sequence[TextLine]) -> list[tuple[TextLine, TextLine]]:
+    """Return the lines that are read alike on two pages, at the same place or near it."""
+    pairs, free = [], list(ours)
+    for line in theirs:
+        near = line.box_px.padded(_REACH_PX)
+        same = next((each for each in free if _squeezed(each) == _squeezed(line) and near.contains(each.box_px)), None)
+        if same is not None:
+            free.remove(same)
+            pairs.append((line, same))
+    return pairs
+
+
+def _squeezed(line: TextLine) -> str:
+    return "".join(line.text.split()).lower()
+
+
+def _is_rest(mark: Box, lines: Sequence[TextLine]) -> bool:
+    """Return whether a mark is the rest of a letter: part of a line, next to a word that OCR places too far away."""
+    for line in lines:
+        height = line.box_px.height
+        if mark.width <= height and line.box_px.padded(_REST_PX, 2 + round(0.15 * height)).contains(mark):
+            return any(word.box_px.padded(_REST_PX).intersection(mark) for word in words_of_lines([line]))
+    return False
 
 
 def _box_of(stats: NDArray[np.int32]) -> Box:

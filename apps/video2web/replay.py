@@ -19,8 +19,8 @@ import numpy as np
 from PIL import Image
 
 from apps.video2web.interactions import MAX_INTERACTIONS, Interaction, PageAction
-from apps.video2web.layout.primitives import read_page
-from apps.video2web.losses import LostContent, PageWord, find_losses, words_of_lines
+from apps.video2web.layout.reading import read_page
+from apps.video2web.losses import LostContent, SeenPage, find_losses, words_of_lines
 from apps.video2web.pixels import RgbImage
 from apps.video2web.recording.easing import ease, fit_easing, hold_frames, measure_progress
 from apps.video2web.render import Renderer, Site, open_page
@@ -28,6 +28,7 @@ from cua.errors import CuaError
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.images.files import load_image
+from visual_tools.ocr import TextLine
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -181,8 +182,7 @@ class EndState:
 
     def find_losses(self) -> LostContent:
         """Return what a reader of our state would miss; words are those that OCR reads."""
-        theirs, own = (_read_words(_pack(image)) for image in (self.recorded, self.ours))
-        found = find_losses(self.recorded, theirs, self.ours, own, [word.box_px for word in own], self.controls)
+        found = find_losses(_read_seen(self.recorded), _read_seen(self.ours, self.controls))
         marks, images, controls = (
             tuple(box.moved(*self.place_px) for box in boxes) for boxes in (found.marks, found.images, found.controls)
         )
@@ -385,12 +385,17 @@ def _end_of(interaction: Interaction, recording: Recording) -> EndState | None:
     return EndState(recorded=recorded, ours=ours, controls=seen, place_px=(left, top + interaction.act.scroll_px))
 
 
+def _read_seen(image: RgbImage, controls: Sequence[Box] = ()) -> SeenPage:
+    lines = _read_lines(_pack(image))
+    return SeenPage(image=image, words=words_of_lines(lines), lines=lines, controls=controls)
+
+
 @functools.lru_cache(maxsize=4 * MAX_INTERACTIONS)
-def _read_words(png: bytes) -> tuple[PageWord, ...]:
-    """Return the words of an image; a state looks the same in every round."""
+def _read_lines(png: bytes) -> tuple[TextLine, ...]:
+    """Return the lines of an image; a state looks the same in every round."""
     sides = (_FRAME_PX, _FRAME_PX)
     lines = read_page(np.pad(load_image(png), (sides, sides, (0, 0)), mode="edge"))
-    return tuple(words_of_lines([line.moved(-_FRAME_PX, -_FRAME_PX) for line in lines]))
+    return tuple(line.moved(-_FRAME_PX, -_FRAME_PX) for line in lines)
 
 
 def _pack(image: RgbImage) -> bytes:

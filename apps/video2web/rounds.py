@@ -36,7 +36,6 @@ _INTERACTION_FACTS = (
     "end_state",
     "end_row_px",
     "lost",
-    "is_guess",
 )
 
 Verdict = Literal["kept", "rolled back", "failed"]

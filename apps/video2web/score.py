@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.video2web.ink_attribution import find_text_ink
-from apps.video2web.layout.primitives import PageText, read_page, read_page_text
-from apps.video2web.losses import LostContent, PageWord, find_losses, words_of_lines
+from apps.video2web.layout.reading import PageText, read_page, read_page_text
+from apps.video2web.losses import LostContent, PageWord, SeenPage, find_losses, words_of_lines
 from apps.video2web.pixels import Mask, RgbImage
 from apps.video2web.render import PageBox, Rendering
 from apps.video2web.replay import Replay, score_replays
@@ -74,6 +74,11 @@ class Reference:
     def is_html(self) -> bool:
         """True if the elements of the reference are known."""
         return self.boxes is not None
+
+    @property
+    def seen(self) -> SeenPage:
+        """Contents to compare with those of our page."""
+        return SeenPage(image=self.image, words=self.words, lines=self.read.lines if self.read else ())
 
 
 def read_reference(image: RgbImage, name: str = "reference") -> Reference:
@@ -220,12 +225,18 @@ def score_page(reference: Reference, ours: Rendering) -> PageScore:
         page_blocks = tuple(block for line, _ in lines for block in read_blocks(ours.image, [line]))
         words = [word for line, text in lines for word in words_of_lines([line]) if _is_said(word.text, text)]
         words += [word for word in _words_of(own, ours) if not word.is_readable]
-    ink = [word.box_px for word in (*ours.words, *words_of_lines(read.lines if read else ())) if word.is_word]
-    controls = [_box_px(box) for box in ours.boxes if box.kind == "field"]
+    read_lines = read.lines if read else ()
+    seen = SeenPage(
+        image=ours.image,
+        words=words,
+        lines=read_lines,
+        ink=[word.box_px for word in (*ours.words, *words_of_lines(read_lines)) if word.is_word],
+        controls=[_box_px(box) for box in ours.boxes if box.kind == "field"],
+    )
     return PageScore(
         blocks=match_blocks(reference.blocks, page_blocks),
         visual=visual_similarity(reference.image, ours.image),
-        losses=find_losses(reference.image, reference.words, ours.image, words, ink, controls),
+        losses=find_losses(reference.seen, seen),
         layout=None if reference.boxes is None else match_boxes(reference.boxes, ours.boxes),
         page_blocks=page_blocks,
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from apps.video2web.build import Author, Build, SiteEvaluator, build
 from apps.video2web.inputs import find_demo, read_inputs
-from apps.video2web.layout.primitives import read_page
+from apps.video2web.layout.reading import read_page
 from apps.video2web.model_author import make_author
 from apps.video2web.pixels import RgbImage
 from apps.video2web.render import Renderer, Rendering, SiteFiles

@@ -47,6 +47,7 @@ class GuardVerdict:
         site: Site of the page in question.
         can_take_over: True if the person can use the agent's screen with their own mouse and keyboard.
         passed: Pairs of an action's number and the reason of a question about it that a person has approved.
+        names: Names of the target in question.
     """
 
     decision: PolicyDecision
@@ -55,12 +56,14 @@ class GuardVerdict:
     site: str = ""
     can_take_over: bool = False
     passed: frozenset[tuple[int, str]] = frozenset()
+    names: tuple[str, ...] = ()
 
 
 Approver = Callable[[GuardVerdict, Turn, Sequence[Action]], Awaitable[bool]]
 """Asks a person for approval; True allows the step."""
 
-_HARMLESS = {"wait", "terminate", "move", "scroll"}
+NO_ACT = (Wait, Move, Scroll, Terminate)
+"""Actions that activate nothing."""
 _ORDER: tuple[PolicyDecision, ...] = ("allow", "ask", "deny")
 
 
@@ -69,26 +72,36 @@ class _Answers:
     """Permissions that a person's answers give in a run beyond the approved step.
 
     Attributes:
-        num_steps: Number of steps so far.
+        num_steps: Number of steps so far that may have activated something.
         sites: Sites on which credentials may be used.
-        last: Kind of the last approved risk, and the number of its step.
+        last: Last approved verdict.
+        last_step: Number of its step.
     """
 
     num_steps: int = 0
     sites: set[str] = field(default_factory=set)
-    last: tuple[str | None, int] | None = None
+    last: GuardVerdict | None = None
+    last_step: int = 0
+
+    def count(self, actions: Sequence[Action]) -> None:
+        self.num_steps += not all(isinstance(action, NO_ACT) for action in actions)
 
     def note(self, verdict: GuardVerdict) -> None:
         if verdict.risk in ("credentials", "take_over") and verdict.site:
             self.sites.add(verdict.site)
-        self.last = (verdict.risk, self.num_steps)
+        self.last, self.last_step = verdict, self.num_steps
 
     def cover(self, risk: Risk, facts: Facts) -> bool:
-        """Return True if a risk was approved before: a site's login, or the previous step, which a dialog confirms."""
+        """Return True if a risk was approved before: a site's login, or the last act, which a dialog confirms.
+
+        A dialog's button has another name than the approved one: a second button of the same name is another act.
+        """
         if risk.kind == "credentials":
             return site_of(facts.url or "") in self.sites
-        is_again = facts.target is not None and facts.target.is_element and is_neutral(facts.target)
-        return is_again and self.last is not None and self.last == (risk.kind, self.num_steps - 1)
+        target, last = facts.target, self.last
+        if target is None or last is None or not (target.is_element and is_neutral(target)):
+            return False
+        return (last.risk, self.last_step) == (risk.kind, self.num_steps - 1) and last.names != target.names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +151,7 @@ class Guard:
         """
         if self.allows_all:
             return GuardVerdict(decision="allow")
-        self._answers.num_steps += 1
+        self._answers.count(actions)
         facts = await self._facts(turn, actions, observation, env)
         verdicts = [(number, self.assess(fact)) for number, fact in facts]
         worst = strictest([verdict for _, verdict in verdicts])
@@ -167,14 +180,15 @@ class Guard:
         decision, reason = self.rules.decide(facts)
         if decision is not None:
             return GuardVerdict(decision=decision, reason=reason)
-        if self.mode == "yolo" or facts.verb in _HARMLESS:
+        if self.mode == "yolo" or isinstance(facts.action, NO_ACT):
             return GuardVerdict(decision="allow")
         risk = classify(facts)
         if risk is not None and not (self.sees_requests and shows_by_requests(risk, facts)):
             if self._answers.cover(risk, facts):
                 return GuardVerdict(decision="allow", reason=f"allowed before: {risk.why}", risk=risk.kind)
             reason = f"risky ({risk.kind.replace('_', ' ')}): {risk.why}"
-            return GuardVerdict(decision="ask", reason=reason, risk=risk.kind, site=site_of(facts.url or ""))
+            site, names = site_of(facts.url or ""), facts.target.names if facts.target else ()
+            return GuardVerdict(decision="ask", reason=reason, risk=risk.kind, site=site, names=names)
         if self.mode == "ask" and not is_late:
             return GuardVerdict(decision="ask", reason=facts.claim or facts.verb)
         return GuardVerdict(decision="allow")

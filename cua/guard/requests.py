@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
-from cua.guard.guard import Guard, GuardVerdict, StepCheck
+from cua.guard.guard import NO_ACT, Guard, GuardVerdict, StepCheck
 from cua.guard.risk import Facts, is_text_field
 from cua.guard.words import RiskKind, is_neutral, kind_of_handler, names_ordinary_change
 from cua.step import Turn
-from envs import Action, Hotkey, KeyDown, KeyUp, Move, PageRequest, PressKey, Scroll, Target, Terminate, TypeText, Wait
+from envs import Action, Hotkey, KeyDown, KeyUp, PageRequest, PressKey, Target, TypeText, Wait
 from envs.domain_rules import DomainRules
 from envs.hosts import is_public_name, site_of
 from envs.page_request import READ_METHODS
@@ -60,7 +60,6 @@ _RECENT_S = 10.0
 """Seconds in which an earlier step can still have effects: most toasts with an undo button are visible that long."""
 _AT_ONCE_S = 2.5  # a page sends what an input caused within this time; later requests are its own
 _NO_TURN = Turn(thought="", action_text="(the page by itself)", code="")
-_NO_ACT = (Wait, Move, Scroll, Terminate)
 _QUIET_KEYS = frozenset("tab shift ctrl up down left right home end pageup pagedown".split())
 _QUIET_SHORTCUTS = (["ctrl", "s"], ["ctrl", "a"], ["ctrl", "c"], ["ctrl", "home"], ["ctrl", "end"], ["shift", "tab"])
 _FILE_ENDINGS = frozenset("md py sh rs pl zip mov ps".split())
@@ -136,7 +135,7 @@ class RequestGuard:
 
     def begin_step(self, step: StepCheck) -> None:
         """Attribute requests to this step from now on, if it has an input."""
-        if not all(isinstance(action, _NO_ACT) for action in step.actions):
+        if not all(isinstance(action, NO_ACT) for action in step.actions):
             self._steps.append(step)
             self._refused_in_step.clear()
             self._num_noes = 0
@@ -318,7 +317,7 @@ def _is_quiet(action: Action) -> bool:
             return [key.lower() for key in keys] in _QUIET_SHORTCUTS
         case TypeText(text=text):
             return len(text) > 2 and text.isprintable()  # if it activates something, its targets are judged
-    return isinstance(action, _NO_ACT)
+    return isinstance(action, NO_ACT)
 
 
 def _is_ordinary(action: Action, target: Target, method: str) -> bool:

@@ -90,7 +90,7 @@ def write_swarm_report(run_dir: Path | str) -> Path:
 
 def is_swarm(record: RunRecord) -> bool:
     """Return True if the run is a swarm."""
-    return record.header.protocol.get("profile") == "swarm"
+    return record.header.mode == "swarm"
 
 
 def render_swarm(record: RunRecord, children: Sequence[Child]) -> str:

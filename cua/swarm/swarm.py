@@ -47,6 +47,7 @@ from cua.swarm.child import (
 from cua.swarm.metrics import SwarmMetrics, compute_metrics
 from cua.tool_agent.conversation import RunSnapshot
 from cua.tools.toolset import failed
+from cua.trajectory.describe import readable_arguments
 from cua.trajectory.run_record import MAIN
 from envs import EnvError
 
@@ -539,7 +540,7 @@ class Swarm:
             case CallsStarted(reply=reply):
                 self._rounds[child.id] = AssignmentRound.of(reply)
                 call = reply.tool_calls[0]
-                child.last_action = f"{call.name} {call.arguments}"[:120]
+                child.last_action = " ".join(f"{call.name}: {readable_arguments(call)}".split())[:120]
             case Decided(turn=turn):
                 child.last_action = turn.action_text[:120]
                 self._budgets[child.id].take_interaction()

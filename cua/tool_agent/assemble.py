@@ -33,7 +33,7 @@ from cua.tool_agent.mcp_file import McpServer, load_mcp_file
 from cua.tool_agent.outside import find_user_tools
 from cua.tool_agent.profile import VISUAL_MAX_STEPS, VISUAL_MAX_TOKENS, Profile, ToolMaker, ask_profile
 from cua.trajectory import RunHeader, RunRecord, TrajectoryWriter, load_run
-from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.events import TOOLS_ENV
 from envs import QuestionTask, Task
 from envs.env import check_task
 from visual_tools.sandbox.contract import KernelLimits, KernelMaker

@@ -26,6 +26,12 @@ SCHEMA_VERSION = 3
 tool-using run is sealed. 3: a record may contain the lines of several agents."""
 CHAINED_SINCE = 2
 
+TOOLS_ENV = "tools"
+"""`RunHeader.env` of a tool-using run."""
+
+AgentMode = Literal["instant", "thinking", "agent", "swarm"]
+"""Mode of a run, as in the Kimi K2.5 report; the first two work on a screen."""
+
 
 def _kind(data: Any) -> str | None:
     return data.get("kind") if isinstance(data, dict) else None
@@ -94,6 +100,13 @@ class RunHeader:
     settings: JsonMapping = field(default_factory=dict)
     started_at: float = 0.0
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def mode(self) -> AgentMode:
+        """Mode of the run."""
+        if self.env == TOOLS_ENV:
+            return "swarm" if self.protocol.get("profile") == "swarm" else "agent"
+        return "thinking" if self.protocol.get("thinking", True) else "instant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

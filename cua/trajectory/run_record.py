@@ -9,15 +9,12 @@ from cua.messages import Part, Reply, Usage
 from cua.run.end import End, RunResult
 from cua.step import CallOutcome, Exchange, Step, ToolStep, Turn
 from cua.trajectory.chain import HashChain
-from cua.trajectory.events import NoteEvent, RunHeader, SealedEvent
+from cua.trajectory.events import TOOLS_ENV, NoteEvent, RunHeader, SealedEvent
 from cua.trajectory.images import ImageFolder
 from envs import Action, Observation
 
 MAIN = "main"
 """Name of a run's first agent."""
-
-TOOLS_ENV = "tools"
-"""`RunHeader.env` of a tool-using run."""
 
 INTERRUPTED = (
     "The run was interrupted while this action was being carried out, so its outcome is unknown. "

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cua.errors import TrajectoryError
 from cua.run.end import RunResult
 from cua.trajectory.codec import from_line
 from cua.trajectory.disk import is_locked
-from cua.trajectory.events import EndedEvent, RunEvent, RunHeader
+from cua.trajectory.events import AgentMode, EndedEvent, RunEvent, RunHeader
 from cua.trajectory.load import load_run
 from cua.trajectory.run_files import MAX_RECORD_BYTES, TRAJECTORY, default_runs_dir, open_inside
 from envs.errors import nearest
@@ -33,6 +34,7 @@ class RunSummary:
         instruction: Instruction of the agent.
         model: Name of the model.
         env: Kind of environment.
+        mode: Mode of the run; "" when unknown.
         status: Status of its end, or `running`, `interrupted` (its process died), `damaged` (unreadable).
         reason: Reason of the status, one line.
         num_steps: Number of finished steps.
@@ -46,6 +48,7 @@ class RunSummary:
     instruction: str = ""
     model: str = ""
     env: str = ""
+    mode: AgentMode | Literal[""] = ""
     status: str
     reason: str = ""
     num_steps: int = 0
@@ -85,6 +88,7 @@ def _ended(run_dir: Path, header: RunHeader, result: RunResult) -> RunSummary:
         instruction=header.instruction,
         model=header.model,
         env=header.env,
+        mode=header.mode,
         status=result.end.status,
         reason=result.end.reason,
         num_steps=result.num_steps,
@@ -226,6 +230,7 @@ def _summarize_whole(run_dir: Path) -> RunSummary:
         instruction=record.header.instruction,
         model=record.header.model,
         env=record.header.env,
+        mode=record.header.mode,
         status="running" if is_running else "interrupted",
         reason="it is being written" if is_running else "its process ended before the run did; --resume goes on",
         num_steps=record.num_steps,

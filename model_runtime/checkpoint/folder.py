@@ -1,23 +1,26 @@
-"""Writer of a folder in the release's layout: config, shards, vocabulary, processor settings.
+"""Writer of a folder in the release's layout: config, shards, vocabulary, processor settings; and unpacking of one.
 
 The folder loads in this runtime and in transformers: config.json has both spellings.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from model_runtime.checkpoint.int4 import pack, quantize
+from model_runtime.checkpoint.int4 import dequantize, pack, quantize
 from model_runtime.checkpoint.names import TensorInfo, expected_tensors
+from model_runtime.checkpoint.reader import Checkpoint, check_tensors, is_quantized
 from model_runtime.checkpoint.writer import TensorSpec, write_shards
+from model_runtime.config import load_config
 from model_runtime.config.types import DType, K25Config, check_config
 from model_runtime.config.write import config_json
-from model_runtime.errors import ConfigError
+from model_runtime.errors import CheckpointError, ConfigError
 from model_runtime.json_types import Json
-from model_runtime.processor.media_rules import CHUNK_FRAMES, MediaOptions
+from model_runtime.processor.media_rules import CHUNK_FRAMES, MediaOptions, load_media_options
 from model_runtime.tokenizer.special import NUM_SLOTS, SLOT_OF, SpecialTokens
 
 IGNORE = (
@@ -82,6 +85,47 @@ def pack_named(name: str, weight: Tensor, group_size: int) -> Iterator[tuple[str
     yield name + "_packed", pack(q)
     yield name + "_scale", scale
     yield name + "_shape", torch.tensor(weight.shape, dtype=torch.int32)
+
+
+def unpack_folder(model_dir: Path, target: Path, dtype: DType | None = None) -> K25Config:
+    """Write a folder with dense experts from one with packed experts, tensor by tensor; the model stays the same.
+
+    Args:
+        model_dir: Folder with INT4 experts.
+        target: Folder to create; files in it are overwritten.
+        dtype: Dtype of the tensors; None for the folder's.
+
+    Returns:
+        The config as written.
+
+    Raises:
+        CheckpointError: If tensors are missing or misshapen, or the experts are not packed.
+        ConfigError: If a file of the folder is invalid.
+    """
+    config, source = load_config(model_dir), Checkpoint.open(model_dir)
+    check_tensors(source, config)
+    if not is_quantized(source):
+        raise CheckpointError(f"the experts in {model_dir} are not packed: the folder can be used as it is")
+    config = replace(config, quantization=None, dtype=dtype or config.dtype)
+    write_folder(
+        target,
+        config,
+        _unpack_tensors(source, config),
+        ranks=(model_dir / "tiktoken.model").read_bytes(),
+        media=load_media_options(model_dir),
+        num_shards=len({place.file_name for place in source.places.values()}),
+    )
+    return config
+
+
+def _unpack_tensors(source: Checkpoint, config: K25Config) -> Iterator[tuple[str, Tensor]]:
+    for name, info in expected_tensors(config).items():
+        if source.has(name):
+            tensor = source.get(name)
+        else:  # rounded to the scale's dtype, as where packed experts are used
+            scale = source.get(f"{name}_scale")
+            tensor = dequantize(source.get(f"{name}_packed"), scale, scale.dtype, info.shape[1])
+        yield name, tensor.to(getattr(torch, dtype_of(info, config.dtype)))
 
 
 def _write_vocabulary(model_dir: Path, config: K25Config, ranks: bytes) -> None:

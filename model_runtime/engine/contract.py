@@ -314,6 +314,8 @@ class EngineOptions:
             exceed it.
         feature_cache_bytes: Memory for encoded media, so that an image that is sent again is not encoded again.
         has_prefix_cache: True to share cache blocks of equal prefixes.
+        is_batch_invariant: True to compute every token with the same bits alone and among others, for a model with the
+            operators `invariant`; see `ops.invariant`.
         has_cuda_graphs: True to decode with CUDA graphs, captured at the start, on a GPU with Triton's kernels.
     """
 
@@ -327,6 +329,7 @@ class EngineOptions:
     feature_cache_bytes: int = 1 << 30
     has_prefix_cache: bool = True
     has_cuda_graphs: bool = True
+    is_batch_invariant: bool = False
 
     def check(self) -> "EngineOptions":
         """Return the options if they are valid.

@@ -334,7 +334,13 @@ class Engine:
         if not ending:
             return []
         picked = logits if len(rows) == len(logits) else logits[torch.tensor(rows, device=logits.device)]
-        sampled = self._sampler.sample(picked, [s.state for s in ending if s.state is not None])
+        states = [s.state for s in ending if s.state is not None]
+        if self.options.is_batch_invariant:  # sums over a row depend on the number of rows, too
+            sampled = [
+                self._sampler.sample(row, [state])[0] for row, state in zip(torch.split(picked, 1), states, strict=True)
+            ]
+        else:
+            sampled = self._sampler.sample(picked, states)
         return [self._take(s, token) for s, token in zip(ending, sampled, strict=True)]
 
     def _take(self, sequence: Sequence, sampled: Sampled) -> tuple[str, EngineOutput]:

@@ -11,7 +11,8 @@ attention's plan, whose lists are rewritten between replays.
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -22,6 +23,7 @@ from model_runtime.engine.contract import EngineOptions, WeightUpdate
 from model_runtime.engine.scheduler import Chunk
 from model_runtime.media import MediaItem
 from model_runtime.model.batch import ForwardBatch, StepAttention
+from model_runtime.ops.invariant import FixedShapes
 from model_runtime.placement import Enter, use_device
 
 if TYPE_CHECKING:
@@ -246,6 +248,18 @@ def make_step_input(
     )
 
 
+def separate_tokens(step: StepInput) -> StepInput:
+    """Return a step in which each token is a sequence that decodes: its context ends with it."""
+    counts = [end - start for start, end in pairwise(step.cu_seqlens_q)]
+    return replace(
+        step,
+        block_tables=[table for table, count in zip(step.block_tables, counts, strict=True) for _ in range(count)],
+        cu_seqlens_q=tuple(range(len(step.token_ids) + 1)),
+        seq_lens=tuple(position + 1 for position in step.positions),
+        num_decodes=len(step.token_ids),
+    )
+
+
 def wants_prompt_rows(chunk: Chunk) -> bool:
     """Return True if log-probabilities of prompt tokens still have to be collected from this chunk."""
     sequence = chunk.sequence
@@ -388,6 +402,12 @@ class Runner:
 
     def _compute(self, step: StepInput, device: torch.device) -> Tensor:
         self._encode(step)
+        if not self.options.is_batch_invariant:
+            return self._run_model(step, device)
+        with FixedShapes():
+            return self._run_model(separate_tokens(step), device)
+
+    def _run_model(self, step: StepInput, device: torch.device) -> Tensor:
         embeds = self.model.embed(torch.tensor(step.token_ids, device=device))  # (N, hidden)
         for place in step.placements:
             features = self.features.get(place.content_hash)[place.feature : place.feature + place.count]
@@ -403,8 +423,9 @@ class Runner:
     def _encode(self, step: StepInput) -> None:
         for content_hash in step.drop:
             self.features.drop(content_hash)
-        if step.encode:
-            for item, features in zip(step.encode, self.model.encode_media(step.encode), strict=True):
+        groups = [(item,) for item in step.encode] if self.options.is_batch_invariant else [step.encode]
+        for items in filter(None, groups):
+            for item, features in zip(items, self.model.encode_media(items), strict=True):
                 self.features.add(item.content_hash, features)
 
     def _make_batch(self, step: StepInput, device: torch.device) -> ForwardBatch:

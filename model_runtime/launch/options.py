@@ -28,6 +28,8 @@ class NativeOptions:
         kernel_cache_dir: Folder for packed experts in the layout of Triton's kernels, so that the next start does not
             convert them again; as large as the experts. None for no cache.
         cuda_graphs: True to decode with CUDA graphs, captured at the start, on a GPU with Triton's kernels.
+        batch_invariant: True to compute each request with the same bits alone and among others, with operators of its
+            own instead of `kernels`; two to five times slower on a CPU.
         tensor_parallel_size: Number of ranks that share each layer.
         max_model_len: Maximum tokens of a prompt with its answer; None for the limit of model and cache.
         cache_gib: Memory of the KV cache; None for the free memory.
@@ -57,6 +59,7 @@ class NativeOptions:
     kernels: Literal["auto", "torch", "triton"] = "auto"
     kernel_cache_dir: Path | None = None
     cuda_graphs: bool = True
+    batch_invariant: bool = False
     tensor_parallel_size: int = 1
     max_model_len: int | None = None
     cache_gib: float | None = None

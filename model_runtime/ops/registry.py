@@ -129,6 +129,7 @@ MODULES = {
     "torch": "model_runtime.ops.reference",
     "triton": "model_runtime.kernels.operators",
     "autograd": "model_runtime.training.operators",
+    "invariant": "model_runtime.ops.invariant",
 }
 """Module of each backend, which registers the operators when it is imported."""
 
@@ -175,7 +176,7 @@ def find_backends(device: torch.device, kernels: str = "auto") -> tuple[str, ...
     """Return backends in order of preference: an operator missing in the first comes from the next one.
 
     Raises:
-        ConfigError: If `kernels` is not one of `auto`, `torch`, `triton`, `autograd`.
+        ConfigError: If `kernels` is not one of `auto`, `torch`, `triton`, `autograd`, `invariant`.
     """
     if kernels not in ("auto", *MODULES):
         raise ConfigError(

@@ -11,7 +11,7 @@ from model_runtime.engine.contract import EngineOutput, SamplingParams, TokenLog
 from model_runtime.errors import InvalidRequestError
 from model_runtime.json_types import Json
 from model_runtime.media import Prompt
-from model_runtime.server.body import DrainingError, OutdatedError, dump
+from model_runtime.server.body import DrainingError, WeightsReplacedError, dump
 from model_runtime.server.openapi import SamplingAnswer
 from model_runtime.server.schemas import SamplingFields
 from model_runtime.tokenizer import Tokenizer
@@ -220,4 +220,4 @@ def check_output(output: EngineOutput) -> None:
     if output.finish_reason == "aborted":
         raise DrainingError(1.0)
     if output.finish_reason == "outdated":
-        raise OutdatedError(output.error or "the weights were replaced; send the request again")
+        raise WeightsReplacedError(output.error or "the weights were replaced; send the request again")

@@ -33,7 +33,7 @@ class DrainingError(BusyError):
         self.status, self.code = 503, "shutting_down"
 
 
-class OutdatedError(BusyError):
+class WeightsReplacedError(BusyError):
     """Exception for a request whose weights were replaced while it ran; the client should send it again."""
 
     def __init__(self, message: str) -> None:

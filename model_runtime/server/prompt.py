@@ -223,7 +223,7 @@ def _continue_prompt(
     if head.token_ids[-1] != special.im_end:
         head += Prompt(token_ids=(special.im_end,))
     budget.spend(len(head.token_ids))
-    tail = encode_chat(render_chat(rewritten, **flags), tokenizer, budget)
+    tail = encode_chat(render_chat(rewritten, (), **flags), tokenizer, budget)
     return ChatPrompt(prompt=head + tail, thinking=flags["thinking"], call_ids=call_ids)
 
 

@@ -170,6 +170,7 @@ class Trainer:
         has_prefix: bool = True,
         image_rate: float = 1.0,
         rate: float | None = None,
+        heads_only: bool = False,
     ) -> StepReport:
         """Train on some lessons.
 
@@ -179,7 +180,9 @@ class Trainer:
             image_rate: Rate of the vision tower and the projector, as a share of the others' learning rates; at 0 they
                 do not change, and a step costs less.
             rate: Share of the peak learning rates; None for the schedule's.
+            heads_only: True to train the auxiliary heads alone, for a model without those that it was trained with.
         """
+        self.model.requires_grad_(not heads_only)
         rate = find_rate(self.step_number, self.options) if rate is None else rate
         with _deterministic() if self.model.device.type == "cpu" else nullcontext():
             return self._step(lessons, self.prefix if has_prefix else (), image_rate, rate)
@@ -206,8 +209,9 @@ class Trainer:
         weights = [*self.model.parameters(), *self.losses.heads.parameters()]
         average_gradients(weights, self.comm)
         norm = torch.nn.utils.clip_grad_norm_(weights, self.options.max_grad_norm)
-        self._update(rate, image_rate, vision_only=vision_only)
-        imbalance, num_clipped = (1.0, 0) if vision_only else self._clip_and_balance(batch)
+        heads_only = not self.model.head.weight.requires_grad
+        self._update(rate, image_rate, vision_only=vision_only, heads_only=heads_only)
+        imbalance, num_clipped = (1.0, 0) if vision_only or heads_only else self._clip_and_balance(batch)
         self.step_number += 1
         return StepReport(
             losses=self._average_losses(losses),
@@ -230,13 +234,15 @@ class Trainer:
         self._balance.step()
         return imbalance, num_clipped
 
-    def _update(self, rate: float, image_rate: float, *, vision_only: bool) -> None:
+    def _update(self, rate: float, image_rate: float, *, vision_only: bool, heads_only: bool) -> None:
         vision_rate, text_rate = rate * image_rate, rate
         embedding_rate, patch_rate = rate * self.options.row_rate, vision_rate * self.options.filter_rate
         rates = (vision_rate, text_rate, embedding_rate, patch_rate)  # in the order of `_find_rest`
         for group, group_rate in zip(self._adam.param_groups, rates, strict=True):
             group["lr"] = group_rate * self.options.adam_lr
         self._adam.step()
+        if heads_only:
+            return  # weights without a gradient stay as they are
         gradients = release_tensors(self.model, _gradient_of)
         for is_vision, muon in self._muons.items():
             muon_rate = vision_rate if is_vision else text_rate

@@ -9,7 +9,7 @@ from cua.gui_agent.agent import Agent
 from cua.messages import TextPart, ToolResult
 from cua.models.scripted import ScriptedModel
 from cua.trajectory import RunHeader, TrajectoryWriter
-from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.events import TOOLS_ENV
 from envs import Action, InstructionTask
 from envs.fake import FakeEnv
 from tests.cua.tool_agent.fakes import QUESTION, FakeTool, calls, make_agent

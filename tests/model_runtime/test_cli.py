@@ -49,6 +49,22 @@ def test_made_model_is_whole(tmp_path, capsys):
     check_tensors(Checkpoint.open(folder), config)
 
 
+def test_unpacked_experts_are_dense(tmp_path, capsys):
+    packed, dense = tmp_path / "packed", tmp_path / "dense"
+    call(capsys, "make-tiny", packed, "--int4", "--seed", 3)
+    assert call(capsys, "unpack", packed, dense, "--dtype", "float32") == (
+        0,
+        f"{dense} written; look at it with: cua-runtime check {dense}\n",
+        "",
+    )
+    config = load_config(dense)
+    assert (config.dtype, config.quantization) == ("float32", None)
+    check_tensors(Checkpoint.open(dense), config)
+    assert call(capsys, "unpack", packed, dense)[0] == 2
+    code, _, err = call(capsys, "unpack", dense, tmp_path / "again")
+    assert (code, "are not packed" in err) == (2, True)
+
+
 def test_check_prints_what_there_is(tmp_path, capsys):
     folder = tmp_path / "tiny"
     call(capsys, "make-tiny", folder, "--int4", "--layers", 2, "--hidden", 32, "--experts", 4)

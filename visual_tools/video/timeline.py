@@ -294,10 +294,9 @@ def _make_timeline(file: Path, container: "InputContainer", stream: "VideoStream
     is_truncated = packets.is_cut or bool(stream.frames and len(pts) < 0.99 * stream.frames - 1)
     is_truncated |= end_s < promised_s - max(1.0, 0.02 * promised_s)
     if is_truncated:
-        whole = f" of {promised_s:.0f} s" if promised_s > end_s else ""
-        warnings.append(
-            f"the file is cut off: only its first {end_s - float(pts[0] * time_base):.0f} s{whole} can be read"
-        )
+        whole = f" of {_round_s(promised_s)} s" if promised_s > end_s else ""
+        first_s = _round_s(end_s - float(pts[0] * time_base))
+        warnings.append(f"the file is cut off: only its first {first_s} s{whole} can be read")
     return Timeline(
         pts=pts,
         key_pts=keys,
@@ -308,6 +307,11 @@ def _make_timeline(file: Path, container: "InputContainer", stream: "VideoStream
         is_truncated=is_truncated,
         warnings=tuple(warnings),
     )
+
+
+def _round_s(time_s: float) -> str:
+    """Return a time in whole seconds, short ones in tenths."""
+    return f"{time_s:.0f}" if time_s >= 10 else f"{max(time_s, 0.1):.1f}"
 
 
 def _jumps_back(dts: list[int | None]) -> bool:

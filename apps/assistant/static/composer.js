@@ -1,8 +1,7 @@
 // The composer: text, files, mode and start of the session that is open; each session keeps its own draft.
 
-import { call, icon, iconButton, isOnScreen, make, store } from "./store.js";
+import { MODES, call, icon, iconButton, isOnScreen, make, store } from "./store.js";
 
-const MODES = { instant: "Instant", thinking: "Thinking", agent: "Agent", swarm: "Swarm" };
 const PLACES = { here: "Continue here", practice: "Practice page", web: "Web address", desktop: "Private desktop" };
 const ACTIVE = ["starting", "working", "pausing", "paused", "asking", "person", "stopping"];
 const KEPT = "assistant-draft"; // texts that were not sent, over a reload

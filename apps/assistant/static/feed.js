@@ -1,12 +1,13 @@
 // The conversation: what was said and done, one line a step until it is opened; questions of the agent at its end.
 
 import { markdown } from "./markdown.js";
-import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, store } from "./store.js";
+import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, store, toolName } from "./store.js";
 
 const MAX_CARDS = 300;
 const NEAR_END_PX = 60;
 const SHORT_CHARS = 400;
 const KEY_MS = 700;
+const COVERED = "allowed before: ";
 const ICONS = { Click: "click", Move: "click", Drag: "click", MouseDown: "click", MouseUp: "click", Scroll: "scroll", TypeText: "type",
   TypeSecret: "type", PressKey: "type", Hotkey: "type", Wait: "wait", Terminate: "done" };
 const KINDS = { delete: "deletes", pay: "payments", send: "sending", submit: "submitting", credentials: "logins",
@@ -83,13 +84,21 @@ class Feed extends HTMLElement {
       case "step_done": return this.finish(event);
       case "calls_started": return this.calls(event);
       case "call_returned": return this.returned(event);
-      case "note": return event.kind === "approved" && !event.text.includes("allowed before") ? null : make("p", { class: `note is-${event.kind}` }, noted(event.kind.replace("_", " "), event.text));
+      case "note": return this.note(event);
       case "person": return make("p", { class: "note is-person" }, `You ${event.text}`);
       case "answered": return make("p", { class: "note" }, `You ${event.text} it`);
       case "ended": return this.ended(event);
       case "error": return make("div", { class: "card result is-error", role: "alert" }, event.text);
       default: return null;
     }
+  }
+
+  note({ kind, text }) {
+    const isCovered = text.includes(COVERED);
+    if (kind === "approved" && !isCovered) return null; // "You allowed it" says so
+    const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent was told: ${text}`
+      : noted(kind.replace("_", " "), text);
+    return make("p", { class: `note is-${kind}`, dir: "auto" }, words);
   }
 
   said(event) {
@@ -130,17 +139,18 @@ class Feed extends HTMLElement {
   calls(event) {
     const calls = event.calls.map((one) => make("details", {}, make("summary", {}, one.name),
       make("pre", { tabindex: "0" }, told(one.arguments))));
-    return this.line(event, "code", event.content.trim() || `Calls ${event.calls.map((one) => one.name).join(", ")}`, ...calls);
+    const names = [...new Set(event.calls.map((one) => toolName(one.name)))];
+    return this.line(event, "code", event.content.trim() || names.join(", "), ...calls);
   }
 
   returned(event) {
     const images = (event.images || []).map((name, number) => make("img", { loading: "lazy",
       alt: `Image ${number + 1} of result ${event.number}`,
       src: sessionPath(`images/${encodeURIComponent(name)}`) }));
-    const text = (event.shown || "").trim();
+    const text = shownText(event);
     return make("article", { class: `card returned${event.is_error ? " has-error" : ""}`, id: `result-${event.number}`,
       tabindex: "-1" }, make("details", { open: !isOnScreen(store.view?.mode) && text.length < SHORT_CHARS }, make("summary", {}, `Result ${event.number}`),
-      make("pre", { tabindex: "0" }, text || "(nothing was printed)")), ...images);
+      make("pre", { tabindex: "0" }, text || (images.length ? "An image" : "(nothing was printed)"))), ...images);
   }
 
   ended(event) {

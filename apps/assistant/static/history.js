@@ -1,6 +1,6 @@
 // History: all recorded runs in a grid, filters and search; one opens in place, with its film strip.
 
-import { button, call, icon, inWords, iconButton, make, store } from "./store.js";
+import { MODES, button, call, icon, inWords, iconButton, make, store } from "./store.js";
 
 const MAX_RUNS = 200;
 const OVER = ["succeeded", "failed", "unverified"];
@@ -11,7 +11,7 @@ const KINDS = { browser: "Browser", desktop: "Desktop", tools: "Files and tools"
 
 const path = (run, more) => `/api/runs/${encodeURIComponent(run)}/${more}`;
 const dated = (run) => new Date(run.started_at * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-const about = (run) => [dated(run), `${run.num_steps} steps`, `${Math.round(run.duration_s)} s`, run.model].filter(Boolean).join(" · ");
+const about = (run) => [dated(run), MODES[run.mode], `${run.num_steps} steps`, `${Math.round(run.duration_s)} s`, run.model.split("/").pop()].filter(Boolean).join(" · ");
 const badge = (run) => make("span", { class: `badge is-${run.status}` }, inWords(run.status));
 
 class History extends HTMLElement {
@@ -23,7 +23,7 @@ class History extends HTMLElement {
       clearTimeout(this.searching);
       this.searching = setTimeout(() => this.load(), 250);
     } });
-    this.picks = { status: pick("State"), env: pick("Kind"), model: pick("Model"), days: pick("Date") };
+    this.picks = { status: pick("State"), mode: pick("Mode of the run"), env: pick("Kind"), model: pick("Model"), days: pick("Date") };
     this.picks.days.append(...DAYS.map(([value, label]) => make("option", { value }, label)));
     this.grid = make("div", { class: "grid" });
     this.one = make("div", { class: "run", hidden: true });
@@ -39,15 +39,19 @@ class History extends HTMLElement {
   }
 
   async load() {
+    const search = this.search.value;
     if (!this.runs.length) this.grid.replaceChildren(...Array.from({ length: 6 }, () => make("div", { class: "run-card is-loading" })));
     try {
-      this.runs = await call("GET", `/runs?limit=${MAX_RUNS}&search=${encodeURIComponent(this.search.value)}`);
+      const runs = await call("GET", `/runs?limit=${MAX_RUNS}&search=${encodeURIComponent(search)}`);
+      if (search !== this.search.value) return; // a later search is on its way
+      this.runs = runs;
     } catch (error) {
       return this.grid.replaceChildren(make("p", { class: "problem" }, error.message));
     }
     this.offer("status", "Any state", inWords);
+    this.offer("mode", "Any mode", (mode) => MODES[mode]);
     this.offer("env", "Any kind", (kind) => KINDS[kind] || kind);
-    this.offer("model", "Any model", (model) => model);
+    this.offer("model", "Any model", (model) => model.split("/").pop());
     this.draw();
   }
 
@@ -60,7 +64,7 @@ class History extends HTMLElement {
 
   draw() {
     const since = this.picks.days.value ? Date.now() / 1000 - 86400 * Number(this.picks.days.value) : 0;
-    const fits = (run) => ["status", "env", "model"].every((name) => !this.picks[name].value || run[name] === this.picks[name].value);
+    const fits = (run) => ["status", "mode", "env", "model"].every((name) => !this.picks[name].value || run[name] === this.picks[name].value);
     const shown = this.runs.filter((run) => fits(run) && run.started_at >= since);
     const none = this.runs.length || this.search.value ? "No run fits." : "No runs yet.";
     this.grid.replaceChildren(...(shown.length ? shown.map((run) => this.card(run)) : [make("p", { class: "empty" }, none)]));
@@ -68,7 +72,8 @@ class History extends HTMLElement {
 
   card(run) {
     const words = run.instruction.split(/\s+/).join(" ").trim() || "(no words)";
-    const image = run.env !== "tools" && run.num_steps ? make("img", { alt: "", loading: "lazy", src: path(run.id, "thumbnail") }) : icon("code");
+    const image = run.env !== "tools" && run.num_steps ? make("img", { alt: "", loading: "lazy", src: path(run.id, "thumbnail"),
+      onerror: () => image.replaceWith(icon("code")) }) : icon("code");
     return make("button", { type: "button", class: "run-card", "aria-label": `Open ${words.slice(0, 120)}`, onclick: () => this.open(run.id) },
       make("span", { class: "picture" }, image), make("strong", {}, words.slice(0, 200)), badge(run), make("span", { class: "meta" }, about(run)));
   }
@@ -86,10 +91,10 @@ class History extends HTMLElement {
     const slider = run.steps.length > 1 ? make("input", { type: "range", min: "1", max: String(run.steps.length), value: "1",
       "aria-label": "Step", oninput: () => this.showStep(run, Number(slider.value)) }) : null;
     this.one.append(make("h2", { dir: "auto" }, run.instruction.slice(0, 300)),
-      make("p", { class: "meta" }, badge(run), ` ${about(run)}`), run.reason ? make("p", { dir: "auto" }, run.reason) : null,
+      make("p", { class: "meta" }, badge(run), ` ${about(run)}`), run.reason ? make("p", { class: "reason", dir: "auto" }, run.reason) : null,
       make("div", { class: "answers" }, act("Run again", "again", "primary"), OVER.includes(run.status) ? "" : act("Resume", "resume", ""),
-        button("Delete", () => this.delete(id), "danger"),
-        ...names.map(([kind, label]) => make("a", { class: "tool", href: path(id, `export/${kind}`), download: true }, label))),
+        ...names.map(([kind, label]) => make("a", { class: "tool", href: path(id, `export/${kind}`), download: true }, label)),
+        button("Delete", () => this.delete(id), "danger")),
       slider || "", this.step);
     this.showStep(run, 1);
     back.focus();

@@ -1,9 +1,10 @@
 // The stage: status line, live screen, film strip of the steps; results and sub-agents where there is no screen.
 
-import { button, call, isOnScreen, make, sessionPath, stateOf, store } from "./store.js";
+import { button, call, isOnScreen, make, sessionPath, shownText, stateOf, store, toolName } from "./store.js";
 
 const MOVE_MS = 60;
 const MAX_RESULTS = 60;
+const MAX_EVIDENCE = 20;
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 const IDLE = ["ready", "ended", "stopping"];
 
@@ -33,6 +34,7 @@ class Screen extends HTMLElement {
   build() {
     this.isMade = true;
     this.queue = [];
+    this.tools = new Map(); // of the calls, by their ids
     this.status = make("span", { class: "status", role: "status", "aria-live": "polite" });
     this.facts = make("span", { class: "facts" });
     this.place = make("span", { class: "place" });
@@ -52,12 +54,15 @@ class Screen extends HTMLElement {
     this.typing = make("form", { class: "typing", hidden: true, onsubmit: (event) => this.sendTyped(event) }, this.typed,
       make("button", { type: "submit", class: "tool" }, "Type"),
       make("span", { class: "hint" }, "Or click the image and type. Shift+Esc leaves it."));
-    this.children_ = make("div", { class: "children", hidden: true });
+    this.count = make("p", { class: "meta" });
+    this.children_ = make("div", { class: "children" });
+    this.swarm = make("section", { class: "swarm", "aria-label": "Sub-agents", hidden: true }, this.count, this.children_);
     this.results = make("div", { class: "results", hidden: true });
+    this.none = make("p", { class: "empty none", hidden: true }, "Results and images will show here.");
     this.film = make("div", { class: "film", role: "group", "aria-label": "Steps" });
     this.liveButton = button("Live", () => this.look(null), "primary live-again");
     this.liveButton.hidden = true;
-    this.frame = make("div", { class: "frame" }, this.stage, this.start, this.children_, this.results);
+    this.frame = make("div", { class: "frame" }, this.stage, this.start, this.swarm, this.results, this.none);
     this.replaceChildren(
       make("div", { class: "bar" }, this.status, this.facts, this.place, make("div", { class: "tools", role: "group",
         "aria-label": "Control of the run" }, this.pauseButton, this.takeButton, this.stopButton)),
@@ -68,6 +73,12 @@ class Screen extends HTMLElement {
       this.mark();
     });
     new ResizeObserver(() => this.mark()).observe(this.image);
+    new ResizeObserver(() => this.followFilm()).observe(this.film);
+    for (const name of ["wheel", "touchmove", "pointerup", "keyup"]) {
+      this.film.addEventListener(name, () => requestAnimationFrame(() => {
+        this.isFilmHeld = this.film.scrollWidth - this.film.scrollLeft - this.film.clientWidth > 8;
+      }), { passive: true });
+    }
     this.listenToPerson();
     document.addEventListener("keydown", (event) => {
       const isTyping = event.target.closest?.("input, textarea, select, [contenteditable], assistant-screen .stage");
@@ -105,6 +116,7 @@ class Screen extends HTMLElement {
 
   add(event) {
     if (event.event === "observed" && event.image) this.addStep(event);
+    if (event.event === "calls_started") event.calls.forEach((one) => this.tools.set(one.id, one.name));
     if (event.event === "call_returned") this.addResult(event);
   }
 
@@ -112,15 +124,18 @@ class Screen extends HTMLElement {
     const image = make("img", { alt: "", loading: "lazy", src: sessionPath(`images/${encodeURIComponent(event.image)}`) });
     const step = make("button", { type: "button", class: "cell", "aria-label": `Step ${event.step}`, "aria-pressed": "false",
       onclick: () => this.look(event, step) }, image, make("span", { "aria-hidden": "true" }, String(event.step)));
-    const isAtEnd = this.film.scrollWidth - this.film.scrollLeft - this.film.clientWidth < 150;
     this.film.append(step);
     while (this.film.childElementCount > 300) this.film.firstElementChild.remove();
-    if (isAtEnd && !this.looked) this.film.scrollLeft = this.film.scrollWidth;
+    this.followFilm();
   }
+
+  // the film stays at its end until a person scrolls it
+  followFilm() { if (!this.isFilmHeld && !this.looked) this.film.scrollLeft = this.film.scrollWidth; }
 
   // an earlier step on the stage; null: the live screen again
   look(event, cell = null) {
     this.looked = event;
+    if (!event) this.isFilmHeld = false;
     for (const one of this.film.children) one.setAttribute("aria-pressed", String(one === cell));
     this.past.hidden = !event;
     this.liveButton.hidden = !event;
@@ -131,13 +146,16 @@ class Screen extends HTMLElement {
       this.past.alt = `Screen at step ${event.step}`;
     }
     this.draw();
+    this.followFilm();
   }
 
   addResult(event) {
     const images = (event.images || []).map((name, number) => make("img", { loading: "lazy",
       alt: `Image ${number + 1} of result ${event.number}`, src: sessionPath(`images/${encodeURIComponent(name)}`) }));
-    const text = (event.shown || "").trim();
-    this.results.prepend(make("section", { class: "way" }, make("h2", {}, `Result ${event.number}`), ...images,
+    const text = shownText(event), tool = this.tools.get(event.id);
+    if (tool === "create_subagent") return; // there is nothing to see
+    const title = [`Result ${event.number}`, toolName(tool)].filter(Boolean).join(" · ");
+    this.results.prepend(make("section", { class: "way" }, make("h2", {}, title), ...images,
       text ? make("pre", { tabindex: "0" }, text.slice(0, 2000)) : null));
     while (this.results.childElementCount > MAX_RESULTS) this.results.lastElementChild.remove();
     this.draw();
@@ -201,6 +219,7 @@ class Screen extends HTMLElement {
     this.start.hidden = !!store.session;
     this.stage.hidden = !store.session || !hasScreen;
     this.results.hidden = !view || hasScreen || !this.results.childElementCount;
+    this.none.hidden = !view || hasScreen || !this.results.hidden || view.children.length > 0;
     this.film.parentElement.hidden = !store.session || !hasScreen;
     this.drawChildren(view ? view.children : []);
     this.mark();
@@ -247,19 +266,31 @@ class Screen extends HTMLElement {
   }
 
   drawChildren(children) {
-    this.children_.hidden = !children.length;
+    this.swarm.hidden = !children.length;
+    const counts = new Map();
+    for (const { state } of children) counts.set(state, (counts.get(state) || 0) + 1);
+    const count = [`${children.length} sub-agent${children.length === 1 ? "" : "s"}`, ...[...counts].map(([state, number]) => `${number} ${state}`)].join(" · ");
+    if (this.count.textContent !== count) this.count.textContent = count;
     while (this.children_.childElementCount > children.length) this.children_.lastElementChild.remove();
     children.forEach((child, at) => { // cards stay, so that a press of a button is not lost between two updates
       const card = this.children_.children[at] || this.children_.appendChild(this.makeChildCard());
       const key = JSON.stringify(child);
       if (card.dataset.key === key) return;
-      Object.assign(card.dataset, { key, id: child.id });
+      Object.assign(card.dataset, { key, id: child.id, calls: child.calls });
       card.className = `child is-${child.state}`;
-      const [name, state, last, orders] = card.children;
+      const { image, name, task, state, last, evidence, orders } = card.parts;
+      image.hidden = !child.image;
+      if (child.image && image.dataset.name !== child.image) {
+        image.dataset.name = child.image;
+        image.src = sessionPath(`images/${encodeURIComponent(child.image)}`);
+      }
+      image.alt = `Newest image of ${child.id}`;
       const cost = child.cost_usd ? `${child.cost_usd.toFixed(4)} USD` : `${child.tokens} tokens`;
       name.textContent = `${child.id} ${child.name}`;
+      task.textContent = task.title = child.task;
       state.textContent = `${child.state} · ${child.calls} ${child.calls === 1 ? "call" : "calls"} · ${cost}`;
-      last.textContent = child.last;
+      last.textContent = last.title = child.last;
+      evidence.hidden = !child.calls;
       orders.hidden = !child.is_at_work;
       orders.setAttribute("aria-label", `Orders to ${child.id}`);
     });
@@ -275,8 +306,21 @@ class Screen extends HTMLElement {
       words.hidden = true;
     } }, button("Tell", () => { words.hidden = !words.hidden; words.focus(); }),
       button("Cancel", () => store.say({ do: "cancel_child", child: card.dataset.id }), "danger"), words);
-    const card = make("div", { class: "child" }, make("strong"), make("span"), make("span", { class: "last" }), orders);
-    return card;
+    const list = make("div", { class: "list" });
+    const evidence = make("details", { hidden: true, ontoggle: () => evidence.open && this.loadEvidence(card.dataset, list) },
+      make("summary", {}, "Evidence"), list);
+    const parts = { image: make("img", { loading: "lazy", hidden: true }), name: make("strong", { dir: "auto" }),
+      task: make("span", { class: "task", dir: "auto" }), state: make("span"), last: make("span", { class: "last", dir: "auto" }), evidence, orders };
+    const card = make("div", { class: "child" }, ...Object.values(parts));
+    return Object.assign(card, { parts });
+  }
+
+  // results of a sub-agent's newest calls, as its citations open them
+  async loadEvidence({ id, calls }, list) {
+    const marks = Array.from({ length: Number(calls) }, (_, number) => `${id}.${number}`).slice(-MAX_EVIDENCE);
+    const found = await Promise.all(marks.map((mark) => call("GET", `/sessions/${encodeURIComponent(store.session)}/evidence/${mark}`)
+      .then((one) => make("pre", { tabindex: "0" }, `${mark} ${toolName(one.tool)}\n${one.text}`), () => null)));
+    list.replaceChildren(...found.filter(Boolean));
   }
 
   // -------------------------------------------------------------- the person's mouse and keyboard

@@ -5,6 +5,9 @@ export const PHASES = {
   ready: "Ready", starting: "Starting", working: "Working", pausing: "Finishing a step", paused: "Paused",
   asking: "Waiting for your answer", person: "You have the screen", stopping: "Stopping", ended: "Ended",
 };
+export const MODES = { instant: "Instant", thinking: "Thinking", agent: "Agent", swarm: "Swarm" };
+const TOOLS = { ipython: "Python", shell: "Shell", files: "Files", view_image: "Image", search: "Search", browse: "Page", download: "Download",
+  create_subagent: "New sub-agent", assign_task: "Sub-agent's answer" };
 const RESULTS = {
   succeeded: "Done, checked", unverified: "Done, not checked", failed: "Not done", capped: "Stopped at a limit",
   stopped: "Stopped", error: "Error", interrupted: "Interrupted", running: "Running", damaged: "Unreadable",
@@ -13,6 +16,9 @@ const MAX_EVENTS = 3000;
 const LIST_MS = 3000;
 const WAITING = ["asking", "paused"];
 
+export const toolName = (name) => TOOLS[name] || name || "";
+// what a call printed, without the lines that stand for its images
+export const shownText = (event) => (event.shown || "").replace(/^\[image \d+: \d+x\d+ px.*\]\n?/gm, "").trim();
 export const isOnScreen = (mode) => mode === "instant" || mode === "thinking";
 export const inWords = (status) => RESULTS[status] || status;
 

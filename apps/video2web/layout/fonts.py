@@ -1,12 +1,15 @@
-"""Font and size of a line of text, among the free fonts that are installed."""
+"""Font and size of a line of text, among the free fonts that are installed, and words of it that look different."""
 
 import functools
+import itertools
 import math
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +17,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
-from visual_tools.ink import find_background
+from visual_tools.ink import find_background, find_runs
 
+T = TypeVar("T")
 FAMILIES: Mapping[str, str] = {
     "DejaVu Sans": "sans-serif",
     "Liberation Sans": "Arial, Helvetica, sans-serif",
@@ -60,6 +64,11 @@ _COVER_WEIGHT, _SHAPE_WEIGHT = 0.35, 0.5
 _SHAPE_PX = 24
 _SAME_SIZE = 1.09
 _NEAR_WHOLE = 0.025
+_SAME_RUN, _SAME_SHORT = 40, 80  # difference of a channel between words of one colour, and of one or two letters
+_MIN_INK = 0.15  # of the strongest ink of a line; words may be paler
+_MIN_WORD_GAP = 0.12  # of the font size
+_SURE_WEIGHT = 0.05  # difference of the errors of both weights from which a word tells its weight
+_MIXED_GAIN = 0.03  # reduction of the error by which two weights must beat one
 _PLAIN_WEIGHT, _BOLD_WEIGHT = 400, 700
 _WEIGHTS = {"75": _PLAIN_WEIGHT, "80": _PLAIN_WEIGHT, "180": _BOLD_WEIGHT, "200": _BOLD_WEIGHT}
 """CSS weight by fontconfig weight (book, regular, semibold, bold)."""
@@ -332,3 +341,150 @@ def _even_sizes(texts: Sequence[str], fits: Sequence[FontFit]) -> list[FontFit]:
         if index is not None:
             group.append(index)
     return [fit for fit in evened if fit is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InkRun:
+    """Words of a line in one colour and weight.
+
+    Attributes:
+        start: First character in the text of the line.
+        end: Character after the last one.
+        rgb: Colour, 0 to 255; None for that of the line.
+        face: Face.
+    """
+
+    start: int
+    end: int
+    rgb: tuple[int, int, int] | None
+    face: FontFace
+
+
+def find_ink_runs(
+    image: RgbImage, text: str, ink: Ink, fits: Sequence[FontFit], room: Box | None = None
+) -> tuple[tuple[InkRun, ...], FontFit]:
+    """Return the runs of words of a line by colour and weight, and its font; no runs if all of it looks the same.
+
+    Args:
+        image: (H, W, 3) uint8 RGB.
+        text: Text of the line.
+        ink: Its measurements.
+        fits: Its font, fitted as if it had one weight, and the usual font of the page.
+        room: Flat area around the line.
+    """
+    fit = fits[0]
+    spans = [word.span() for word in re.finditer(r"\S+", text)]
+    inks = [measure_ink(image, box, room) for box in _find_word_boxes(ink, len(spans), _MIN_WORD_GAP * fit.size_px)]
+    words = [(text[start:end], each) for (start, end), each in zip(spans, inks, strict=False) if each is not None]
+    if len(words) < max(len(spans), 2):
+        return (), fit
+    mixed = [_mix_weights(words, family, ink.box_px.width) for family in {each.face.family for each in fits}]
+    best = min((mix for mix in mixed if mix is not None), key=lambda mix: mix.error, default=None)
+    if best is None or best.error > _errors(words, [fit.face] * len(words), fit.size_px) - _MIXED_GAIN:
+        best = _MixedFit(faces=(fit.face,) * len(words), size_px=fit.size_px, error=fit.error)
+    runs: list[InkRun] = []
+    for (start, end), rgb, face in zip(spans, _word_colors(words), best.faces, strict=True):
+        if runs and (runs[-1].rgb, runs[-1].face) == (rgb, face):
+            runs[-1] = replace(runs[-1], end=end)
+        else:
+            runs.append(InkRun(start=start, end=end, rgb=rgb, face=face))
+    usual = commonest((run.face, run.end - run.start) for run in runs)
+    return (tuple(runs) if len(runs) > 1 else ()), replace(fit, face=usual, size_px=best.size_px)
+
+
+def commonest(weighted: Iterable[tuple[T, int]]) -> T:
+    """Return the value with the largest sum of weights."""
+    sums: Counter[T] = Counter()
+    for value, weight in weighted:
+        sums[value] += weight
+    return sums.most_common(1)[0][0]
+
+
+def _find_word_boxes(ink: Ink, count: int, min_gap_px: float) -> list[Box]:
+    """Return the boxes of the words of a line, which lie between its widest gaps; none if these are not clear."""
+    runs = find_runs(ink.gradient.max(axis=0) > _MIN_INK)
+    gaps = sorted(((right[0] - left[1], left[1], right[0]) for left, right in itertools.pairwise(runs)), reverse=True)
+    if len(gaps) < count - 1 or count < 2 or gaps[count - 2][0] < min_gap_px:
+        return []
+    if len(gaps) >= count and gaps[count - 1][0] >= gaps[count - 2][0]:
+        return []
+    ends = sorted((start, end) for _, start, end in gaps[: count - 1])
+    lefts, rights = [runs[0][0], *(end for _, end in ends)], [*(start for start, _ in ends), runs[-1][1]]
+    box = ink.box_px
+    return [
+        Box(box.left + left, box.top, box.left + right, box.bottom) for left, right in zip(lefts, rights, strict=True)
+    ]
+
+
+def _word_colors(words: Sequence[tuple[str, Ink]]) -> list[tuple[int, int, int]]:
+    """Return the colour of each word, nearly equal ones unified; longer words show their colour better."""
+    known: list[tuple[int, int, int]] = []
+    colors: dict[int, tuple[int, int, int]] = {}
+    for at in sorted(range(len(words)), key=lambda at: -len(words[at][0])):
+        text, ink = words[at]
+        least = _SAME_RUN if sum(map(str.isalnum, text)) > 2 else _SAME_SHORT
+        off = [max(abs(a - b) for a, b in zip(rgb, ink.rgb, strict=True)) for rgb in known]
+        if not off or min(off) > least:
+            known.append(ink.rgb)
+            off.append(0)
+        colors[at] = known[off.index(min(off))]
+    return [colors[at] for at in range(len(words))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MixedFit:
+    """Faces of the words of a line, their size and the mean error."""
+
+    faces: tuple[FontFace, ...]
+    size_px: float
+    error: float
+
+
+def _mix_weights(words: Sequence[tuple[str, Ink]], family: str, width_px: int) -> _MixedFit | None:
+    """Return the fit of a line by words of both weights of a family; None if all are of one weight."""
+    faces = [face for face in find_faces() if face.family == family]
+    if len(faces) < 2:
+        return None
+    chosen = [faces[0]] * len(words)
+    size = 0.0
+    for _ in range(3):  # the size depends on the weights, and the other way round
+        size = width_px / _width_of([text for text, _ in words], chosen)
+        sure = [_sure_face(text, ink, faces, size) for text, ink in words]
+        weighted = [(face, len(text)) for (text, _), face in zip(words, sure, strict=True) if face is not None]
+        usual = commonest(weighted) if weighted else faces[0]
+        chosen = [face or usual for face in sure]
+    if len(set(chosen)) < 2:
+        return None
+    size = float(round(size)) if abs(size - round(size)) <= _NEAR_WHOLE * size else round(size, 1)
+    return _MixedFit(faces=tuple(chosen), size_px=size, error=_errors(words, chosen, size))
+
+
+def _width_of(words: Sequence[str], faces: Sequence[FontFace]) -> float:
+    """Return the width of the ink of a line whose words have their own faces, for a font size of 1."""
+    ends = [
+        measure(face, f"{word} n").right - measure(face, "n").right for word, face in zip(words, faces, strict=True)
+    ]
+    return sum(ends[:-1]) + measure(faces[-1], words[-1]).right - measure(faces[0], words[0]).left
+
+
+def _sure_face(text: str, ink: Ink, faces: Sequence[FontFace], size_px: float) -> FontFace | None:
+    """Return the face of a word at a known size; None if both weights fit."""
+    if sum(map(str.isalnum, text)) < 2:
+        return None
+    errors = [_error(text, ink, face, size_px) for face in faces]
+    best, other = sorted(range(len(errors)), key=lambda at: errors[at])[:2]
+    return faces[best] if errors[other] - errors[best] >= _SURE_WEIGHT else None
+
+
+def _error(text: str, ink: Ink, face: FontFace, size_px: float) -> float:
+    """Return the error of a word in a face of a known size: of its width, its ink and its shape."""
+    of = measure(face, text)
+    width, cover = (of.right - of.left) * size_px, of.cover * size_px**2
+    error = abs(math.log(ink.box_px.width / width)) + _COVER_WEIGHT * abs(math.log(ink.cover / cover))
+    return error + _SHAPE_WEIGHT * (1 - _likeness(of.shape, ink.gradient))
+
+
+def _errors(words: Sequence[tuple[str, Ink]], faces: Sequence[FontFace], size_px: float) -> float:
+    """Return the mean error of the characters of words."""
+    errors = [len(text) * _error(text, ink, face, size_px) for (text, ink), face in zip(words, faces, strict=True)]
+    return sum(errors) / sum(len(text) for text, _ in words)

@@ -21,6 +21,7 @@ from apps.video2web.layout.roles import (
     is_code,
     is_code_block,
     is_field,
+    is_icon_label,
     is_inline,
     is_item,
     is_menu_column,
@@ -28,6 +29,7 @@ from apps.video2web.layout.roles import (
     is_nav,
     is_quote,
     only_text,
+    pair_icons,
     usual_text,
     walk,
 )
@@ -280,13 +282,15 @@ class _Writer:
             line = replace(node, look=PLAIN, box_px=union(node.children))
             return self._frame(Node(kind="column", box_px=node.box_px, look=node.look, children=(line,)), place)
         style: Style = {"display": "flex", "align-items": "flex-start"} | self._box_style(node) | place.style
-        inner = union(node.children)
-        gaps = [
-            right.box_px.left - left.box_px.right for left, right in zip(node.children, node.children[1:], strict=False)
-        ]
+        is_menu = is_nav(node) and (place.section != "header" or len(node.children) > 2)
+        link = "link" if is_nav(node) or place.section == "link" else ""
+        is_pair = is_icon_label(node)
+        children = node.children if is_pair else pair_icons(node.children)
+        inner = union(children)
+        gaps = [right.box_px.left - left.box_px.right for left, right in itertools.pairwise(children)]
         is_even = max(gaps) - min(gaps) <= _EVEN_PX if gaps else True
-        tops = [child.box_px.top - inner.top for child in node.children]
-        centers = [child.box_px.center[1] for child in node.children]
+        tops = [child.box_px.top - inner.top for child in children]
+        centers = [child.box_px.center[1] for child in children]
         if max(centers) - min(centers) <= 1:
             style["align-items"] = "center"
             tops = [0] * len(tops)
@@ -294,7 +298,7 @@ class _Writer:
             style["gap"] = css_px(round(sum(gaps) / len(gaps)))
         parts = []
         right = inner.left
-        for child, top in zip(node.children, tops, strict=True):
+        for child, top in zip(children, tops, strict=True):
             inside: Style = {"flex": "none"}
             if top:
                 inside["margin-top"] = css_px(top)
@@ -303,12 +307,11 @@ class _Writer:
             if child.kind == "text":
                 inside["width"] = css_px(child.box_px.width)
             right = child.box_px.right
-            section = "link" if is_nav(node) else self._side(node, child, place)
+            section = link or self._side(node, child, place)
             parts.append(self._node(child, _Place(style=inside, section=section, in_row=True)))
-        is_menu = is_nav(node) and (place.section != "header" or len(node.children) > 2)
         if place.section == "header" and not is_menu:
             return self._sheet.tag("header", "header", style, "\n".join(parts))
-        name = place.section or ("nav" if is_menu else "row")
+        name = place.section.replace("link", "") or ("nav" if is_menu else "pair" if is_pair else "row")
         tag = "nav" if is_menu and not place.section else _section_tag(place)
         return self._sheet.tag(tag, name, style, "\n".join(parts))
 
@@ -370,7 +373,7 @@ class _Writer:
         line = child.lines[0] if child.lines else child.children[0].lines[0]
         space = round(measure(line.font.face, "n n").right * line.font.size_px / 3) if line.font is not None else 4
         has_space = gap is not None and gap >= _MIN_SPACE * space
-        written = self._code(child, _Place(in_row=True)) if not child.lines else escape(line.text)
+        written = self._code(child, _Place(in_row=True)) if not child.lines else self._sheet.line(line)
         return f" {written}" if has_space else written
 
     def _code(self, node: Node, place: _Place) -> str:
@@ -381,7 +384,7 @@ class _Writer:
         style["padding"] = f"2px {css_px(max(inside[1], 0))} 2px {css_px(max(inside[0], 0))}"
         kind = "code" if is_mono(text.lines[0]) else "tag"
         code = self._sheet.tag(
-            "code" if kind == "code" else "span", kind, style, escape(text.lines[0].text), inline=True
+            "code" if kind == "code" else "span", kind, style, self._sheet.line(text.lines[0]), inline=True
         )
         return (
             code
@@ -413,7 +416,7 @@ class _Writer:
             for line in sorted(row, key=lambda line: line.box_px.left):
                 gap = max(round((line.box_px.left - left) / char_px) - column, 1 if column else 0)
                 color = {} if _is_near(line.rgb, usual.rgb) else {"color": css_color(line.rgb)}
-                written = escape(line.text)
+                written = self._sheet.line(line)
                 text += " " * gap + (self._sheet.tag("span", "ink", color, written, inline=True) if color else written)
                 column += gap + len(line.text)
         style = self._box_style(node) | font_style(usual, self._body) | {"margin": "0"}
@@ -453,7 +456,7 @@ class _Writer:
             add_margin(place.style, "margin-top", -shift)
             add_margin(place.style, "margin-bottom", -shift)
             width, can_flow = flow_width(node)
-            text = (" " if can_flow else "<br>").join(escape(line.text) for line in node.lines)
+            text = (" " if can_flow else "<br>").join(map(self._sheet.line, node.lines))
             style["width"] = css_px(width)
             if not can_flow:
                 style["white-space"] = "nowrap"
@@ -463,7 +466,7 @@ class _Writer:
                 if left != "auto" and extra and not place.in_row:
                     add_margin(place.style, "margin-left", -extra)
         else:
-            text = escape(first.text)
+            text = self._sheet.line(first)
             style["white-space"] = "nowrap"
             if place.style.get("margin-left") == "auto":
                 style["width"] = "fit-content"
@@ -518,7 +521,7 @@ class _Writer:
         style |= {"padding": "0", "background": style.get("background", "transparent")}
         style |= font_style(text.lines[0], self._body)
         return self._sheet.tag(
-            'button type="button"', "button", style | place.style, escape(text.lines[0].text), inline=True
+            'button type="button"', "button", style | place.style, self._sheet.line(text.lines[0]), inline=True
         )
 
 

@@ -1,5 +1,6 @@
 """Pieces found on the image of a page: frames, lines of text, images, rules and toggles, with their visual style."""
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -8,14 +9,24 @@ from typing import Literal
 
 import numpy as np
 
-from apps.video2web.layout.fonts import FontFit, Ink, best_likeness, fit_fonts, measure, measure_ink
+from apps.video2web.layout.fonts import (
+    FontFit,
+    Ink,
+    InkRun,
+    commonest,
+    find_ink_runs,
+    fit_fonts,
+    measure,
+    measure_ink,
+)
 from apps.video2web.layout.gradients import Gradient, Rgb, find_gradients, paint_ground
+from apps.video2web.layout.reading import join_overlapping, read_page
 from apps.video2web.losses import IMAGE_PX, find_marks, words_of_lines
 from apps.video2web.pixels import Levels, RgbImage
 from visual_tools.box import Box
 from visual_tools.errors import require
-from visual_tools.ink import find_background, find_ink, find_runs
-from visual_tools.ocr import TextLine, shared_engine
+from visual_tools.ink import find_background, find_ink
+from visual_tools.ocr import TextLine
 from visual_tools.widgets import Rectangle, Toggle, find_rectangles, find_toggles
 
 ChangeKind = Literal["frame", "text", "image", "rule", "toggle"]
@@ -27,17 +38,12 @@ _SAME_COLOR = 3  # difference of a channel that video compression leaves in a fl
 _SAME_INK = 10  # of text colours, which are estimated from anti-aliased pixels and vary more
 _FLAT_STEP = 14  # difference of a channel within a flat area; a larger one is content
 _JOIN_PX = 9  # gap that joins parts of one image; a larger value joins neighbouring images
+_MAX_GLYPH_PX, _MIN_FILLED = 128, 0.35  # side of a character that is not read, and share of a frame that it fills
+_MAX_GLYPH, _STROKE_PX = 1.5, 6  # of a stroke's length, and distance of a stroke from the box of its character
 _MAX_RULE_PX, _MAX_LINE_PX = 9, 4  # thickness of a rule, and of a line that is taken out before images are looked for
 _MIN_RULE_PX = 24  # length of a rule; shorter ones are dashes of text
 _LINE_HEIGHT = 1.2  # of the font size: the `normal` of most browser fonts
 _MAX_PIECES = 3000  # primitives of a page; bounds the time of a hostile image
-_STRIP_PX = 1600
-"""Maximum height of the strips in which pages are read: OCR readers shrink larger images."""
-
-_MIN_CONFIDENCE, _SURE = 0.8, 0.96  # of OCR: lines below are not text, lines above are not checked by their shape
-_SURE_OF_ONE, _MIN_LIKENESS_OF_ONE = 0.98, 0.55  # for a line of one character; icons have up to 0.54, digits 0.57
-_MIN_LIKENESS = 0.3  # of a line's ink and its text in the best font; Hebrew read as Latin has up to 0.26, text 0.42
-_MIN_UNREAD, _WORD_GAP = 1.6, 0.22  # width and gap, relative to the height, of words that could not be read
 _MAX_UNDER_TEXT = 0.3  # share of a mark, or of a line, that both may cover
 _MAX_INLINE = 2.2  # of a line's height: frames that are higher are not part of the line
 _MIN_PART_PX = 4  # of a part of a line, such as a full stop after inline code
@@ -80,6 +86,7 @@ class Primitive:
         text: Text content (text).
         font: Fitted font (text).
         rgb: Colour of the ink, or of a rule.
+        runs: Words of a text in another colour or weight than the rest.
         look: Visual style (frame).
         is_on: True if it is checked (toggle).
         toggle: Kind of toggle.
@@ -90,6 +97,7 @@ class Primitive:
     text: str = ""
     font: FontFit | None = None
     rgb: Rgb = (0, 0, 0)
+    runs: tuple[InkRun, ...] = ()
     look: BoxStyle = PLAIN
     is_on: bool = False
     toggle: str = ""
@@ -159,6 +167,7 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
         *_find_thin_rules(image, ground, frames, texts, images),
         *(Primitive(kind="toggle", box_px=each.box_px, toggle=each.kind, is_on=each.is_on) for each in toggles),
     ]
+    frames, leaves = _join_strokes(frames, leaves)
     return PagePieces(
         size_px=(width, height),
         background=background,
@@ -166,78 +175,6 @@ def find_pieces(image: RgbImage, lines: Sequence[TextLine] | None = None) -> Pag
         frames=tuple(frames),
         leaves=tuple(leaves[:_MAX_PIECES]),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageText:
-    """Text read from the image of a page.
-
-    Attributes:
-        lines: Lines from top to bottom.
-        unread: Boxes of words that could not be read, such as Arabic ones.
-    """
-
-    lines: tuple[TextLine, ...]
-    unread: tuple[Box, ...]
-
-
-def read_page_text(image: RgbImage) -> PageText:
-    """Read a page of any height, (H, W, 3), in strips that are cut between lines."""
-    height = len(image)
-    page_lines: list[TextLine] = []
-    unread: list[Box] = []
-    top = 0
-    while top < height:
-        bottom = min(top + _STRIP_PX, height)
-        if bottom < height:
-            spread = np.ptp(image[top + _STRIP_PX // 2 : bottom].reshape(bottom - top - _STRIP_PX // 2, -1, 3), axis=1)
-            plain = np.flatnonzero(spread.max(axis=1) <= _FLAT_STEP)
-            bottom = top + _STRIP_PX // 2 + int(plain[-1]) + 1 if plain.size else bottom
-        strip = image[top:bottom]
-        page_lines += [line.moved(0, top) for line in shared_engine().read_text(strip)]
-        unread += [box.moved(0, top) for box in shared_engine().find_unread(strip)]
-        top = bottom
-    is_wrong = [_is_misread(image, line) for line in page_lines]
-    wrong_lines = [line for line, wrong in zip(page_lines, is_wrong, strict=True) if wrong]
-    unread += [line.box_px for line in wrong_lines if any(map(str.isalpha, line.text))]
-    return PageText(
-        lines=tuple(line for line, wrong in zip(page_lines, is_wrong, strict=True) if not wrong),
-        unread=tuple(word for box in _join_overlapping(unread, _JOIN_PX) for word in _split_words(image, box)),
-    )
-
-
-def read_page(image: RgbImage) -> list[TextLine]:
-    """Return the lines of a page of any height, (H, W, 3)."""
-    return list(read_page_text(image).lines)
-
-
-def _is_misread(image: RgbImage, line: TextLine) -> bool:
-    """Return whether the ink of a line does not have the shape of its text: OCR reads other scripts as Latin."""
-    if line.confidence < _MIN_CONFIDENCE:
-        return True
-    if len(line.text) <= 2 and not any(char.isascii() or char.isalpha() for char in line.text):
-        return True  # bullets, icons
-    text = line.text.strip()
-    if line.angle_deg or not any(map(str.isalnum, text)):
-        return False
-    least = _MIN_LIKENESS
-    if len(text) == 1:  # OCR reads an icon as the character that looks most like it
-        least = _MIN_LIKENESS_OF_ONE if line.confidence < _SURE_OF_ONE else _MIN_LIKENESS
-    elif not text.isascii() or (line.confidence >= _SURE and len(text) > 2):
-        return False
-    ink = measure_ink(image, line.box_px)
-    return ink is not None and best_likeness(text, ink) < least
-
-
-def _split_words(image: RgbImage, box: Box) -> list[Box]:
-    """Return the words in an area of text that could not be read; none if it is not wide enough for text."""
-    area = box.clipped(image.shape[1], image.shape[0])
-    if area.width < _MIN_UNREAD * area.height or not area.area:
-        return []
-    ink = find_ink(image[area.slices])
-    rows = np.flatnonzero(ink.any(axis=1))
-    runs = find_runs(ink.any(axis=0), max_gap=round(_WORD_GAP * (np.ptp(rows) + 1))) if rows.size else []
-    return [Box(area.left + first, area.top, area.left + last, area.bottom) for first, last in runs]
 
 
 def _color(values: RgbImage | Sequence[float]) -> Rgb:
@@ -254,10 +191,10 @@ def _is_inside(inner: Box, outer: Box) -> bool:
 
 
 def _is_counter(box: Box, line: TextLine) -> bool:
-    """Return whether a rectangle is the counter of a letter."""
-    return (
-        line.box_px.contains(box, slack_px=2) and box.height < 0.95 * line.box_px.height and box.width < box.height * 2
-    )
+    """Return whether a rectangle is a counter or a stroke of a letter, or the outline of the only one of a line."""
+    height, is_only = line.box_px.height, len(line.text) == 1
+    is_low, is_stroke = box.height < 0.95 * height and box.width < box.height * 2, box.width < 0.3 * height
+    return line.box_px.contains(box, slack_px=4 if is_only else 2) and (is_low or is_stroke or is_only)
 
 
 def _is_rule(box: Box) -> bool:
@@ -286,7 +223,7 @@ def _find_images(
     for left, top, width, height, area in stats[1:count].tolist():
         if min(width, height) >= _MIN_IMAGE_SIDE_PX and area >= _MIN_IMAGE_AREA_PX:
             boxes.append(Box(left, top, left + width, top + height))
-    return _join_overlapping(boxes)
+    return join_overlapping(boxes)
 
 
 def _find_small_images(
@@ -312,6 +249,37 @@ def _is_icon(image: RgbImage, frame: Primitive, lines: Sequence[TextLine]) -> bo
         return False
     inside = image[box.padded(-max(round(_RIM * box.height), frame.look.border_px + 1)).slices]
     return bool(inside.size and find_ink(inside).mean() >= _MIN_TICK_INK)
+
+
+def _join_strokes(frames: Sequence[Primitive], leaves: Sequence[Primitive]) -> tuple[list[Primitive], list[Primitive]]:
+    """Join the straight strokes of a large character that is not read with the picture of its other strokes.
+
+    A stroke is a line beside a picture and about as long as it, or a small frame that is filled by one.
+    """
+    lines = [leaf.box_px for leaf in leaves if leaf.kind == "text"]
+    chars = [leaf.box_px for leaf in leaves if len(leaf.text) == 1]
+    images = [leaf.box_px for leaf in leaves if leaf.kind == "image"]
+    rules, kept = [leaf for leaf in leaves if leaf.kind == "rule"], []
+    for rule in rules:
+        box, length = rule.box_px, max(rule.box_px.width, rule.box_px.height)
+        near = [each for each in images if box.padded(_JOIN_PX).intersection(each)]
+        glyph = functools.reduce(Box.union, near, box)
+        is_letter = any(char.contains(box, slack_px=_STROKE_PX) for char in chars)
+        if near and max(glyph.width, glyph.height) <= min(_MAX_GLYPH_PX, _MAX_GLYPH * length):
+            images = [each for each in images if each not in near] + [glyph]
+        elif not is_letter:
+            kept.append(rule)
+    outer = []
+    for frame in frames:
+        box = frame.box_px
+        inside = [each for each in images if box.contains(each, slack_px=4)]
+        is_free = max(box.width, box.height) <= _MAX_GLYPH_PX and not any(line.intersection(box) for line in lines)
+        if is_free and sum(each.area for each in inside) >= _MIN_FILLED * box.area:
+            images = [each for each in images if each not in inside] + [box]
+        else:
+            outer.append(frame)
+    others = [leaf for leaf in leaves if leaf.kind not in ("rule", "image")]
+    return outer, [*others, *(Primitive(kind="image", box_px=box) for box in join_overlapping(images, 0)), *kept]
 
 
 def _split_at_frames(line: TextLine, rectangles: Sequence[Rectangle]) -> list[TextLine]:
@@ -402,17 +370,6 @@ def _clear_edges(mask: Levels, box: Box, thick_px: int) -> None:
 def _corner(rectangle: Rectangle) -> int:
     """Return the maximum corner radius, from the share of its box that the rectangle leaves open."""
     return round(math.sqrt(max(1 - rectangle.fill, 0) * rectangle.box_px.area / 0.86)) + 3
-
-
-def _join_overlapping(boxes: list[Box], gap_px: int = 2) -> list[Box]:
-    joined: list[Box] = []
-    for box in sorted(boxes, key=lambda box: -box.area):
-        touching = [each for each in joined if each.padded(gap_px, 2).intersection(box)]
-        for each in touching:
-            joined.remove(each)
-            box = box.union(each)
-        joined.append(box)
-    return joined if len(joined) == len(boxes) else _join_overlapping(joined, gap_px)
 
 
 def _make_frames(
@@ -530,16 +487,35 @@ def _find_thin_rules(
 
 def _make_texts(image: RgbImage, lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
     """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
-    texts: list[str] = []
-    inks: list[Ink] = []
+    found: list[tuple[str, Ink, Box | None]] = []
     for line in lines:
         room = next((box for box in rooms if box.contains(line.box_px, slack_px=3)), None)
         ink = measure_ink(image, line.box_px, room)
         if ink is not None and line.text.strip():
-            texts.append(line.text.strip())
-            inks.append(ink)
-    inks = _even_colors(inks)
-    return [make_text(text, ink, fit) for text, ink, fit in zip(texts, inks, fit_fonts(texts, inks), strict=True)]
+            found.append((line.text.strip(), ink, room))
+    texts, inks = [text for text, _, _ in found], _even_colors([ink for _, ink, _ in found])
+    fits = fit_fonts(texts, inks)
+    usual = commonest((fit, len(text)) for text, fit in zip(texts, fits, strict=True)) if fits else None
+    made = []
+    for (text, _, room), ink, fit in zip(found, inks, fits, strict=True):
+        runs, mixed = find_ink_runs(image, text, ink, (fit, usual or fit), room)
+        made.append(_paint_runs(make_text(text, ink, mixed), runs, inks))
+    return made
+
+
+def _paint_runs(piece: Primitive, runs: Sequence[InkRun], inks: Sequence[Ink]) -> Primitive:
+    """Return a text with the runs of its words, in colours of the page; its own colour is that of most characters."""
+    if not runs:
+        return piece
+    shown = [run.rgb or piece.rgb for run in runs]
+    colors = [next((ink.rgb for ink in inks if _is_near(ink.rgb, rgb, _SAME_INK)), rgb) for rgb in shown]
+    usual = commonest((color, run.end - run.start) for color, run in zip(colors, runs, strict=True))
+    other = [
+        replace(run, rgb=None if color == usual else color)
+        for run, color in zip(runs, colors, strict=True)
+        if color != usual or piece.font is None or run.face != piece.font.face
+    ]
+    return replace(piece, rgb=usual, runs=tuple(other))
 
 
 def _even_colors(inks: Sequence[Ink]) -> list[Ink]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from apps.video2web.layout.nodes import Node
 from apps.video2web.layout.primitives import PLAIN, Primitive
+from apps.video2web.losses import IMAGE_PX
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Generated pages".
 MAX_LINK_CHARS = 28
@@ -63,11 +64,10 @@ def is_bold(line: Primitive) -> bool:
 
 
 def is_nav(node: Node) -> bool:
-    """Return whether a row is a menu: three short texts or more."""
+    """Return whether a row is a menu: three short texts or more, without code, which is in sentences."""
     texts = [child for child in node.children if child.kind == "text"]
-    return len(texts) >= 3 and all(
-        len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS for child in texts
-    )
+    is_short = all(len(child.lines) == 1 and len(child.lines[0].text) <= MAX_LINK_CHARS for child in texts)
+    return len(texts) >= 3 and is_short and not any(map(is_code, node.children))
 
 
 def is_quote(node: Node) -> bool:
@@ -124,6 +124,30 @@ def is_code_block(node: Node) -> bool:
 def is_bullet(node: Node) -> bool:
     """Return whether a node is the mark before an item of a list."""
     return node.kind == "image" and max(node.box_px.width, node.box_px.height) <= MAX_BULLET_PX
+
+
+def is_icon_label(node: Node) -> bool:
+    """Return whether a row is a small picture and the text beside it, which stay together in a narrow window."""
+    return len(node.children) == 2 and [is_icon(child) for child in node.children].count(True) == 1
+
+
+def is_icon(node: Node) -> bool:
+    """Return whether a node is a small picture."""
+    return node.kind == "image" and max(node.box_px.width, node.box_px.height) <= IMAGE_PX
+
+
+def pair_icons(children: Sequence[Node]) -> tuple[Node, ...]:
+    """Return the parts of a row, each small picture in a row of its own with the nearer one of its neighbours."""
+    parts = list(children)
+    for icon in [child for child in children if is_icon(child)]:
+        at = parts.index(icon)
+        beside = [each for each in parts[max(at - 1, 0) : at + 2] if each.kind in ("text", "column")]
+        nearest = min(beside, key=lambda each: -each.box_px.overlap_x(icon.box_px), default=None)
+        if nearest is not None and -nearest.box_px.overlap_x(icon.box_px) <= MAX_BULLET_PX:
+            first = min(at, parts.index(nearest))
+            pair = tuple(parts[first : first + 2])
+            parts[first : first + 2] = [Node(kind="row", box_px=icon.box_px.union(nearest.box_px), children=pair)]
+    return tuple(parts)
 
 
 def is_mark(node: Node) -> bool:

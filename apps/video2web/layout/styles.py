@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from html import escape
 
 from apps.video2web.layout.gradients import Gradient, Rgb
 from apps.video2web.layout.primitives import BoxStyle, Primitive
@@ -20,12 +21,11 @@ _BASE = (
 )
 _NARROW = (
     "body { overflow-wrap: break-word; }",
-    "img { max-width: 100%; }",
     "table { width: 100%; table-layout: auto; display: block; overflow-x: auto; }",
     "col { width: auto !important; }",
 )
 _NARROW_PX = 120  # widths up to it fit any window
-_NARROW_SPACE_PX, _CELL_SPACE_PX = 16, 6  # largest side margin of an element and of a cell in a narrow window
+_NARROW_SPACE_PX, _CELL_SPACE_PX = 16, 12  # in a narrow window, largest side margin and least space between columns
 
 
 class StyleSheet:
@@ -50,6 +50,19 @@ class StyleSheet:
             return start
         end = f"</{tag.split()[0]}>"
         return f"{start}{inner}{end}" if inline or not inner else f"{start}\n{indent(inner)}\n{end}"
+
+    def line(self, line: Primitive) -> str:
+        """Return the text of a line as HTML; words in another colour or weight than the rest are spans."""
+        parts, at = [], 0
+        for run in line.runs:
+            style: Style = {} if run.rgb is None else {"color": css_color(run.rgb)}
+            if line.font is not None and run.face.weight != line.font.face.weight:
+                style["font-weight"] = str(run.face.weight)
+            written = escape(line.text[run.start : run.end])
+            parts.append(escape(line.text[at : run.start]))
+            parts.append(self.tag("span", "ink", style, written, inline=True) if style else written)
+            at = run.end
+        return "".join(parts) + escape(line.text[at:])
 
     def text(self, body: Style, width_px: int) -> str:
         """Return the text of the style sheet; in windows narrower than `width_px`, the page is reflowed."""
@@ -78,15 +91,15 @@ def narrowed(name: str, style: Style) -> Style:
     kind = re.sub(r"-[a-z]\d*$", "", name)
     is_layer = style.get("position") == "absolute"
     changed: Style = {}
-    if kind == "image":
-        if is_layer:
-            changed |= {"position": "static", "grid-area": "1 / 1", "width": "100%", "height": "100%"}
-            changed["object-fit"] = "cover"
+    if kind == "image":  # small ones keep their size
+        if "grid-area" in style:
+            changed |= {"width": "100%", "height": "100%", "object-fit": "cover"}
         elif _px(style.get("width")) > _NARROW_PX:
-            changed |= {"height": "auto", "flex": "0 1 auto"} | ({"margin-left": "0"} if "margin-left" in style else {})
-    elif _px(style.get("width")) > _NARROW_PX:
+            changed |= {"max-width": "100%", "height": "auto", "flex": "0 1 auto"}
+            changed |= {"margin-left": "0"} if "margin-left" in style else {}
+    elif _px(style.get("width")) > _NARROW_PX or kind == "pair":
         changed |= {"max-width": "100%"} if kind in ("button", "field") else {"width": "auto"}
-    if style.get("display") == "flex" and kind != "item":
+    if style.get("display") == "flex" and kind not in ("item", "pair"):
         changed["flex-wrap"] = "wrap"
     if style.get("flex") == "none" and kind != "image":
         changed |= {"flex": "0 1 auto", "min-width": "0"}
@@ -99,7 +112,9 @@ def narrowed(name: str, style: Style) -> Style:
     if is_layer:
         changed |= {"position": "static"}
     if style.get("white-space") == "nowrap":
-        changed["white-space"] = "normal"
+        changed |= {"white-space": "normal"} | ({"width": "auto"} if "width" in style else {})
+    if "flex-wrap" in changed and _px(style.get("gap")) > _NARROW_SPACE_PX:
+        changed["gap"] = css_px(_NARROW_SPACE_PX)
     if _px(style.get("min-height")) > 2 * _NARROW_PX:
         changed["min-height"] = "0"
     sides = style.get("padding", "").split()
@@ -112,8 +127,15 @@ def narrowed(name: str, style: Style) -> Style:
         for space in (f"padding-{side}", f"margin-{side}"):
             if space in changed:
                 continue
-            if _px(style.get(space)) > _NARROW_SPACE_PX:
+            if _px(style.get(space)) > _NARROW_SPACE_PX or style.get(space) == "auto":
                 changed[space] = css_px(_NARROW_SPACE_PX)
+    if "margin-left" in changed and (style.get("flex") != "none" or _px(style.get("width")) > _NARROW_PX):
+        changed["margin-right"] = css_px(_NARROW_SPACE_PX)
+    if style.get("margin-left") == "auto" and style.get("width") == "fit-content":
+        changed |= {"width": "auto", "text-align": "center"}
+    if kind == "cell":
+        changed["padding-right"] = css_px(min(max(_px(style.get("padding-right")), _CELL_SPACE_PX), _NARROW_SPACE_PX))
+        changed["padding-bottom"] = css_px(min(_px(sides[0]) if sides else 0, _CELL_SPACE_PX))
     return changed
 
 

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from apps.video2web.layout.gradients import Rgb
 from apps.video2web.layout.nodes import Node, union
@@ -92,7 +91,7 @@ def _write_cell(
     else:
         style |= {"text-align": "left", "padding-left": css_px(max(box.left - edges[0], 0))}
     tag = "th" if is_head and is_bold(line) else "td"
-    return sheet.tag(tag, "cell", style, "".join(escape(text_line.text) for text_line in cell.lines), inline=True)
+    return sheet.tag(tag, "cell", style, "".join(map(sheet.line, cell.lines)), inline=True)
 
 
 def write_cells(
@@ -113,7 +112,7 @@ def write_cells(
                 style["padding"] = f"{css_px(max(above - border, 0))} 0 0 {css_px(max(beside - border, 0))}"
             if text is not None and len(text.lines) == 1:
                 style |= font_style(text.lines[0], body) | {"white-space": "nowrap"}
-                inner = escape(text.lines[0].text)
+                inner = sheet.line(text.lines[0])
             is_head = not start and text is not None and is_bold(text.lines[0])
             style |= {"text-align": "left"} if is_head else {}
             cells.append(sheet.tag("th" if is_head else "td", "cell", style, inner, inline="\n" not in inner))

@@ -6,7 +6,7 @@ slow fades. Changed blocks are joined over space and time into changes, in rows 
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -96,11 +96,13 @@ class RecordingScan:
         moments: One entry per processed frame.
         changes: Changes in order of their start.
         fixed: Depth of the fixed part on each side while the page scrolls.
+        warnings: Problems found while decoding.
     """
 
     moments: tuple[FrameFacts, ...]
     changes: tuple[ChangedRegion, ...]
     fixed: dict[str, int]
+    warnings: tuple[str, ...] = ()
 
     @property
     def has_pointer(self) -> bool:
@@ -329,7 +331,13 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Recordi
         RecordingError: If it holds no frames, or changes nearly everywhere all the time.
     """
     scanner = _Scanner(plan)
-    for number, frame in enumerate(plan.frames(), 1):
+    lost = total = 0
+
+    def count_decoded(done: int, of: int) -> None:
+        nonlocal lost, total
+        lost, total = of - done, of
+
+    for number, frame in enumerate(plan.frames(count_decoded), 1):
         scanner.take(frame)
         if on_progress is not None:
             on_progress(number, plan.num_frames)
@@ -342,7 +350,10 @@ def scan_frames(plan: FramePlan, on_progress: Progress | None = None) -> Recordi
     changes = sorted(scanner.closed, key=lambda change: (change.start, -len(change.blocks)))
     for change in changes:
         change.parts = [change.box]
-    return RecordingScan(moments=scan.moments, changes=tuple(_group(changes, scan))[:_MAX_CHANGES], fixed=scan.fixed)
+    damage = (
+        f"{lost} of {total} frames cannot be decoded: the file is damaged; the frames before them are taken instead"
+    )
+    return replace(scan, changes=tuple(_group(changes, scan))[:_MAX_CHANGES], warnings=(damage,) if lost else ())
 
 
 def _group(changes: list[ChangedRegion], scan: RecordingScan) -> list[ChangedRegion]:

@@ -22,7 +22,7 @@ from visual_tools.errors import VideoError
 from visual_tools.ocr import read_text
 from visual_tools.video.info import probe
 from visual_tools.video.sample import iter_frames, sample_frames
-from visual_tools.video.types import Frame, VideoInfo
+from visual_tools.video.types import Frame, Progress, VideoInfo
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 MAX_SIDE_PX = 1280  # larger recordings are reduced, which bounds the time
@@ -94,15 +94,19 @@ class FramePlan:
             return min(self.info.num_keyframes, MAX_FRAMES)
         return max(round((self.info.duration_s - self.start_s) * self.fps), 1)
 
-    def frames(self) -> Iterator[Frame]:
-        """Yield all frames in order, cropped; repeats of a frame share its image."""
+    def frames(self, on_decoded: Progress = lambda done, of: None) -> Iterator[Frame]:
+        """Yield all frames in order, cropped; repeats of a frame share its image.
+
+        Args:
+            on_decoded: Callback with the number of frames decoded so far and in total.
+        """
         if self.fps is None:
             rate = min(self.info.num_keyframes, MAX_FRAMES) / max(self.info.duration_s, 1e-3)
             decoded = iter_frames(self.path, fps=rate, max_side_px=MAX_SIDE_PX, exact=False)
             yield from (self._cut(frame) for frame in decoded)
             return
         step_s, last = 1 / self.fps, None
-        for frame in iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX):
+        for frame in iter_frames(self.path, fps=self.fps, max_side_px=MAX_SIDE_PX, progress=on_decoded):
             if last is not None:
                 yield from self._repeated(last, frame.timestamp_s, step_s)
             last = self._cut(frame)

@@ -103,7 +103,7 @@ def find_states(
                     top_px=-canvas.top,
                     first_s=moments[first].time_s,
                     last_s=moments[last].time_s,
-                    fixed=scan.fixed if len(full_page) > len(image) else {},
+                    fixed=scan.fixed if len(full_page) > len(image) or moments[first].scroll_px else {},
                 )
             )
     return tuple(states), spans

@@ -256,7 +256,7 @@ def read_recording(
         scale=plan.scale,
         crop_px=_scaled(plan.crop_px, 1 / plan.scale),
         duration_s=plan.info.duration_s,
-        warnings=(*plan.warnings, *_warn_of_clicks(scan, transitions)),
+        warnings=(*plan.warnings, *scan.warnings, *_warn_of_clicks(scan, transitions)),
     )
 
 

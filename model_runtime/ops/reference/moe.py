@@ -98,7 +98,7 @@ def _run_sorted(rows: Tensor, counts: list[int], experts: Experts) -> Tensor:
 
 def _run_experts(rows: Tensor, runs: list[tuple[int | None, int]], experts: Experts) -> Tensor:
     """Run experts on runs of rows, each (expert, or None for zeros; number of rows): (M, H) -> (M, H)."""
-    gate_up, down = _find_readers(experts, rows.dtype)
+    gate_up, down = find_readers(experts, rows.dtype)
     sizes = [count for _, count in runs]
     inner = rows.new_zeros(len(rows), 2 * experts.intermediate_size)
     for (expert, _), x, out in zip(runs, rows.split_with_sizes(sizes), inner.split_with_sizes(sizes), strict=True):
@@ -113,7 +113,7 @@ def _run_experts(rows: Tensor, runs: list[tuple[int | None, int]], experts: Expe
     return outputs
 
 
-def _find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int], Tensor], Callable[[int], Tensor]]:
+def find_readers(experts: Experts, dtype: torch.dtype) -> tuple[Callable[[int], Tensor], Callable[[int], Tensor]]:
     """Return functions from an expert's number to its gate_up (2I, H) and its down (H, I)."""
     if isinstance(experts, DenseExperts):
         return experts.gate_up.__getitem__, experts.down.__getitem__

@@ -1,6 +1,7 @@
 """A whole assistant in a process of its own, as `cua assistant` starts it, and a person at its page."""
 
 import asyncio
+import inspect
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -67,7 +69,7 @@ class RunningAssistant:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """What a program sends."""
+        """Headers of a program's request."""
         return {"authorization": f"Bearer {self.token}"}
 
     def _wait(self) -> str:
@@ -78,6 +80,22 @@ class RunningAssistant:
                 return found[0]
             time.sleep(0.1)
         raise RuntimeError(f"the assistant did not start: {self.log.read_text(errors='replace')[-3000:]}")
+
+
+async def until(look: Callable[[], Any], timeout_s: float = 60) -> Any:
+    """Return the first true result of a function, plain or asynchronous.
+
+    Raises:
+        AssertionError: If there is none in time, with the last result.
+    """
+    end_s = time.monotonic() + timeout_s
+    while True:
+        found = look()
+        found = await found if inspect.isawaitable(found) else found
+        if found:
+            return found
+        assert time.monotonic() < end_s, found
+        await asyncio.sleep(0.05)
 
 
 STATUS = """() => {
@@ -96,11 +114,11 @@ HIDDEN = """(selector) => {
   const there = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
   return one.contains(there) ? '' : `${selector}: under ${there?.outerHTML.slice(0, 80)}`;
 }"""
-"""What a person cannot see of an element: not shown, not whole inside the window, or covered."""
+"""Reason why a person does not see an element: not shown, not whole inside the window, or covered; '' if seen."""
 
 
 class Person:
-    """Someone at the page."""
+    """Person who uses the page in a browser."""
 
     def __init__(self, page: Any, app: RunningAssistant) -> None:
         self.page = page
@@ -137,7 +155,7 @@ class Person:
         await self.page.get_by_label(label, exact=True).first.select_option(value)
 
     async def look_for(self, *selectors: str) -> list[str]:
-        """Return what is wrong with those that cannot be seen without scrolling."""
+        """Return the faults of elements that cannot be seen without scrolling."""
         return [fault for selector in selectors if (fault := await self.page.evaluate(HIDDEN, selector))]
 
     async def say(self, words: str) -> None:
@@ -158,6 +176,16 @@ class Person:
 
     async def press(self, name: str) -> None:
         await self.page.get_by_role("button", name=name, exact=True).click()
+
+    async def settle(self) -> None:
+        """Wait until the page that was opened has its content, and nothing moves in it."""
+        still = "!document.querySelector('.grid .is-loading') && document.fonts.status === 'loaded'"
+        moving = "document.getAnimations().every((one) => one.playState !== 'running')"
+        await self.page.wait_for_function(f"{still} && {moving}")
+
+    async def step_of(self, session: str) -> int:
+        """Return the number of the step that a session is at."""
+        return int((await self.api("GET", f"/sessions/{session}"))["step"])
 
     async def stop(self) -> None:
         button = self.page.get_by_role("button", name="Stop", exact=True)

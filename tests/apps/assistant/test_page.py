@@ -58,14 +58,11 @@ async def test_pause_take_over_hand_back_deny_and_stop(person: Person) -> None:
     box = await page.locator("assistant-screen .stage img.live").bounding_box()
     scale = box["width"] / 1280
     top = box["y"] + (box["height"] - 720 * scale) / 2
-    await page.mouse.click(box["x"] + 230 * scale, top + 55 * scale * 0.4)  # the link to the summary
-    await page.mouse.click(box["x"] + 285 * scale, top + 20 * scale)
-    await asyncio.sleep(1)
-    place = await page.locator("assistant-screen .place").text_content()
-    assert place is not None
+    await page.mouse.click(box["x"] + 345 * scale, top + 27 * scale)
+    await page.locator("assistant-screen .place", has_text="/summary").wait_for()
     await page.get_by_label("Text to type into the screen").fill("hello")
     await page.get_by_role("button", name="Type", exact=True).click()
-    await asyncio.sleep(0.5)
+    await page.wait_for_function("!document.querySelector('assistant-screen').queue.length")
     assert await stage.get_attribute("role") == "application"
     await person.press("Hand back")
     await page.get_by_text("You handed back").wait_for()
@@ -176,6 +173,7 @@ def act(code: str, action: str) -> str:
 
 STEPS = (
     ("pyautogui.click(0.921, 0.267)", "Delete the old taxi"),
+    ("time.sleep(0.2)", "Wait for the dialog"),
     ('pyautogui.press("enter")', "Confirm"),
     ("pyautogui.click(0.27, 0.0375)", "Open the summary"),
     ('computer.terminate(status="success", answer="It is **373.40 EUR**.\\n\\n- one\\n- two")', "Answer"),

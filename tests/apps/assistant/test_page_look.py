@@ -1,12 +1,16 @@
-"""How the page looks and is reached: axe-core in light and dark, keyboard alone, no jumps while it streams."""
+"""Look of the page: axe-core in light and dark, keyboard alone, no jumps, all that is needed in the window."""
 
-import asyncio
+import json
 import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.apps.assistant.running import Person
+from tests.cua.trajectory.samples import HEADER, write_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -23,7 +27,7 @@ FOCUSED = "(document.activeElement.textContent || document.activeElement.tagName
 
 
 async def look_for_faults(page: Any, where: str) -> list[str]:
-    """What axe-core calls serious or critical."""
+    """Return the faults that axe-core calls serious or critical."""
     from axe_playwright_python.async_playwright import Axe
 
     found = (await Axe().run(page)).response["violations"]
@@ -47,7 +51,7 @@ async def test_nothing_serious_for_people_with_a_screen_reader_or_weak_eyes(pers
         faults += await look_for_faults(page, f"{theme}, a question")
         for entry in ("New", "Tasks", "History", "Settings"):
             await person.go(entry)
-            await asyncio.sleep(0.7)
+            await person.settle()
             faults += await look_for_faults(page, f"{theme}, {entry}")
             if entry == "History":
                 await page.get_by_role("button", name="Open ").first.click()
@@ -124,7 +128,9 @@ async def test_all_that_is_needed_is_in_the_window(person: Person, width: int) -
     await page.set_viewport_size({"width": width, "height": 844})
     await person.open()
     controls = (STATUS_LINE, STOP, ".tools .tool:nth-child(1)", ".tools .tool:nth-child(2)")
-    assert await person.look_for(*controls, COMPOSER, ".start .primary", ".composer [type=submit]") == []
+    ways = [f".start > :nth-child({number})" for number in range(1, 4)]
+    assert await person.look_for(*controls, COMPOSER, ".start .primary", ".composer [type=submit]", *ways) == []
+    assert await page.locator(".frame").evaluate("one => one.scrollWidth - one.clientWidth") == 0
     await person.press("Try the practice task")
     await page.get_by_role("alertdialog", name="The agent asks").wait_for(timeout=120_000)
     asked = (
@@ -138,6 +144,8 @@ async def test_all_that_is_needed_is_in_the_window(person: Person, width: int) -
     assert await person.look_for(COMPOSER) == [] or width == 390  # the question is a sheet over it
     ratio = await page.locator(".stage").evaluate("one => one.clientWidth / one.clientHeight")
     assert ratio == pytest.approx(1280 / 720, abs=0.02)
+    between = "document.querySelector('.film').getBoundingClientRect().top - one.getBoundingClientRect().bottom"
+    assert 0 <= await page.locator(".stage").evaluate(f"one => {between}") <= 12
     await page.get_by_role("button", name="Allow once").click()
     await person.status("succeeded", 120)
     assert await person.look_for(*controls, COMPOSER, ".card.result .answer", ".film .cell:last-child") == []
@@ -160,6 +168,84 @@ async def test_no_page_scrolls_sideways(person: Person, width: int) -> None:
             await page.get_by_role("button", name="Open the menu").click()
             assert await page.evaluate("document.activeElement.title") == "New"
         await person.go(entry)
-        await asyncio.sleep(0.3)
+        await person.settle()
         assert await page.evaluate("document.documentElement.scrollWidth") <= width + 1
         assert await page.evaluate("document.querySelector('gradio-app').scrollWidth") <= width + 1
+
+
+RED, BLUE = (
+    f"from PIL import Image; print('a swatch'); Image.new('RGB', (400, 250), '{name}')" for name in ("red", "blue")
+)
+
+
+def call(tool: str, **arguments: str) -> dict[str, str]:
+    return {"id": "x", "name": tool, "arguments": json.dumps(arguments)}
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+async def test_a_swarm_shows_its_agents_their_images_and_their_evidence(
+    person: Person, tmp_path: Path, width: int
+) -> None:
+    page, path = person.page, tmp_path / "replies.jsonl"
+    assigned = [call("assign_task", agent="painter", prompt=f"paint {name}") for name in ("Rhine", "Elbe")]
+    lines: list[dict[str, Any]] = [
+        {"for": "Compare", "content": "", "tool_calls": [call("create_subagent", name="painter", system_prompt="P")]},
+        {"for": "Compare", "content": "", "tool_calls": assigned},
+        {"for": "Compare", "content": "", "tool_calls": [call("ipython", code=RED)]},
+        {"for": "Compare", "content": "Both are painted [^t001.0^]."},
+        {"for": "paint Rhine", "content": "", "tool_calls": [call("ipython", code=BLUE)]},
+        {"for": "paint Rhine", "content": "Blue."},
+        {"for": "paint Elbe", "content": "No image."},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    await page.set_viewport_size({"width": width, "height": 844})
+    order = {"instruction": "Compare", "mode": "swarm", "settings": {"model": f"scripted:{path}"}}
+    session = await person.api("POST", "/sessions", json=order)
+    await page.goto(f"{person.app.base}/?session={session['id']}")
+    await person.status("unverified", 120)
+    assert await page.locator(".swarm > .meta").text_content() == "2 sub-agents · 2 finished"
+    told = await page.locator(".child").all_inner_texts()
+    assert "paint Rhine" in told[0] and "ipython: from PIL" in told[0] and "paint Elbe" in told[1]
+    assert await page.locator(".child img").first.evaluate("one => one.decode().then(() => one.naturalWidth)") == 240
+    seen = [".swarm > .meta", ".child:nth-child(1) > img", ".child:nth-child(1) summary"]
+    assert await person.look_for(*seen, *([] if width == 390 else [".child:nth-child(2)", ".results img"])) == []
+    await page.locator(".child summary").first.click()
+    shown = page.locator(".child .list pre")
+    await shown.wait_for()
+    assert (await shown.text_content() or "").startswith("t001.0 Python") and "a swatch" in await shown.text_content()
+    feed = await page.locator("assistant-feed").inner_text()
+    assert "a swatch" in feed and "[image" not in feed and "ipython" not in feed
+    assert person.strange == []
+
+
+MODES = {
+    "instant": {"env": "browser", "protocol": {"thinking": False}},
+    "thinking": {"env": "desktop", "protocol": {"thinking": True}},
+    "agent": {"env": "tools", "protocol": {"profile": "general"}},
+    "swarm": {"env": "tools", "protocol": {"profile": "swarm"}},
+}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+async def test_the_history_shows_runs_of_one_mode(person: Person, width: int) -> None:
+    page = person.page
+    folders = [
+        write_run(person.app.runs, header=replace(HEADER, instruction=f"Sorted by {mode}", **more))
+        for mode, more in MODES.items()
+    ]
+    await page.set_viewport_size({"width": width, "height": 844})
+    if width == 390:
+        await page.get_by_role("button", name="Open the menu").click()
+    await person.go("History")
+    cards = page.locator(".grid .run-card")
+    await page.get_by_label("Search").fill("sorted by")
+    await page.wait_for_function("document.querySelectorAll('.grid button.run-card').length === 4")
+    assert await person.look_for(*(f".filters > :nth-child({number})" for number in range(1, 8))) == []
+    for mode in MODES:
+        await person.choose("Mode of the run", mode)
+        assert await cards.locator("strong").all_text_contents() == [f"Sorted by {mode}"]
+        assert await person.look_for(".grid .run-card") == []
+    await person.choose("Kind", "browser")
+    assert await page.locator(".grid").text_content() == "No run fits."
+    for folder in folders:
+        shutil.rmtree(folder)

@@ -1,6 +1,5 @@
-"""What people set up in the app, in a real Chromium: secrets, an endpoint, saved tasks; runs that go on; a swarm."""
+"""Use of the app in a real Chromium: secrets, an endpoint, saved tasks, resumed runs, notifications, swarms."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,6 @@ from tests.apps.assistant.running import Person
 from tests.fake_openai import FakeOpenAI
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
-
-
-async def _endpoint(person: Person, **values: str) -> None:
-    for name, value in values.items():
-        await person.api("PUT", f"/settings/{name}", json={"value": value})
 
 
 async def test_a_secret_is_typed_and_never_seen(person: Person) -> None:
@@ -116,6 +110,47 @@ async def test_a_swarm_without_a_key_and_a_citation_that_opens(person: Person) -
     assert person.strange == []
 
 
+AWAY = """
+  window.notes = [];
+  window.Notification = class {
+    static permission = 'default';
+    static async requestPermission() { return this.permission = 'granted'; }
+    constructor(...given) { window.notes.push(this); this.given = given; }
+  };
+  Object.defineProperty(document, 'hidden', { get: () => !!window.isAway });
+  window.leave = (isAway) => { window.isAway = isAway; document.dispatchEvent(new Event('visibilitychange')); };
+"""
+"""Parts that a headless Chromium lacks: it denies notifications, and each of its tabs is in front."""
+
+
+async def test_a_session_that_waits_is_counted_in_the_title_and_makes_one_notification(person: Person) -> None:
+    page = person.page
+    await page.add_init_script(AWAY)
+    await person.open()
+    await person.press("Notify me")
+    await page.locator("[data-page=bell]").wait_for(state="hidden")
+    assert await page.title() == "K2.5 assistant"
+    ask = 'Click Delete in the row of "Old taxi".'
+    order = {"instruction": ask, "place": "practice"}
+    first = await person.api("POST", "/sessions", json=order)
+    await page.wait_for_function("document.title === '(1) K2.5 assistant'", timeout=90_000)
+    assert await page.evaluate("notes") == []  # a person who looks at the page needs none
+    await page.evaluate("leave(true)")
+    second = await person.api("POST", "/sessions", json={**order, "instruction": f"{ask} Again."})
+    await page.wait_for_function("document.title === '(2) K2.5 assistant'", timeout=90_000)
+    given = await page.evaluate("notes.map((one) => one.given)")
+    assert given == [["The agent waits for you", {"body": second["title"], "tag": second["id"]}]]
+    await page.evaluate("leave(false)")
+    await page.evaluate("notes[0].onclick()")
+    await person.status("Waiting for your answer")
+    assert await person.look_for(".ask h3") == []
+    assert page.url.endswith(f"?session={second['id']}")
+    for left, session in ((1, second), (0, first)):
+        await person.api("DELETE", f"/sessions/{session['id']}")
+        await page.wait_for_function(f"document.title === '{'(1) ' if left else ''}K2.5 assistant'")
+    assert await page.evaluate("notes.length") == 1
+
+
 async def test_one_sub_agent_is_cancelled_and_another_redirected(person: Person, tmp_path: Path) -> None:
     page, path = person.page, tmp_path / "replies.jsonl"
     made = {"id": "x", "name": "create_subagent", "arguments": '{"name": "reader", "system_prompt": "You read."}'}
@@ -157,11 +192,3 @@ async def test_one_sub_agent_is_cancelled_and_another_redirected(person: Person,
     agents = load_run(person.app.runs / run["id"]).agents
     assert "(The user says this while you work" in str(agents["t002"].exchanges[1].question)
     assert agents["t002"].exchanges[1].steps[-1].reply.content == "It has 1094 km."
-
-
-async def _until(field: Any, text: str, timeout_s: float = 30) -> None:
-    for _ in range(int(timeout_s * 5)):
-        if text in (shown := await field.input_value()):
-            return
-        await asyncio.sleep(0.2)
-    raise AssertionError(shown)

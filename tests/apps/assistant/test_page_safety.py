@@ -195,11 +195,11 @@ async def test_hostile_files_tools_and_settings_never_become_html(person: Person
     await page.get_by_role("button", name="All settings").click()
     await page.get_by_label("Setting", exact=True).click()
     await page.get_by_role("option", name="Most steps").click()
-    await page.get_by_text("Most steps: limit on steps").wait_for()  # the field is emptied by then
+    await page.get_by_text("Most steps: A run ends").wait_for()  # the field is emptied by then
     for evil in EVIL[:3]:
         await page.locator("#value input").fill(evil)
         await person.press("Save")
-        await page.get_by_text(f"--max-steps is {evil!r}").first.wait_for(state="attached")
+        await page.get_by_text(f"Most steps is {evil!r}").first.wait_for(state="attached")
         assert await page.evaluate(ODD) == []
     for name in ("base_url", "model", "api_key"):
         await person.api("PUT", f"/settings/{name}", json={"value": ""})

@@ -1,13 +1,14 @@
 """Settings of the app: where they are kept, where keys are kept, what never comes out."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.assistant.page import describe_probes
-from apps.assistant.preferences import Preferences, SystemKeyring, find_keyring
+from apps.assistant.preferences import SHOWN, Preferences, SystemKeyring, find_keyring
 from cua.errors import ConfigError
 
 
@@ -134,6 +135,15 @@ def test_models_that_run_here_are_offered_and_others_may_be_named(tmp_path: Path
     assert row(preferences, "model")["is_open"]
     preferences.change("model", "kimi-k2.5")
     assert row(preferences, "model")["value"] == "kimi-k2.5"
+
+
+def test_settings_are_named_in_the_words_of_the_page() -> None:
+    for shown in Preferences().rows():
+        assert re.search(r"--|`|\bcua\b|K25|[a-z]_[a-z]", f"{shown['label']} {shown['about']}") is None, shown
+        assert shown["about"].endswith(".") and len(shown["about"].split()) <= 12, shown
+        assert set(SHOWN[shown["name"]].choices) <= set(shown["choices"])
+    with pytest.raises(ConfigError, match=r"^Most steps is 'x', expected a whole number"):
+        Preferences().change("max_steps", "x")
 
 
 @pytest.mark.parametrize(

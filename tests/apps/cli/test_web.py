@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +97,39 @@ def test_a_site_is_built_and_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not re.search(r"""(?:src|href)=["']https?:""", report)
 
 
+STOPPED = """
+import asyncio, gc, os, signal
+from apps.cli.running import run_cancelled_by_signals
+async def work():
+    loop = asyncio.get_running_loop()
+    left = loop.create_future()  # as a call to a browser that is closed
+    loop.call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        left.set_exception(OSError("the browser is closed"))
+        del left
+        gc.collect()
+run_cancelled_by_signals(work())
+"""
+
+
+def test_work_stopped_by_a_signal_leaves_no_errors_behind() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "cancelled\n")
+
+
+@pytest.mark.slow
+def test_a_reader_would_miss_nothing_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, told = _run("demo", "-o", "demo")
+    assert code == 0, told
+    assert "a reader would miss" not in told
+    rounds = sorted((tmp_path / "demo" / "site-build" / "rounds").glob("*/round.json"))
+    score = json.loads(rounds[0].read_text())["score"]
+    assert score["replays"] and not any(each["lost"] for each in score["replays"]), score["replays"]
+
+
 @pytest.mark.slow
 def test_a_recording_becomes_a_site_that_does_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,5 +145,6 @@ def test_a_recording_becomes_a_site_that_does_what_it_shows(tmp_path: Path, monk
     score = json.loads((tmp_path / "site-build" / "rounds" / "00" / "round.json").read_text())["score"]
     assert score["replays"]
     assert score["interactions"] > 0.4, score["replays"]
+    assert not any(each["lost"] for each in score["replays"]), score["replays"]
     assert (tmp_path / "site" / "interactions.js").is_file()
     assert _run(*words, "--viewport", "640x480", "-o", "other")[1].startswith("a recording has the size")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from apps.train import run as run_module
-from apps.train.course import NUMBER_WIDTH, CourseStage, LessonStream, make_course
+from apps.train.course import NUMBER_WIDTH, CourseStage, LessonStream, make_course, make_further_course
 from apps.train.lessons import LessonMaker
 from apps.train.nano import make_config, make_model
 from apps.train.run import BF16_MODEL, LOG, TrainingRun, choose_precision, start_trainer, train
@@ -15,6 +15,7 @@ from apps.train.screens.screen import ScreenOptions
 from apps.train.vocabulary import make_vocabulary
 from cua.errors import ConfigError
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
+from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.config import load_config
 from model_runtime.errors import CheckpointError
 from model_runtime.tokenizer.tokenizer import load_tokenizer
@@ -111,6 +112,47 @@ def test_what_a_run_computes_in_is_chosen_once(tmp_path: Path, monkeypatch: pyte
     said.clear()
     train(order, said.append)
     assert said == ["resuming after step 1 of 1"]
+
+
+@pytest.mark.long
+def test_packed_weights_are_trained_further(tmp_path: Path) -> None:
+    """New heads first, while the model stays as it is; then the model."""
+    first = train(TrainingRun(folder=tmp_path / "first", course=COURSE[2:], draws_in_other_processes=False))
+    heads = replace(COURSE[1], name="heads", steps=2, rate=1.0, heads_only=True)
+    order = TrainingRun(folder=tmp_path / "heads", course=(heads,), start=first, draws_in_other_processes=False)
+    new_heads = {name: tensor.clone() for name, tensor in start_trainer(order).losses.heads.state_dict().items()}
+    train(order)
+    unpacked = Checkpoint.open(tmp_path / "heads" / "init")
+    assert load_config(tmp_path / "heads" / "init").quantization is None
+    for name, tensor in weights_in(tmp_path / "heads").items():
+        assert torch.equal(tensor, unpacked.get(name).float()), name
+    trained_heads = torch.load(tmp_path / "heads" / STATE, weights_only=True)["heads"]
+    assert not torch.equal(trained_heads["letter.weight"], new_heads["letter.weight"])
+    further = replace(order, folder=tmp_path / "further", course=(heads, replace(COURSE[3], rate=0.5)))
+    train(further)
+    changed = weights_in(tmp_path / "further")
+    assert not all(torch.equal(tensor, unpacked.get(name).float()) for name, tensor in changed.items())
+
+
+def test_only_a_nano_can_be_trained_further(tmp_path: Path) -> None:
+    write_tiny(tmp_path / "other")
+    for name, said in (("other", "another vocabulary"), ("none", "no tiktoken.model")):
+        with pytest.raises(ConfigError, match=said):
+            start_trainer(TrainingRun(folder=tmp_path / "run", course=COURSE, start=tmp_path / name))
+
+
+def test_the_course_of_further_training() -> None:
+    course = make_further_course(["settle", "forms"])
+    assert [(stage.name, stage.heads_only) for stage in course] == [
+        ("heads", True),
+        ("settle", False),
+        ("forms", False),
+    ]
+    assert all(stage.rate is not None for stage in course)
+    assert TrainingRun(folder=Path(), course=course).decay_share == 0.0
+    for names in ([], ["settel"]):
+        with pytest.raises(ConfigError, match="there is no stage"):
+            make_further_course(names)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

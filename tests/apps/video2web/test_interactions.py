@@ -1,5 +1,6 @@
 """Interactions of a real page, replayed on copies of it in a real browser."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,6 +134,21 @@ async def test_the_header_of_an_accordion_is_clicked_along_its_row(renderer: Ren
             await page.mouse.click(*place)
             await page.wait_for_timeout(200)
             assert (await page.screenshot() != before) == does_open, place
+
+
+@pytest.mark.long
+async def test_of_two_acts_that_a_click_fits_the_nearer_one_counts(
+    renderer: Renderer, recorded: list[Interaction]
+) -> None:
+    modal = recorded[1]
+    ground = replace(modal.act, x_px=225, y_px=142)  # its element is the row that has the button in it
+    red = np.full_like(modal.after, (200, 30, 30))
+    menu = replace(modal, kind="menu", acts=(ground,), after=red, end_page=None, end_state=None)
+    shown = await renderer.render(SitePages(SITE), SIZE)
+    request = BuildRequest(pages=(read_reference(shown.image, "page"),), viewport_px=SIZE, interactions=(menu, modal))
+    files = (await LiteralAuthor().draft(request)).files
+    done = await replay(renderer, SitePages(files), [menu, modal], request.names, SIZE)
+    assert [each.why for each in done] == ["", ""]
 
 
 @pytest.mark.long
@@ -280,6 +296,24 @@ async def test_what_a_reader_would_miss_in_a_state_costs_and_is_told(
         assert f"after {each.interaction.name}: {each.losses.summary()}" in score.losses
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["accordion", "menu", "toggle", "modal", "carousel"])
+async def test_an_act_at_a_guessed_place_does_not_count_as_built(
+    renderer: Renderer, recorded: list[Interaction], kind: str
+) -> None:
+    page, opened, hovered = _windows(3)
+    board = _board(
+        (page, opened, hovered), (_change(kind, "click", 0, 1, None), _change("hover", "hover", 1, 1, (120, 80)))
+    )
+    guessed = interactions_of(board)
+    assert [one.is_guess for one in guessed] == [True, True]  # the second one begins in a state that is guessed, too
+    seen = recorded[1]
+    guess = replace(seen, kind=kind, acts=(replace(seen.act, is_guess=True),))
+    done = await replay(renderer, SitePages(SITE), [seen, guess], ("index.html",), SIZE)
+    assert [each.score for each in done] == [1, 0]
+    assert "no pointer is seen" in done[1].why
+
+
 async def test_durations_and_curves_are_compared() -> None:
     assert compare_durations(0.4, 0.4) == 1
     assert compare_durations(0.4, 0.6) == pytest.approx(0.5)
@@ -287,6 +321,62 @@ async def test_durations_and_curves_are_compared() -> None:
     assert compare_durations(0.4, None) == 1
     assert compare_curves("ease-in", "ease-in") == compare_curves("", "ease") == 1
     assert compare_curves("ease-in", "ease-out") < compare_curves("ease-in", "linear") < 1
+
+
+BOX = Box(100, 50, 200, 150)
+
+
+def _windows(count: int, *, heights: tuple[int, ...] = ()) -> list[np.ndarray]:
+    """Pages of noise, as high as the window unless given otherwise."""
+    rng = np.random.default_rng(1)
+    return [rng.integers(0, 255, ((*heights, *[320] * count)[at], 480, 3), np.uint8) for at in range(count)]
+
+
+def _change(kind: str, trigger: str, before: int, after: int, pointer: tuple[int, int] | None) -> Transition:
+    return Transition(
+        kind=kind, trigger=trigger, box_px=BOX, before=before, after=after, pointer_px=pointer, duration_s=0.2,
+        easing="ease", start_s=1.0, confidence=0.9,
+    )  # fmt: skip
+
+
+def _board(pages: Sequence[np.ndarray], changes: Sequence[Transition], header_px: int = 0, row: int = 0) -> Storyboard:
+    """A storyboard of pages whose changes happen while the first one is scrolled to a row."""
+    states = [
+        PageState(
+            index=index, image=page[:320], full_page=page, top_px=0, first_s=0.0, last_s=9.0,
+            fixed={"top": header_px} if header_px else {},
+        )
+        for index, page in enumerate(pages)
+    ]  # fmt: skip
+
+    def crop(state: int) -> np.ndarray:
+        top = BOX.top + (0 if state else row)
+        return states[state].full_page[top : top + BOX.height, BOX.left : BOX.right]
+
+    changes = [
+        replace(each, before_image=crop(each.before), after_image=crop(each.after) if each.after != each.before
+                else 255 - crop(each.before))
+        for each in changes
+    ]  # fmt: skip
+    return Storyboard(
+        path=Path("demo.webm"), states=tuple(states), transitions=tuple(changes), size_px=SIZE, scale=1.0,
+        crop_px=Box(0, 0, *SIZE), duration_s=9.0,
+    )  # fmt: skip
+
+
+async def test_a_state_entered_on_a_scrolled_page_has_its_place_there_and_no_header() -> None:
+    pages = _windows(3, heights=(900,))
+    for page in pages:
+        page[:40] = (20, 40, 60)  # a header that stays in place
+    changes = (_change("accordion", "click", 0, 1, (120, 80)), _change("accordion", "click", 1, 2, (130, 80)))
+    first, second = interactions_of(_board(pages, changes, header_px=40, row=300))
+    assert (first.act.scroll_px, second.act.scroll_px) == (300, 300)
+    assert [act.scroll_px for act in second.acts] == [300, 300]
+    for each, page in ((first, pages[1]), (second, pages[2])):
+        assert each.end_row_px == 340
+        assert np.array_equal(each.end_page, page[40:])
+    unscrolled, _ = interactions_of(_board(pages, changes, header_px=40))
+    assert (unscrolled.end_row_px, unscrolled.end_page.shape[0]) == (0, 320)
 
 
 async def test_a_storyboard_becomes_pages_and_interactions() -> None:

@@ -1,21 +1,23 @@
 """What a reader would miss costs: words that are covered, marks, pictures, and controls that nobody drew."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.compare import find_differences
 from apps.video2web.layout.markup import write_markup
 from apps.video2web.layout.primitives import find_pieces
 from apps.video2web.layout.tree import build_tree
-from apps.video2web.losses import PageWord, find_losses, find_marks, is_shown
+from apps.video2web.losses import PageWord, SeenPage, find_losses, find_marks, is_shown, words_of_lines
 from apps.video2web.render import Renderer, Rendering, SitePages
 from apps.video2web.score import Reference, read_reference, rendered_reference, score_page
 from visual_tools.box import Box
+from visual_tools.ocr import TextLine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SIZE = (800, 560)
@@ -123,7 +125,7 @@ async def test_words_that_ocr_splits_or_misreads_are_not_lost() -> None:
             [PageWord(text=text, box_px=Box(40 * at, 10, 40 * at + 30, 24)) for at, text in enumerate(line.split())]
             for line in (theirs, ours)
         ]
-        found = find_losses(page, words[0], page, words[1], (), ())
+        found = find_losses(*(SeenPage(image=page, words=each) for each in words))
         return [word.text for word in found.words], found.invented_words
 
     assert losses_of("import client", "importclient") == ([], ())
@@ -146,6 +148,46 @@ async def test_marks_are_found_and_frames_are_not() -> None:
     bare[130:138, 30:38] = 255
     assert not is_shown(page, Box(30, 130, 38, 138), bare)
     assert is_shown(page, Box(30, 130, 38, 138), np.roll(page, 6, axis=1))
+
+
+def _draw_line(text: str, *, font: str = "DejaVuSans.ttf", off_px: int = 0) -> SeenPage:
+    """A line of words 90 px apart, whose ends are read `off_px` too far left; `*` is a triangle that is not read."""
+    page = Image.new("RGB", (640, 60), "white")
+    paint, face = ImageDraw.Draw(page), ImageFont.truetype(font, 18)
+    chars: list[tuple[float, float]] = []
+    for x, word in zip(range(20, 640, 90), text.split(), strict=False):
+        if word == "*":
+            paint.polygon([(x, 36), (x + 7, 22), (x + 14, 36)], (160, 40, 160))
+            continue
+        paint.text((x, 20), word, (20, 20, 30), face)
+        step = (paint.textlength(word, face) - off_px) / len(word)
+        chars += [(chars[-1][1], x)] if chars else []
+        chars += [(x + at * step, x + (at + 1) * step) for at in range(len(word))]
+    read, end = " ".join(text.replace("*", "").split()), round(chars[-1][1]) + off_px
+    line = TextLine(text=read, box_px=Box(20, 22, end, 42), confidence=0.99, char_x_px=tuple(chars))
+    return SeenPage(image=np.asarray(page), words=words_of_lines([line]), lines=[line])
+
+
+async def test_the_rest_of_a_letter_beside_its_word_is_not_a_mark() -> None:
+    text = "Mill Lane Write moves six days"
+    theirs, ours = (_draw_line(text, font=font, off_px=9) for font in ("DejaVuSans.ttf", "DejaVuSerif-Bold.ttf"))
+    for page, other in ((theirs, ours), (ours, theirs)):
+        rests = find_marks(page.image, [word.box_px for word in page.words])
+        assert not all(is_shown(page.image, rest, other.image) for rest in rests)
+    found = find_losses(theirs, ours)
+    assert (found.marks, found.invented_marks, found.kept) == ((), (), 1)
+    line = replace(ours.lines[0], text=text.replace("Mill", "Bill"))
+    assert find_losses(theirs, replace(ours, lines=[line])).marks != ()
+
+
+async def test_an_icon_within_a_line_is_a_mark() -> None:
+    theirs, ours = _draw_line("Press * to go on"), _draw_line("Press to go on")
+    without = theirs.image.copy()
+    without[:, 100:190] = 255
+    (mark,) = find_losses(theirs, replace(theirs, image=without)).marks
+    assert mark.padded(3).contains(Box(110, 22, 124, 36))
+    assert find_losses(theirs, theirs).marks == ()
+    assert len(find_losses(theirs, ours).marks) == 1
 
 
 @pytest.mark.parametrize("side", [16, 20, 28, 40])

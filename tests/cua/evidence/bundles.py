@@ -14,7 +14,7 @@ from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.inputs import InputFile, copy_inputs, find_inputs
 from cua.trajectory import RunHeader, TrajectoryWriter
 from cua.trajectory.chain import hash_files
-from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.events import TOOLS_ENV
 from tests.cua.trajectory.samples import png
 from visual_tools.sandbox import Kernel, KernelLimits
 

@@ -16,6 +16,7 @@ from envs import (
     Observation,
     PressKey,
     ScreenGeometry,
+    Scroll,
     Target,
     TypeText,
     Wait,
@@ -144,6 +145,33 @@ async def test_a_label_that_a_person_let_pass_is_not_asked_about_again_and_anoth
     await check(0, DELETE, [Target(role="button", names=("Delete everything",))])
     await check(0, DELETE, [Target(role="button", names=("Delete everything",))])
     assert person.asked == ['risky (delete): button "Delete"', 'risky (delete): button "Delete everything"']
+
+
+@pytest.mark.parametrize(
+    "between", [[], [[Wait(duration_s=1)]], [[], [Move(x_px=1, y_px=1), Scroll(dy=-3)], [Wait(duration_s=1)]]]
+)
+async def test_a_dialog_confirms_what_was_approved_also_after_waiting(between: list[list[Action]]) -> None:
+    person, ok = Person(True), Click(x_px=60, y_px=10)
+    guard, asks = Guard(approver=person), Dialog(kind="confirm", message="Delete this entry?")
+    await decide(guard, DELETE)
+    for actions in between:
+        await decide(guard, *actions, dialog=asks)
+    assert await decide(guard, ok, dialog=asks) == "allow"
+    assert person.asked == ['risky (delete): button "Delete"']
+    assert await decide(guard, ok, dialog=asks) == "allow"
+    assert len(person.asked) == 2  # another act
+
+
+async def test_a_second_button_of_the_same_kind_is_another_act() -> None:
+    class Bins(FakeEnv):
+        async def find_targets(self, action: Action) -> tuple[Target, ...]:
+            return (Target(role="button", hints=("trash",), is_image=True),)
+
+    person = Person(True)
+    guard = Guard(approver=person)
+    for number in range(1, 4):
+        assert (await guard.check(TURN, [Click(x_px=10, y_px=40 * number)], look(), Bins())).decision == "allow"
+        assert len(person.asked) == number
 
 
 async def test_a_step_that_is_over_lets_nothing_pass() -> None:

@@ -15,7 +15,7 @@ from cua.run.scope import RunScope
 from cua.tool_agent import Profile, ToolAgent
 from cua.tools import Toolset
 from cua.trajectory import RunHeader, TrajectoryWriter, load_run
-from cua.trajectory.run_record import TOOLS_ENV
+from cua.trajectory.events import TOOLS_ENV
 from tests.cua.tool_agent.fakes import calls, echo
 
 NUM_AGENTS = 100

@@ -40,6 +40,7 @@ def test_runs_newest_first_with_how_they_ended(tmp_path: Path) -> None:
         instruction="Add two items",
         model="literal",
         env="browser",
+        mode="thinking",
         status="succeeded",
         reason="the task's own check passed",
         num_steps=2,

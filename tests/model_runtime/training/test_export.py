@@ -5,10 +5,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from model_runtime.checkpoint.folder import unpack_folder
 from model_runtime.checkpoint.names import expected_tensors
 from model_runtime.checkpoint.reader import Checkpoint, check_tensors
 from model_runtime.checkpoint.tiny import tiny_ranks
 from model_runtime.config import load_config
+from model_runtime.config.types import DType
 from model_runtime.errors import ConfigError
 from model_runtime.model import K25Model, load_model
 from model_runtime.training.precision import start_rounding, stop_rounding
@@ -41,6 +43,15 @@ def test_an_untrained_model_is_written_as_it_was_read(tiny_dir: Path, tmp_path: 
         assert torch.equal(before.get(name), after.get(name)), name
     for name in ("config.json", "tiktoken.model", "tokenizer_config.json", "preprocessor_config.json"):
         assert (tmp_path / name).read_bytes() == (tiny_dir / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("dtype", ["float32", None])
+def test_an_unpacked_model_is_the_packed_one(int4_dir: Path, tmp_path: Path, dtype: DType | None) -> None:
+    unpack_folder(int4_dir, tmp_path, dtype)
+    packed, dense = load_model(int4_dir, dtype=torch.float32), load_model(tmp_path, dtype=torch.float32)
+    assert torch.equal(say(packed), say(dense))
+    for name in ("tiktoken.model", "tokenizer_config.json", "preprocessor_config.json"):
+        assert (tmp_path / name).read_bytes() == (int4_dir / name).read_bytes(), name
 
 
 @pytest.mark.long

@@ -100,7 +100,7 @@ def test_cut_off_files_give_the_frames_that_are_there(tmp_path: Path, name: str)
     assert 10 < info.num_frames < 50
     if name != "a.ts":  # nothing in a transport stream says how long it should be
         assert info.is_truncated and re.search(
-            r"the file is cut off: only its first \d+ s( of \d+ s)? can be read", info.warnings[0]
+            r"the file is cut off: only its first [1-4]\.\d s( of \d\.\d s)? can be read", info.warnings[0]
         )
     numbers = [read_number(frame.image) for frame in vt.sample_frames(path, n=20)]
     assert len(numbers) >= 19 and numbers == sorted(numbers) and numbers[0] == 0

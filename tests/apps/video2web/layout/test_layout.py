@@ -1,6 +1,7 @@
 """The rules that make a page from an image, on real pages rendered by a real browser."""
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest_asyncio
 from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.layout.markup import Markup, write_markup
-from apps.video2web.layout.primitives import find_pieces, read_page
+from apps.video2web.layout.primitives import find_pieces
+from apps.video2web.layout.reading import read_page
 from apps.video2web.layout.tree import build_tree
-from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages
+from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages, open_page
 from apps.video2web.score import read_reference, rendered_reference, score_page
 from apps.video2web.site_files import write_site
 from visual_tools.box import Box
@@ -211,6 +213,115 @@ async def test_ticks_of_a_table_are_kept(renderer: Renderer) -> None:
     assert (markup.html.count("<tr"), markup.html.count("<img")) == (5, 8)
     ours = await renderer.render(SitePages(markup.files()), (800, 360))
     assert score_page(rendered_reference(reference), ours).losses.summary() == ""
+
+
+@pytest.mark.long
+async def test_a_sentence_with_code_is_no_menu(renderer: Renderer) -> None:
+    html = (
+        "<!doctype html><style>body{margin:30px;font:16px 'DejaVu Sans'}code{font:14px 'DejaVu Sans Mono';"
+        "background:#eee;padding:2px 6px;margin:0 12px}</style><p>Call <code>list()</code> and walk over "
+        "<code>items</code> then close <code>client</code> again</p>"
+    )
+    reference = await renderer.render(SitePages({"index.html": html}), (900, 120))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    assert "<nav" not in markup.html and markup.html.count("<code") == 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("style", ["font-size:56px", "font:700 56px sans-serif;color:#06c", "font-size:28px"])
+@pytest.mark.parametrize("char", "图园国")
+async def test_a_lone_character_is_one_piece(renderer: Renderer, char: str, style: str) -> None:
+    html = f"<!doctype html><meta charset=utf-8><body style='margin:40px'><p style='{style}'>{char}</p>Other words"
+    page = await renderer.render(SitePages({"index.html": html}), (400, 220))
+    pieces = find_pieces(page.image)
+    assert pieces.frames == ()
+    (glyph,) = [leaf for leaf in pieces.leaves if leaf.text != "Other words"]
+    assert glyph.kind == "image" or glyph.text == char
+
+
+MIXED = (
+    "<!doctype html><style>body{margin:30px;font:16px 'DejaVu Sans',sans-serif;color:#222}a{color:#06c}"
+    "i{font-style:normal;color:#c22}</style><p>Read the <a>garden guide</a> before spring.</p>"
+    "<p><b>Price:</b> twelve euro a month</p><p>Orders <i>closed</i> until <b>Monday</b> evening.</p>"
+    "<p>Nothing is different in this line.</p>"
+)
+
+
+@pytest.mark.long
+async def test_words_of_a_line_keep_their_colour_and_weight(renderer: Renderer) -> None:
+    reference = await renderer.render(SitePages({"index.html": MIXED}), (640, 260))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    lines = [line.strip() for line in markup.html.split("\n") if "<p" in line]
+    spans = [re.findall(r'<span class="(ink[^"]*)">([^<]*)</span>', line) for line in lines]
+    assert [[text for _, text in line] for line in spans] == [["garden guide"], ["Price:"], ["closed", "Monday"], []]
+    styles = dict(re.findall(r"^\.(ink\S*) \{ (.*) \}$", markup.css, re.MULTILINE))
+    looks = [styles[name] for line in spans for name, _ in line]
+    assert looks[1] == looks[3] == "font-weight: 700;"
+    for look, color in ((looks[0], (0x00, 0x66, 0xCC)), (looks[2], (0xCC, 0x22, 0x22))):
+        (level,) = re.findall(r"^color: #(\w{6});$", look)
+        assert tuple(bytes.fromhex(level)) == pytest.approx(color, abs=8)
+    ours = await renderer.render(SitePages(markup.files()), (640, 260))
+    score = score_page(rendered_reference(reference), ours)
+    assert score.blocks.position > 0.99 and score.static > 0.95
+
+
+SHOP = (
+    "<!doctype html><meta charset=utf-8><style>body{margin:0;font:16px 'DejaVu Sans',sans-serif;color:#222}"
+    ".row{display:flex;gap:60px;padding:30px}.row div{display:flex;gap:10px;align-items:center}"
+    "table{margin:0 30px;border-spacing:0}td{padding:10px 0;border-bottom:1px solid #ccc;width:280px}</style>"
+    "<div class=row>{icons}</div><table>{rows}</table>"
+)
+STAR = (
+    "<svg width=24 height=24 viewBox='0 0 22 22'><path d='M11 1l3 7 7 1-5 5 1 7-6-3-6 3 1-7-5-5 7-1z' fill='#a3c'/>"
+    "</svg>"
+)
+NARROW_JS = """() => {
+  const box = (element) => element.getBoundingClientRect();
+  const words = (element) => { const range = document.createRange(); range.selectNodeContents(element);
+    return range.getBoundingClientRect(); };
+  return {
+    stretched: [...document.images].map(
+      (each) => [each.naturalWidth / each.naturalHeight, box(each).width / box(each).height]),
+    gaps: [...document.querySelectorAll('tr')].flatMap((row) => [...row.cells].slice(1).map(
+      (cell, at) => words(cell).left - words(row.cells[at]).right)),
+    icons: [...document.querySelectorAll('img')].map((each) => [box(each).left, box(each).top, box(each).bottom]),
+    labels: [...document.querySelectorAll("a, p, span")].map((each) => [words(each).left, words(each).top]),
+  };
+}"""
+
+
+@pytest.mark.long
+async def test_a_narrow_window_keeps_pictures_columns_and_labels(renderer: Renderer) -> None:
+    icons = "".join(f"<div>{STAR}<span>{name}</span></div>" for name in ("Quick delivery", "Warm boxes", "Two years"))
+    rows = "".join(f"<tr><td>Feature {n}<td>✓<td>{n} left in stock<td>Porto" for n in range(1, 5))
+    html = SHOP.replace("{icons}", icons).replace("{rows}", rows)
+    reference = await renderer.render(SitePages({"index.html": html}), (1280, 400))
+    markup = write_markup(build_tree(find_pieces(reference.image)), reference.image)
+    async with renderer.context(SitePages(markup.files()), (390, 844)) as context:
+        found = await (await open_page(context)).look(NARROW_JS)
+    assert len(found["stretched"]) == 7
+    assert all(shown == pytest.approx(own, rel=0.1) for own, shown in found["stretched"]), found["stretched"]
+    assert min(found["gaps"]) >= 8, found["gaps"]
+    for left, top, bottom in found["icons"][:3]:
+        assert any(x > left and top - 4 <= y <= bottom for x, y in found["labels"]), found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sign", "✗✘✕✓")
+async def test_crosses_and_ticks_are_pictures_and_letters_are_not(renderer: Renderer, sign: str) -> None:
+    html = (
+        "<!doctype html><meta charset=utf-8><style>body{margin:30px;font:16px 'DejaVu Sans'}p{margin:0 0 24px}</style>"
+        f"<p>{sign}</p><p>X</p><p><i style='font-style:normal;color:#c22'>{sign}</i> &nbsp;Phone support</p>"
+        f"<p>{sign} Email support</p><p>X marks the spot</p><p>V for victory</p>"
+    )
+    page = await renderer.render(SitePages({"index.html": html}), (500, 300))
+    pieces = find_pieces(page.image)
+    texts = [leaf.text for leaf in sorted(pieces.leaves, key=lambda leaf: leaf.box_px.top) if leaf.kind == "text"]
+    assert [re.sub("^[✓×] ", "", text) for text in texts] == [  # these two are read as what they are
+        "X", "Phone support", "Email support", "X marks the spot", "V for victory",
+    ]  # fmt: skip
+    ours = await renderer.render(SitePages(write_markup(build_tree(pieces), page.image).files()), (500, 300))
+    assert score_page(read_reference(page.image), ours).losses.summary() == ""
 
 
 RADII = {
