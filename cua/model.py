@@ -10,6 +10,9 @@ from cua.messages import Message, Reply, Sampling, ToolResult
 class Tool(Protocol):
     """Function that the model may call.
 
+    Two more attributes are optional: `checked_parameters`, the schema that arguments are checked against if it is not
+    `parameters`, and `is_repeatable`, True if repeating a call has no further effect, as after a crash.
+
     Attributes:
         name: Name for the model.
         description: Description for the model.

@@ -93,7 +93,7 @@ MIN_HALF_CHARS, MIN_HALF_ALIKE = 5, 0.9
 """Halves of a long value are searched as well, for values that wrap over two lines; with a higher similarity, because
 they are short."""
 _FOUND = "\0"
-MIN_CHARS = 3
+MIN_SECRET_CHARS = 3
 """Minimum length of values that are searched in parts of lines; shorter ones would mask half the screen."""
 
 
@@ -106,7 +106,7 @@ class Masker:
 
     def add_typed(self, values: Sequence[str]) -> None:
         """Register values that may be visible on the screen from now on."""
-        new = {value for value in values if len(value) >= MIN_CHARS} - self._typed
+        new = {value for value in values if len(value) >= MIN_SECRET_CHARS} - self._typed
         if new:
             self._typed |= new
             self._last = (b"", b"")

@@ -38,10 +38,10 @@ from envs.observation import Dialog, Generation, LiveFrame, Observation, ScreenE
 from envs.page_request import PageRequest, RequestCheck
 from envs.screen_texts import AreaKind, ReadableScreen, ScreenText, ScreenTexts, SensitiveArea
 from envs.suite import Suite
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 __all__ = [
-    "UNKNOWN",
+    "UNKNOWN_TARGET",
     "Action",
     "ActionCheck",
     "ActionError",

@@ -139,7 +139,7 @@ class Terminate:
     answer: str | None = None
 
 
-UNBINDABLE = (
+RECIPIENT_UNKNOWN = (
     "the secret is only for some sites, and which site would get it cannot be determined here; nothing was typed"
 )
 """Error text of an environment that cannot determine which site would receive a `TypeSecret`."""

@@ -228,7 +228,7 @@ async def _check_find_targets(env: Env) -> None:
         if not (isinstance(targets, tuple) and all(isinstance(target, Target) for target in targets)):
             _broken(clause, f"it gave {targets!r} for {action}")
         if isinstance(action, Click) and not targets:
-            _broken(clause, "it gave none for a click; where nothing is known that is UNKNOWN")
+            _broken(clause, "it gave none for a click; where nothing is known that is UNKNOWN_TARGET")
 
 
 async def _check_objection(env: Env) -> None:

@@ -82,7 +82,7 @@ class Env(Protocol):
         """Return what an action would activate if it were executed now.
 
         For the mouse this is the element under the pointer; for keys the focused element, the default button of its
-        form, or the open dialog. Empty: nothing. `UNKNOWN` or a window: the target cannot be determined.
+        form, or the open dialog. Empty: nothing. `UNKNOWN_TARGET` or a window: the target cannot be determined.
         """
         ...
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.actions import (
-    UNBINDABLE,
+    RECIPIENT_UNKNOWN,
     Action,
     Click,
     Drag,
@@ -34,7 +34,7 @@ from envs.env import Task
 from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry
 from envs.observation import Dialog, Generation, Observation, StepResult
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -175,7 +175,7 @@ class FakeEnv:
     def _target(self, text: str | None) -> Target:
         match = _DESCRIPTION.fullmatch(text) if text else None
         if not match:
-            return UNKNOWN
+            return UNKNOWN_TARGET
         asks = (self.options.dialog.message,) if self.options.dialog else ()
         names = (match["name"],) if match["name"] else ()
         return Target(role=match["role"], names=names, url=match["url"], context=asks)
@@ -197,7 +197,7 @@ class FakeEnv:
             case KeyUp(key=key):
                 self.held.discard(normalize_key(key))
             case TypeSecret():
-                raise ActionError(UNBINDABLE)
+                raise ActionError(RECIPIENT_UNKNOWN)
             case TypeText(text=text):
                 self._draw_text(text)
             case Terminate():

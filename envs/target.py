@@ -53,7 +53,7 @@ class Target:
         return " ".join(part for part in parts if part) or None
 
 
-UNKNOWN = Target(is_element=False)
+UNKNOWN_TARGET = Target(is_element=False)
 """Target of an input that activates something that the env cannot identify."""
 
 

@@ -37,8 +37,8 @@ class PlayerKind:
         uses_envs: True if an episode takes an environment from the `EnvProvider`.
         makes_models: True if `make` takes the name of the model as the setting `model`; otherwise the evaluation
             makes the model of each episode.
-        page: Name of the file that `write_page` writes into the folder of a run.
-        write_page: Writes the report of a run and returns its path; raises `TrajectoryError` on failure.
+        report_file: Name of the file that `write_run_report` writes into the folder of a run.
+        write_run_report: Writes the report of a run and returns its path; raises `TrajectoryError` on failure.
         baselines: Baseline agents without skill of this kind, by name.
         scores_parts: True if the other scores of an episode are parts of its score, which not every episode has.
     """
@@ -47,8 +47,8 @@ class PlayerKind:
     about: str = ""
     uses_envs: bool = False
     makes_models: bool = False
-    page: str = REPORT
-    write_page: Callable[[Path], Path] = write_report
+    report_file: str = REPORT
+    write_run_report: Callable[[Path], Path] = write_report
     baselines: Mapping[str, str] = field(default_factory=lambda: _BASELINES)
     scores_parts: bool = False
 
@@ -75,14 +75,14 @@ _OURS = {
     "swarm": PlayerKind(
         make=lambda runs, settings: nullcontext(SwarmPlayer(runs, **settings)),
         about="a swarm",
-        page=SWARM_PAGE,
-        write_page=write_swarm_report,
+        report_file=SWARM_PAGE,
+        write_run_report=write_swarm_report,
     ),
     "web": PlayerKind(
         make=_make_site_player,
         about="an author of sites",
         makes_models=True,
-        write_page=_write_build_page,
+        write_run_report=_write_build_page,
         baselines={
             "null": "does nothing",
             "image": "takes the image for the page",

@@ -243,8 +243,8 @@ class Evaluation:
 
     def find_report(self, result: EpisodeResult) -> str | None:
         """Return the report of an episode's run, relative to the evaluation's folder; None if it does not exist."""
-        run, page = self.find_run(result), recorded_player(self.plan.agent).page
-        return f"{run}/{page}" if run is not None and (self.folder / run / page).is_file() else None
+        run, report = self.find_run(result), recorded_player(self.plan.agent).report_file
+        return f"{run}/{report}" if run is not None and (self.folder / run / report).is_file() else None
 
 
 _RESULTS_FILE: TypeAdapter[ResultsFile] = TypeAdapter(ResultsFile)

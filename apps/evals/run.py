@@ -173,7 +173,7 @@ class _RunningEvaluation:
         plan = evaluation.plan
         kept = [log.results[key] for key in plan_keys(plan) if key in log.results]
         self._progress = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
-        self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_page)
+        self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_run_report)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """Play all episodes, or until it is stopped."""
@@ -243,12 +243,12 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 
 def write_missing_reports(evaluation: Evaluation) -> int:
     """Write the missing reports of runs and return their number; skip records that cannot be read."""
-    count, write_page = 0, recorded_player(evaluation.plan.agent).write_page
+    count, write_report = 0, recorded_player(evaluation.plan.agent).write_run_report
     for result in (*evaluation.results, *evaluation.failed_attempts):
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:
             with contextlib.suppress(TrajectoryError):
-                write_page(evaluation.folder / run)
+                write_report(evaluation.folder / run)
                 count += 1
     return count
 

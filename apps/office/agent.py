@@ -26,7 +26,7 @@ from cua.messages import ToolResult
 from cua.model import Model
 from cua.run.end import RunResult
 from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolContext
-from cua.tools.service import Service, to_tool_result
+from cua.tools.kernel_tools import SecondKernel, to_tool_result
 from cua.tools.toolset import Arguments, read_arguments, schema_of
 from cua.trajectory.chain import FILES
 from visual_tools.sandbox.contract import KernelMaker
@@ -118,8 +118,8 @@ class CheckTool:
         "counts and errors; shows images of its pages."
     )
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, second_kernel: SecondKernel) -> None:
+        self._second_kernel = second_kernel
         self.parameters: Mapping[str, object] = schema_of(CheckArguments)
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
@@ -129,7 +129,7 @@ class CheckTool:
             "from apps.office.sandbox_functions import show_check\n"
             f"print(show_check({request.path!r}, {list(request.expect)!r}))"
         )
-        return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
+        return to_tool_result(await self._second_kernel.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
 def office_profile(settings: Mapping[str, object]) -> Profile:
@@ -146,7 +146,7 @@ def office_profile(settings: Mapping[str, object]) -> Profile:
 
 
 def _make_check(workplace: ToolContext) -> CheckTool:
-    return CheckTool(workplace.service)
+    return CheckTool(workplace.second_kernel)
 
 
 async def make_documents(

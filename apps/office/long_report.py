@@ -40,7 +40,7 @@ from cua.swarm.child import Assignment, SubagentConfig
 from cua.swarm.session import SwarmResult
 from cua.swarm.swarm import Swarm
 from cua.tool_agent.profile import VISUAL_TOOLS, ToolContext
-from cua.tools.service import Service, to_tool_result
+from cua.tools.kernel_tools import SecondKernel, to_tool_result
 from cua.tools.toolset import Arguments, schema_of
 from cua.trajectory import load_run
 from cua.trajectory.chain import FILES
@@ -280,18 +280,18 @@ class CheckChapterTool:
     is_repeatable = True
     description = "Look at chapter.md and works.bib of the working folder: what is missing, counts, images of pages."
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, second_kernel: SecondKernel) -> None:
+        self._second_kernel = second_kernel
         self.parameters: Mapping[str, object] = schema_of(CheckChapterArguments)
 
     async def call(self, arguments: Mapping[str, object]) -> ToolResult:
         """Run the check."""
         code = "from apps.office.sandbox_functions import show_chapter\nprint(show_chapter())"
-        return to_tool_result(await self._service.run(code, timeout_s=CELL_S), kind="service", code=code)
+        return to_tool_result(await self._second_kernel.run(code, timeout_s=CELL_S), kind="service", code=code)
 
 
 def _make_check(workplace: ToolContext) -> CheckChapterTool:
-    return CheckChapterTool(workplace.service)
+    return CheckChapterTool(workplace.second_kernel)
 
 
 async def make_long_document(

@@ -272,13 +272,13 @@ class LessonStream:
 
     def draw(self, stage: CourseStage, step: int, part: slice = slice(None)) -> list[Lesson]:
         """Return the batch of a step, or a part of it."""
-        places = range(0 if stage.trains_vision(step) else stage.pages, stage.batch)[part]
-        return [self._draw_one(stage, place, random.Random(f"course {self.seed} {step} {place}")) for place in places]
+        indices = range(0 if stage.trains_vision(step) else stage.pages, stage.batch)[part]
+        return [self._draw_one(stage, index, random.Random(f"course {self.seed} {step} {index}")) for index in indices]
 
-    def _draw_one(self, stage: CourseStage, place: int, rng: random.Random) -> Lesson:
-        if place < stage.pages:
-            return self.maker.make_reading(rng, make_screen(rng, (SMALL_PRINT, PAGES_AND_FORMS)[place // 2 % 2]))
-        if place < stage.pages + stage.requests:
+    def _draw_one(self, stage: CourseStage, index: int, rng: random.Random) -> Lesson:
+        if index < stage.pages:
+            return self.maker.make_reading(rng, make_screen(rng, (SMALL_PRINT, PAGES_AND_FORMS)[index // 2 % 2]))
+        if index < stage.pages + stage.requests:
             several = 0 if stage.is_short else NUM_REQUESTS // 2
             alone = [(question,) for question in draw_requests(rng, NUM_REQUESTS - several)]
             requests = [*alone, *draw_step_requests(rng, several)]

@@ -60,8 +60,8 @@ class Coordinates:
 @lru_cache(maxsize=1024)
 def letter_class(letter: str) -> int:
     """Return the class of a letter, ignoring case; all characters outside the English alphabet share one class."""
-    place = LETTERS.find(letter.lower())
-    return place + 1 if place >= 0 else OTHER_LETTER
+    index = LETTERS.find(letter.lower())
+    return index + 1 if index >= 0 else OTHER_LETTER
 
 
 def _label_patches(rng: random.Random, screen: DrawnScreen, image: MediaItem) -> PatchLetters:
@@ -82,7 +82,7 @@ def _label_patches(rng: random.Random, screen: DrawnScreen, image: MediaItem) ->
 
 
 def label_images(
-    rng: random.Random, screens: Sequence[DrawnScreen], images: Sequence[MediaItem], places: Sequence[int]
+    rng: random.Random, screens: Sequence[DrawnScreen], images: Sequence[MediaItem], indices: Sequence[int]
 ) -> dict[str, Any]:
     """Return the fields of a `Lesson` that describe its images.
 
@@ -90,15 +90,15 @@ def label_images(
         rng: Source of randomness for the choice of patches without a letter and of words with further labels.
         screens: Screens of the images.
         images: Images as the model receives them.
-        places: Index of each image's first token in the trunk.
+        indices: Index of each image's first token in the trunk.
     """
     starts = accumulate((image.num_patches for image in images[:-1]), initial=0)
     letters, words, letter_targets, click_targets, state_targets = [], [], [], [], []
-    for screen, image, place, start in zip(screens, images, places, starts, strict=True):
+    for screen, image, index, start in zip(screens, images, indices, starts, strict=True):
         letters.append(_label_patches(rng, screen, image))
         read = _find_read(screen, image)
         chosen = _choose_for_click_targets(rng, read, image)
-        words += _label_words(screen, read, _choose_stateful(rng, read), place)
+        words += _label_words(screen, read, _choose_stateful(rng, read), index)
         letter_targets += _label_letter_targets(screen, read, image, start)
         click_targets += [_label_click_target(read[token], image, start) for token in sorted(chosen)]
         state_targets += [
@@ -242,29 +242,35 @@ def find_token(point: tuple[float, float], width_px: int) -> int:
 
 def find_images(token_ids: Sequence[int], placeholder_id: int, images: Sequence[MediaItem]) -> list[int]:
     """Return the index of each image's first row among the tokens of a request."""
-    places, start = [], 0
+    indices, start = [], 0
     for image in images:
-        places.append(token_ids.index(placeholder_id, start))
-        start = places[-1] + image.num_tokens
-    return places
+        indices.append(token_ids.index(placeholder_id, start))
+        start = indices[-1] + image.num_tokens
+    return indices
 
 
 def find_numbers(answer: Sequence[int], ids: Sequence[int]) -> list[int]:
     """Return the indices of tokens in an answer, each after the previous one."""
-    places: list[int] = []
+    indices: list[int] = []
     for token in ids:
-        places.append(answer.index(token, places[-1] + 1 if places else 0))
-    return places
+        indices.append(answer.index(token, indices[-1] + 1 if indices else 0))
+    return indices
 
 
 def find_choices(answer: Sequence[int], numbers: Sequence[int], forms: Sequence[Sequence[int | None]]) -> list[int]:
-    """Return the indices in an answer at which another answer with the same beginning differs."""
-    masked = [None if place in numbers else token for place, token in enumerate(answer)]
+    """Return the indices in an answer at which another answer with the same beginning differs.
+
+    Args:
+        answer: Tokens of the answer.
+        numbers: Indices of its coordinates, which do not count.
+        forms: Tokens of all answers, with None for coordinates.
+    """
+    masked = [None if index in numbers else token for index, token in enumerate(answer)]
     choices = set()
     for form in forms:
-        place = next((p for p, (own, other) in enumerate(zip(masked, form, strict=False)) if own != other), None)
-        if place is not None:
-            choices.add(place)
+        index = next((p for p, (own, other) in enumerate(zip(masked, form, strict=False)) if own != other), None)
+        if index is not None:
+            choices.add(index)
     return sorted(choices)
 
 

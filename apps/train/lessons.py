@@ -57,7 +57,7 @@ def pieces_after_image(questions: Sequence[ScreenQuestion], images: Sequence[Med
 
 
 def _find_end(pieces: Sequence[Piece]) -> int:
-    return max(place for place, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
+    return max(index for index, piece in enumerate(pieces) if isinstance(piece, MediaItem)) + 2  # with <|media_end|>
 
 
 def render(questions: Sequence[ScreenQuestion], images: Sequence[MediaItem]) -> list[Piece]:
@@ -117,7 +117,7 @@ class LessonMaker:
         self.prefix = self._encode(render_chat([text], add_generation_prompt=False))
         empty = ChatMessage(role="user", parts=(TextPart(""),))
         self.opening = self._encode(render_chat([empty], add_generation_prompt=False))[:-1]
-        self._forms = {is_short: self._encode_forms(is_short=is_short) for is_short in (False, True)}
+        self._answer_forms = {is_short: self._encode_answer_forms(is_short=is_short) for is_short in (False, True)}
 
     def make(
         self, rng: random.Random, screen: DrawnScreen, questions: Sequence[ScreenQuestion], *, is_short: bool = False
@@ -135,7 +135,7 @@ class LessonMaker:
     def make_reading(self, rng: random.Random, screen: DrawnScreen) -> Lesson:
         """Return a lesson of letters and words only, without questions."""
         image = make_image(screen)
-        trunk = self._encode(pieces_to_image([ask_finish("")], [image]))
+        trunk = self._encode(pieces_to_image([ask_finish("")], [image]))  # the question comes after the image
         first = trunk.index(self.tokenizer.special.media_pad)
         return Lesson(
             example=Example(trunk=trunk, images=(image,)),
@@ -197,10 +197,10 @@ class LessonMaker:
             token_ids=(*before, *predicted_ids),
             first_predicted=len(before),
             name_words=names,
-            query_words=tuple(WordLabel(token_index=place, letters=name) for place in query_indices),
+            query_words=tuple(WordLabel(token_index=index, letters=name) for index in query_indices),
             query_targets=_label_queries(names, query_indices, length),
             request_parts=self._label_parts(
-                questions, instruction_ids, (*query_indices, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*query_indices, *(index - 1 for index in copied.get("copies", ())))
             ),
             **copied,
         )
@@ -219,12 +219,12 @@ class LessonMaker:
         screens = [step.screen for step in variants[0][-MAX_IMAGES:]]
         images = [make_image(screen) for screen in screens]
         trunk = self._encode(pieces_to_image([step.question for step in variants[0]], images))
-        places = find_images(trunk, self.tokenizer.special.media_pad, images)
-        branches = [self._make_branch(episode, images, (places[-1], len(trunk)), is_short) for episode in variants]
+        indices = find_images(trunk, self.tokenizer.special.media_pad, images)
+        branches = [self._make_branch(episode, images, (indices[-1], len(trunk)), is_short) for episode in variants]
         return Lesson(
             example=Example(trunk=trunk, branches=tuple(branch.token_ids for branch in branches), images=tuple(images)),
             **_join(branches),
-            **label_images(rng, screens, images, places),
+            **label_images(rng, screens, images, indices),
         )
 
     def _make_branch(
@@ -247,11 +247,11 @@ class LessonMaker:
             numbers: tuple[NumberLabel, ...] = ()
         else:
             numbers = tuple(
-                NumberLabel(token_index=place, value=value, look_at=look_at, axis=axis)
-                for axis, (place, value) in enumerate(zip(branch.coordinates, (point.x, point.y), strict=True))
+                NumberLabel(token_index=index, value=value, look_at=look_at, axis=axis)
+                for axis, (index, value) in enumerate(zip(branch.coordinates, (point.x, point.y), strict=True))
             )
         targets = (
-            AttentionTarget(token_index=place, target_index=look_at, head=CHOICE_HEAD) for place in branch.decisive
+            AttentionTarget(token_index=index, target_index=look_at, head=CHOICE_HEAD) for index in branch.decisive
         )
         return replace(branch, numbers=numbers, attention_targets=(*targets, *branch.attention_targets))
 
@@ -269,29 +269,29 @@ class LessonMaker:
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
         coordinates = find_numbers(answer, [self.number_id(text) for text in texts])
-        choices = find_choices(answer, coordinates, self._forms[is_short])
+        choices = find_choices(answer, coordinates, self._answer_forms[is_short])
         end = coordinates[0] if coordinates else len(answer)
         if not is_short:  # the action follows from the thought, which has to be learned, too
             end = self._find_thought_end(answer)
-            endings = [form[self._find_thought_end(form) :] for form in self._forms[is_short]]
-            after = find_choices(answer[end:], [place - end for place in coordinates], endings)
-            choices = sorted({*choices, *(end + place for place in after)})
-        decisive = [place for place in choices if place < end]
+            endings = [form[self._find_thought_end(form) :] for form in self._answer_forms[is_short]]
+            after = find_choices(answer[end:], [index - end for index in coordinates], endings)
+            choices = sorted({*choices, *(end + index for index in after)})
+        decisive = [index for index in choices if index < end]
         name = label_name(question.subject.name) if question.subject is not None and question.is_named else ()
         names = self._find_name(question, instruction_ids) if name else ()
         copied = self._label_copies(question, instruction_ids, answer, length)
-        query_indices = [start + place - 1 for place in (*decisive, *coordinates)]
+        query_indices = [start + index - 1 for index in (*decisive, *coordinates)]
         return _Branch(
             token_ids=(*instruction_ids, *answer),
             first_predicted=start,
-            coordinates=tuple(start + place for place in coordinates),
-            choices=tuple(start + place for place in choices),
-            decisive=tuple(start + place for place in decisive),
+            coordinates=tuple(start + index for index in coordinates),
+            choices=tuple(start + index for index in choices),
+            decisive=tuple(start + index for index in decisive),
             name_words=names,
-            query_words=tuple(WordLabel(token_index=place, letters=name) for place in query_indices if name),
+            query_words=tuple(WordLabel(token_index=index, letters=name) for index in query_indices if name),
             query_targets=_label_queries(names, query_indices, length),
             request_parts=self._label_parts(
-                questions, instruction_ids, (*query_indices, *(place - 1 for place in copied.get("copies", ())))
+                questions, instruction_ids, (*query_indices, *(index - 1 for index in copied.get("copies", ())))
             ),
             **copied,
         )
@@ -306,18 +306,18 @@ class LessonMaker:
             return ()
         numbers: dict[int, set[int]] = {}
         for number, part in enumerate(parts):
-            for place in self._find_own(part, instruction_ids):
-                numbers.setdefault(place, set()).add(number)
+            for index in self._find_own(part, instruction_ids):
+                numbers.setdefault(index, set()).add(number)
         if question.target is not None:
-            numbers |= {place: {len(done)} for place in acting}
-        return tuple(RequestPart(token_index=place, number=min(own)) for place, own in numbers.items() if len(own) == 1)
+            numbers |= {index: {len(done)} for index in acting}
+        return tuple(RequestPart(token_index=index, number=min(own)) for index, own in numbers.items() if len(own) == 1)
 
     def _find_own(self, part: ScreenQuestion, instruction_ids: Sequence[int]) -> list[int]:
         """Return the indices of one part of a request: the name, and the text to type."""
-        places = [word.token_index for word in self._find_name(part, instruction_ids)]
+        indices = [word.token_index for word in self._find_name(part, instruction_ids)]
         value = self.tokenizer.encode(part.typed)
         start = find_within(instruction_ids, value) if value else None
-        return places if start is None else [*places, *range(start, start + len(value))]
+        return indices if start is None else [*indices, *range(start, start + len(value))]
 
     def _find_thought_end(self, answer: Sequence[int | None]) -> int:
         return answer.index(self.tokenizer.special.id_of(THINK_END))
@@ -331,13 +331,13 @@ class LessonMaker:
         value = self.tokenizer.encode(question.typed)
         here, there = find_within(answer, value), find_within(instruction_ids, value)
         assert here is not None, "the typed text occurs literally in the request"
-        places = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
-        sources = range(length + there, length + there + len(places)) if there is not None else ()
+        indices = range(len(instruction_ids) + here, len(instruction_ids) + here + len(value) + 1)
+        sources = range(length + there, length + there + len(indices)) if there is not None else ()
         targets = (
             AttentionTarget(token_index=to, target_index=at, head=COPY_HEAD)
-            for to, at in zip(places, sources, strict=False)
+            for to, at in zip(indices, sources, strict=False)
         )
-        return {"copies": tuple(places), "attention_targets": tuple(targets)}
+        return {"copies": tuple(indices), "attention_targets": tuple(targets)}
 
     def _find_name(self, question: ScreenQuestion, instruction_ids: Sequence[int]) -> tuple[WordLabel, ...]:
         """Return each letter of the name in a request, with the letters before it; empty if the request does not have
@@ -352,8 +352,8 @@ class LessonMaker:
             if start is not None:
                 prefixes = (self.tokenizer.decode(tokens[:count]).lstrip() for count in range(1, len(tokens) + 1))
                 return tuple(
-                    WordLabel(token_index=place, letters=label_name(part))
-                    for place, part in enumerate(prefixes, start)
+                    WordLabel(token_index=index, letters=label_name(part))
+                    for index, part in enumerate(prefixes, start)
                     if part
                 )
         return ()
@@ -362,8 +362,8 @@ class LessonMaker:
         """Return the whole request for the last of these steps, as engine input."""
         images = [make_image(step.screen) for step in steps[-MAX_IMAGES:]]
         token_ids = (*self.prefix, *self._encode(render([step.question for step in steps], images)))
-        places = find_images(token_ids, self.tokenizer.special.media_pad, images)
-        spans = [MediaSpan(offset=place, item=image) for place, image in zip(places, images, strict=True)]
+        indices = find_images(token_ids, self.tokenizer.special.media_pad, images)
+        spans = [MediaSpan(offset=index, item=image) for index, image in zip(indices, images, strict=True)]
         return Prompt(token_ids=token_ids, media=tuple(spans))
 
     def number_id(self, text: str) -> int:
@@ -383,7 +383,7 @@ class LessonMaker:
         thought, answer = self.tokenizer.encode(question.thought), self.tokenizer.encode(text)
         return (*thought, special.id_of(THINK_END), *answer, special.id_of(END))
 
-    def _encode_forms(self, *, is_short: bool) -> list[tuple[int | None, ...]]:
+    def _encode_answer_forms(self, *, is_short: bool) -> list[tuple[int | None, ...]]:
         """Return all answers as tokens, with None for coordinates; an answer that types ends before the typed text."""
         forms = []
         for thought, action, code in ANSWERS:
@@ -444,8 +444,8 @@ def _label_queries(
 ) -> tuple[AttentionTarget, ...]:
     """Return the tokens that need the name, with its last token in the request as target; `length` is the trunk's."""
     return tuple(
-        AttentionTarget(token_index=place + 1, target_index=length + names[-1].token_index, head=NAME_QUERY_HEAD)
-        for place in query_indices
+        AttentionTarget(token_index=index + 1, target_index=length + names[-1].token_index, head=NAME_QUERY_HEAD)
+        for index in query_indices
         if names
     )
 

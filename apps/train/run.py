@@ -376,11 +376,11 @@ def _learn(run: TrainingRun, trainer: Trainer, meter: "_Meter | None") -> None:
             meter.add(trainer.step_number - 1, stage, report)
             if time.monotonic() - saved_at > SAVE_EVERY_S or trainer.step_number == run.num_steps:
                 trainer.save(run.folder)
-                _show(run, trainer, stage)
+                _update_page(run, trainer, stage)
                 saved_at = time.monotonic()
 
 
-def _show(run: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
+def _update_page(run: TrainingRun, trainer: Trainer, stage: CourseStage) -> None:
     rows = read_log(run.folder / LOG)
     if rows:
         maker = LessonMaker(load_tokenizer(run.folder / INITIAL_MODEL))

@@ -36,11 +36,11 @@ from envs import (
     TypeSecret,
     TypeText,
 )
-from envs.actions import UNBINDABLE, Drag, Move, Scroll, normalize_key
+from envs.actions import RECIPIENT_UNKNOWN, Drag, Move, Scroll, normalize_key
 from envs.env import EnvSpec, Task, TaskSpec, TaskVerdict
 from envs.errors import ActionError, EnvError
 from envs.suite import FAMILY, Baseline, Suite
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class DrawnEnv:
             case Click() | Drag() | MouseDown() | MouseUp():
                 target = self._element_at(*self._place_of(action))
                 if target is None:
-                    return (UNKNOWN,)
+                    return (UNKNOWN_TARGET,)
                 return (Target(role=target.kind, names=(target.name,), is_field=target.kind == "field"),)
             case TypeText() if self._focus is not None:
                 return (Target(role="field", names=(self._focus,), is_field=True),)
@@ -157,7 +157,7 @@ class DrawnEnv:
             case KeyUp(key=key):
                 self.held.discard(normalize_key(key))
             case TypeSecret():
-                raise ActionError(UNBINDABLE)
+                raise ActionError(RECIPIENT_UNKNOWN)
             case TypeText(text=text):
                 self._type(text)
             case Terminate():

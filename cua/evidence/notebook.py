@@ -9,15 +9,15 @@ from cua.errors import TrajectoryError
 from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, TextPart
 from cua.step import CallOutcome, ToolStep
-from cua.tools.service import PNG
+from cua.tools.kernel_tools import PNG
 from cua.trajectory.run_record import RunRecord
 
 
 class CellData(BaseModel):
-    """Fields that `cua.tools.service.to_tool_result` writes; empty for a call that ran no code.
+    """Fields that `cua.tools.kernel_tools.to_tool_result` writes; empty for a call that ran no code.
 
     Attributes:
-        kind: `ipython`, `shell` or `service`; "" for a call that ran no code.
+        kind: `ipython`, `shell` or `service` (see `to_tool_result`); "" for a call that ran no code.
         code: Code of the notebook's cell.
         status: Status at the end of the cell.
         text: Printed text.
@@ -54,7 +54,7 @@ def cell_data(outcome: CallOutcome) -> CellData:
 SETUP = "setup"
 """Tag of the first cell, which changes to the folder with the files; a verification of the run skips it."""
 
-_SERVICE_IMPORT = "from visual_tools.sandbox import inside"
+_INSIDE_IMPORT = "from visual_tools.sandbox import inside"
 
 
 def make_notebook(record: RunRecord) -> Json:
@@ -88,7 +88,7 @@ def code_of(outcome: CallOutcome) -> str | None:
         case "shell":
             return f"%%bash\n{data.code}"
         case "service":
-            return f"{_SERVICE_IMPORT}\n{data.code}"
+            return f"{_INSIDE_IMPORT}\n{data.code}"
         case _:
             return None
 
@@ -97,7 +97,7 @@ def repeating_code(outcome: CallOutcome, *, limit_s: float = 60) -> str | None:
     """Return a cell that repeats a call in the way it was made; None for a call that ran no code."""
     data = cell_data(outcome)
     if data.kind == "shell":
-        return f"{_SERVICE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"
+        return f"{_INSIDE_IMPORT}\ninside.run_command({data.code!r}, limit_s={limit_s:g})"
     return code_of(outcome)
 
 

@@ -139,7 +139,7 @@ class Guard:
         return replace(self, approver=ask, sees_requests=sees_requests, _answers=_Answers())
 
     @property
-    def is_idle(self) -> bool:
+    def allows_all(self) -> bool:
         """True if everything is allowed without a check."""
         return self.mode == "yolo" and not self.rules.rules and self.rules.default is None
 
@@ -149,7 +149,7 @@ class Guard:
         A person is asked here, so the result is never `ask`. Targets of keys are judged only up to the first
         action that may move the focus; `StepCheck` judges all of them again during execution.
         """
-        if self.is_idle:
+        if self.allows_all:
             return GuardVerdict(decision="allow")
         self._answers.count(actions)
         facts = await self._facts(turn, actions, observation, env)

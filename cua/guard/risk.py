@@ -15,7 +15,7 @@ class Facts:
     Attributes:
         action: Action, secrets still as placeholders.
         verb: Class name of the action in lower case: `click`, `typetext`, `hotkey`, ...
-        target: Activated target, `UNKNOWN` if the environment cannot determine it; None if nothing is activated.
+        target: Activated target, `UNKNOWN_TARGET` if the environment cannot determine it; None if nothing is activated.
         claim: Action as the model describes it under `## Action`; its thought if that is empty.
         url: URL of the active page.
         uses_secret: True if a secret would be typed.

@@ -19,7 +19,7 @@ from cua.gui_agent.page_texts import PageJudge, PageTexts
 from cua.gui_agent.protocol import ProtocolOptions
 from cua.messages import Sampling, Usage
 from cua.model import Model
-from cua.redaction import MIN_CHARS, Masker, redacted
+from cua.redaction import MIN_SECRET_CHARS, Masker, redacted
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import End, RunResult
@@ -111,7 +111,7 @@ class StepExecutor:
         if self.masker is not None:
             self.masker.add_typed(self.secrets.values_in(decision.actions))
         check = None
-        if not self.guard.is_idle:
+        if not self.guard.allows_all:
             check = StepCheck(self.guard, decision.turn, decision.actions, observation, verdict)
             self.requests.is_strict = self.pages.is_exposed  # ask about every change once a page has given instructions
             self.requests.begin_step(check)
@@ -321,13 +321,13 @@ class Agent:
         return (await step_env(self.env, ())).observation
 
     async def _hold_requests(self, task: Task, observation: Observation) -> None:
-        if not self._guard.is_idle and isinstance(self.env, RequestHolder):
+        if not self._guard.allows_all and isinstance(self.env, RequestHolder):
             self._executor.requests.begin(observation.url, task.instruction)
             await self.env.hold_requests(self._executor.requests)
 
     async def _drop_requests(self) -> None:
         """Drop held requests and stop checking new ones, before the task evaluates the pages."""
-        if not self._guard.is_idle and isinstance(self.env, RequestHolder):
+        if not self._guard.allows_all and isinstance(self.env, RequestHolder):
             await self.env.hold_requests(None)
 
     async def _loop(self, task: Task, episode: EpisodeState, observation: Observation) -> End:
@@ -421,13 +421,13 @@ class Agent:
         return max(num_noted, len(warnings))
 
     def _note_short_secrets(self) -> None:
-        short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_CHARS]
+        short = [name for name, secret in self.secrets.by_name.items() if len(secret.value) < MIN_SECRET_CHARS]
         if short:
             names = ", ".join("{{" + name + "}}" for name in short)
             self.scope.note(
                 "secrets",
-                f"{names}: shorter than {MIN_CHARS} characters, so texts that merely look alike are redacted too, and "
-                "images are not searched for it by OCR",
+                f"{names}: shorter than {MIN_SECRET_CHARS} characters, so texts that merely look alike are redacted "
+                "too, and images are not searched for it by OCR",
             )
 
     def _check_loop(self, episode: EpisodeState, decision: Decision, observation: Observation) -> str | None:

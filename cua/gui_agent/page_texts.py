@@ -129,7 +129,7 @@ class PageTexts:
     def begin(self, observation: Observation) -> None:
         """Start to read the screen of an observation."""
         self.end()
-        if not self.guard.is_idle:
+        if not self.guard.allows_all:
             self._work = asyncio.create_task(self._read(observation))
 
     def end(self) -> None:

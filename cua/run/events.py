@@ -119,6 +119,9 @@ NoteKind = Literal[
     "addressed",
     "take_over",
 ]
+"""Kind of a note. `cut`: a stop or a limit ended a step; `task`: warning of the task; `person`: a person used the
+screen; `addressed`: a result addresses the agent; `take_over`: a form that a person should fill in.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from cua.model import Tool
 from cua.models.gate import reported_wait
 from cua.tool_agent.assemble import start_sandbox
 from cua.tool_agent.profile import ToolContext
-from cua.tools.service import Service
+from cua.tools.kernel_tools import SecondKernel
 from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox import CellResult, Kernel, KernelLimits, KernelMaker
 
@@ -138,9 +138,12 @@ class AgentWorkspace:
         self._num_cells = self._num_loans = 0
         self._lock = asyncio.Lock()
         self._kernel = LazyKernel(self._open, folder, sandboxes.backend)
-        self._service = Service(self._open)
+        self._second_kernel = SecondKernel(self._open)
         self.tool_context = ToolContext(
-            kernel=self._kernel, service=self._service, limits=KernelLimits(wall_s=cell_s), agent_id=agent_id
+            kernel=self._kernel,
+            second_kernel=self._second_kernel,
+            limits=KernelLimits(wall_s=cell_s),
+            agent_id=agent_id,
         )
 
     @asynccontextmanager
@@ -179,7 +182,7 @@ class AgentWorkspace:
     async def close(self) -> None:
         """Stop the kernels and release the agent's slot."""
         try:
-            await self._service.close()
+            await self._second_kernel.close()
             await self._kernel.close()
         finally:
             if self._has_slot:

@@ -46,7 +46,7 @@ from envs import Task
 from envs.env import checked_warnings
 
 LOOP_NUDGE = "This was the same call with the same arguments {times} times in a row. Do something else, or answer."
-LAST_CALL_S = 300.0
+LAST_REPLY_TIMEOUT_S = 300.0
 """Timeout in seconds of the last reply after a limit is reached."""
 
 
@@ -262,7 +262,7 @@ class ToolAgent:
         await self._add_user_message([TextPart(text=self.profile.last_request.format(why=why))])
         index, started_at, started = len(self.steps) + 1, time.time(), time.monotonic()
         with suppress(ModelError, TimeoutError):
-            async with asyncio.timeout(LAST_CALL_S):
+            async with asyncio.timeout(LAST_REPLY_TIMEOUT_S):
                 reply = replace(await self._generate_shrinking(), tool_calls=())
             self._question_scope.budget.add(reply.usage)
             await self.scope.record.replied(index, reply)

@@ -11,7 +11,7 @@ from cua.config import Settings
 from cua.messages import Sampling
 from cua.model import Tool
 from cua.run.budget import Caps
-from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
+from cua.tools.kernel_tools import FilesTool, IPythonTool, SecondKernel, ShellTool, ViewImageTool
 from cua.trajectory.run_record import MAIN
 from visual_tools.sandbox.contract import Kernel, KernelLimits
 
@@ -82,13 +82,13 @@ class ToolContext:
 
     Attributes:
         kernel: Python kernel of the model's cells, in the sandbox.
-        service: Functions in a second kernel of the same sandbox and folder.
+        second_kernel: Kernel of other tools, in the same sandbox and folder.
         limits: Limits of both.
         agent_id: Id of the agent in its run's record.
     """
 
     kernel: Kernel
-    service: Service
+    second_kernel: SecondKernel
     limits: KernelLimits
     agent_id: str = MAIN
 
@@ -170,17 +170,17 @@ def web_tools(settings: Settings, pages: "PageCache | None" = None) -> tuple[Too
 def _make_ipython(context: ToolContext) -> Tool:
     from visual_tools.sandbox.inside import describe_inside
 
-    return IPythonTool(context.kernel, limits=context.limits, inside=describe_inside())
+    return IPythonTool(context.kernel, limits=context.limits, installed=describe_inside())
 
 
 def _make_shell(context: ToolContext) -> Tool:
-    return ShellTool(context.service, inside_dir=context.kernel.inside_dir, wall_s=context.limits.wall_s)
+    return ShellTool(context.second_kernel, inside_dir=context.kernel.inside_dir, wall_s=context.limits.wall_s)
 
 
 VISUAL_TOOLS: tuple[ToolMaker, ...] = (
     _make_ipython,
-    lambda context: ViewImageTool(context.service),
-    lambda context: FilesTool(context.service),
+    lambda context: ViewImageTool(context.second_kernel),
+    lambda context: FilesTool(context.second_kernel),
     _make_shell,
 )
 """Factories of the tools of a visual task; all of them run inside the sandbox."""

@@ -19,7 +19,7 @@ from cua.step import CallOutcome, ToolStep
 from cua.tool_agent.agent import ToolAgent
 from cua.tool_agent.conversation import Compaction, Conversation, InterruptedStep, RunSnapshot, UserMessage
 from cua.tool_agent.profile import ToolContext
-from cua.tools.service import SPARE_S
+from cua.tools.kernel_tools import SPARE_S
 from cua.trajectory.chain import FILES
 from cua.trajectory.disk import translate_os_errors
 from cua.trajectory.run_record import RunRecord
@@ -138,7 +138,7 @@ async def _repeat(outcome: CallOutcome, code: str, context: ToolContext, agent: 
     if cell_data(outcome).kind == "ipython":
         result = await context.kernel.run(code)
     else:
-        result = await context.service.run(code, timeout_s=context.limits.wall_s + SPARE_S)
+        result = await context.second_kernel.run(code, timeout_s=context.limits.wall_s + SPARE_S)
     return describe_difference(outcome, result)
 
 

@@ -39,7 +39,7 @@ from cua.tool_agent.outside import make_user_tools
 from cua.tool_agent.profile import Profile, ToolContext
 from cua.tool_agent.resume import describe_lost_variables, load_snapshot, repeat_cells, restore_files
 from cua.tools import Toolset
-from cua.tools.service import Service
+from cua.tools.kernel_tools import SecondKernel
 from cua.trajectory import RunRecord, TrajectoryWriter, default_runs_dir
 from cua.trajectory.chain import FILES, hash_files
 from cua.trajectory.record_file import reserve_run
@@ -315,10 +315,10 @@ class ToolSession:
         stack.push_async_callback(self._seal, writer)
         kernel = await maker.make_kernel(folder, readable=readable)
         stack.push_async_callback(kernel.close)
-        service = Service(lambda: maker.make_kernel(folder, readable=readable))
-        stack.push_async_callback(service.close)
+        second_kernel = SecondKernel(lambda: maker.make_kernel(folder, readable=readable))
+        stack.push_async_callback(second_kernel.close)
         tool_context = ToolContext(
-            kernel=kernel, service=service, limits=KernelLimits(wall_s=parts.settings.cell_timeout)
+            kernel=kernel, second_kernel=second_kernel, limits=KernelLimits(wall_s=parts.settings.cell_timeout)
         )
         inside = [make(tool_context) for make in parts.profile.tools]
         outside = [*make_user_tools(parts.user_tools, tool_context, parts.secrets.redact), *mcp_tools.tools]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envs.actions import (
-    UNBINDABLE,
+    RECIPIENT_UNKNOWN,
     Action,
     Button,
     Click,
@@ -26,7 +26,7 @@ from envs.actions import (
     Wait,
 )
 from envs.browser.checking import InputCheck
-from envs.browser.keyboard import Ask, PageKeyboard, Shortcuts, canonical, shortcut_of
+from envs.browser.keyboard import KeyCheck, PageKeyboard, Shortcuts, canonical, shortcut_of
 from envs.browser.options import BrowserOptions
 from envs.browser.overlays.address_bar import AddressBar
 from envs.browser.overlays.suggestions import Suggestions
@@ -42,11 +42,11 @@ _DRAG_STEP_PX = 25  # pages with drag and drop need several moves on the way; fe
 _MOVE_S = 0.016  # one frame at 60 Hz: pages see each move
 _AWAY = (-1, -1)  # outside of the viewport, so that nothing is hovered
 
-AskAtPoint = Callable[[int, int], Awaitable[None]]
+PointCheck = Callable[[int, int], Awaitable[None]]
 """Callback before a button goes down or up at a point of the viewport; raises `ActionError` to reject the input."""
 _MAX_WAIT_S = 300.0  # bounds a step whose code waits
 _KEY_S = 0.03  # time that a key may take on a busy machine, for the limit of an action
-_LOOK_OVER_S = 0.5  # for each check before an action (pop-ups, typed text); skipped if the page does not answer
+_CHECK_TIMEOUT_S = 0.5  # for each check before an action (pop-ups, typed text); skipped if the page does not answer
 
 
 class PageMouse:
@@ -81,20 +81,20 @@ class PageMouse:
         """Move the pointer to a point within `duration_s`."""
         await self._glide(self.target(x_px, y_px), duration_s, least_steps=1)
 
-    async def click(self, action: Click, ask: AskAtPoint | None = None) -> None:
+    async def click(self, action: Click, check: PointCheck | None = None) -> None:
         """Press and release a button; clicks in quick succession count as a double or triple click."""
         page = await self._go(action.x_px, action.y_px)
         for number in range(1, action.clicks + 1):
             if number > 1 and action.interval_s:
                 await asyncio.sleep(action.interval_s)
             count = number if action.interval_s < 0.5 else 1
-            if ask is not None:
-                await ask(*self.pointer_px)
+            if check is not None:
+                await check(*self.pointer_px)
             await page.mouse.down(button=action.button, click_count=count)
-            await self._release(page, action.button, count, ask)
+            await self._release(page, action.button, count, check)
 
     async def drag(
-        self, x_px: int, y_px: int, button: Button, duration_s: float, ask: AskAtPoint | None = None
+        self, x_px: int, y_px: int, button: Button, duration_s: float, check: PointCheck | None = None
     ) -> None:
         """Drag with a button from the pointer to a point, with intermediate mouse moves."""
         goal = self.target(x_px, y_px)
@@ -106,35 +106,35 @@ class PageMouse:
             await self._glide(goal, duration_s, least_steps=min(max(math.ceil(steps), 4), 12))
         finally:
             self.held.pop(button, None)
-            await self._release(page, button, 1, ask)
+            await self._release(page, button, 1, check)
 
     async def scroll(self, dx: int, dy: int, x_px: int | None, y_px: int | None) -> None:
         """Scroll at a point: `dy` notches up, `dx` notches right."""
         page = await self._go(x_px, y_px)
         await page.mouse.wheel(dx * NOTCH_PX, -dy * NOTCH_PX)
 
-    async def down(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
+    async def down(self, x_px: int | None, y_px: int | None, button: Button, check: PointCheck | None = None) -> None:
         """Press a button until `up`."""
         page = await self._go(x_px, y_px)
-        if ask is not None:
-            await ask(*self.pointer_px)
+        if check is not None:
+            await check(*self.pointer_px)
         await page.mouse.down(button=button)
         self.held[button] = page
 
-    async def up(self, x_px: int | None, y_px: int | None, button: Button, ask: AskAtPoint | None = None) -> None:
+    async def up(self, x_px: int | None, y_px: int | None, button: Button, check: PointCheck | None = None) -> None:
         """Release a button in the page in which it was pressed."""
         page = await self._go(x_px, y_px)
         pressed_in = self.held.pop(button, page)
         if not pressed_in.is_closed():
-            await self._release(pressed_in, button, 1, ask)
+            await self._release(pressed_in, button, 1, check)
 
-    async def _release(self, page: "Page", button: Button, count: int, ask: AskAtPoint | None) -> None:
+    async def _release(self, page: "Page", button: Button, count: int, check: PointCheck | None) -> None:
         """Release a button; if the check rejects that, release it outside of the page, so that nothing is clicked."""
-        if ask is None:
+        if check is None:
             await page.mouse.up(button=button, click_count=count)
             return
         try:
-            await ask(*self.pointer_px)
+            await check(*self.pointer_px)
         except BaseException:
             await page.mouse.move(*_AWAY)
             await page.mouse.up(button=button, click_count=count)
@@ -168,7 +168,9 @@ class BrowserActionExecutor:
     """Executor of the actions of one episode."""
 
     def __init__(self, session: BrowserSession, options: BrowserOptions) -> None:
-        self.keyboard = PageKeyboard(lambda: session.tabs.active, session.clipboard, session.typing, session.bound)
+        self.keyboard = PageKeyboard(
+            lambda: session.tabs.active, session.clipboard, session.typing_check, session.bound_texts
+        )
         self.mouse = PageMouse(lambda: session.tabs.active, options.viewport_px)
         self._session = session
         self._options = options
@@ -192,15 +194,15 @@ class BrowserActionExecutor:
         """
         action = _with_canonical_keys(action)
         if isinstance(action, TypeSecret):
-            self._session.bound.learn(action.bound)
+            self._session.bound_texts.learn(action.bound)
         point_px = self._point_of(action)
         await self._run_interruptible(self._session.ensure_page(), action)
         if not isinstance(action, Wait):
-            self._session.held.on_input(is_by_person=input_check is None)
+            self._session.held_requests.on_input(is_by_person=input_check is None)
             await self._update_popups()
         if await self._to_overlay(action, point_px, input_check):
             return
-        self._session.popups.follow(action)
+        self._session.popups.on_input(action)
         shortcut = shortcut_of(action, self.keyboard.held)
         if shortcut is None:
             await self._run_interruptible(self._input(action, input_check), action, input_check)
@@ -214,8 +216,8 @@ class BrowserActionExecutor:
 
         session = self._session
         with contextlib.suppress(Error, Interrupted, TimeoutError):  # the next input reports the same problem
-            await session.interrupts.race(session.update_popups(), _LOOK_OVER_S)
-            await session.interrupts.race(session.check_typing(), _LOOK_OVER_S)
+            await session.interrupts.race(session.update_popups(), _CHECK_TIMEOUT_S)
+            await session.interrupts.race(session.check_typing(), _CHECK_TIMEOUT_S)
 
     async def _to_overlay(self, action: Action, point_px: tuple[int, int], input_check: InputCheck | None) -> bool:
         """Offer an action to the overlay over the page; return True if it was handled."""
@@ -223,9 +225,9 @@ class BrowserActionExecutor:
         if overlay is None or isinstance(action, Wait):
             return False
         if isinstance(action, TypeSecret) and not isinstance(overlay, AddressBar | Suggestions):
-            raise ActionError(UNBINDABLE)
+            raise ActionError(RECIPIENT_UNKNOWN)
         if input_check is not None:
-            await input_check.whole(action, point_px, self.keyboard.held)
+            await input_check.check_action(action, point_px, self.keyboard.held)
         # None: a new dialog interrupted the overlay's action, so it was handled
         is_taken = await self._run_interruptible(overlay.act(action, point_px), action) is not False
         self._session.clear_overlay()
@@ -289,42 +291,42 @@ class BrowserActionExecutor:
         return limit_s
 
     async def _input(self, action: Action, input_check: InputCheck | None) -> None:
-        ask = input_check.point if input_check is not None else None
+        check = input_check.check_point if input_check is not None else None
         match action:
             case Click():
-                await self.mouse.click(action, ask)
+                await self.mouse.click(action, check)
             case Move(x_px=x, y_px=y, duration_s=duration_s):
                 await self.mouse.move(x, y, duration_s)
             case Drag(x_px=x, y_px=y, button=button, duration_s=duration_s):
-                await self.mouse.drag(x, y, button, duration_s, ask)
+                await self.mouse.drag(x, y, button, duration_s, check)
             case Scroll(dx=dx, dy=dy, x_px=x, y_px=y):
                 await self.mouse.scroll(dx, dy, x, y)
             case MouseDown(x_px=x, y_px=y, button=button):
-                await self.mouse.down(x, y, button, ask)
+                await self.mouse.down(x, y, button, check)
             case MouseUp(x_px=x, y_px=y, button=button):
-                await self.mouse.up(x, y, button, ask)
+                await self.mouse.up(x, y, button, check)
             case Wait(duration_s=duration_s):
                 await asyncio.sleep(min(duration_s, _MAX_WAIT_S))
             case _:
-                await self._keys(action, input_check.key if input_check is not None else None)
+                await self._keys(action, input_check.check_key if input_check is not None else None)
 
-    async def _keys(self, action: Action, ask: Ask | None) -> None:
+    async def _keys(self, action: Action, check: KeyCheck | None) -> None:
         match action:
             case TypeSecret():
-                await self.keyboard.type_secret(action, ask)
+                await self.keyboard.type_secret(action, check)
             case TypeText(text=text, interval_s=interval_s):
-                await self.keyboard.type(text, interval_s, ask)
+                await self.keyboard.type(text, interval_s, check)
             case PressKey(key=key, presses=presses, interval_s=interval_s):
                 for number in range(presses):
                     if number and interval_s:
                         await asyncio.sleep(interval_s)
-                    await self.keyboard.press(key, ask)
+                    await self.keyboard.press(key, check)
             case Hotkey(keys=keys):
-                await self.keyboard.hotkey(keys, ask)
+                await self.keyboard.hotkey(keys, check)
             case KeyDown(key=key):
-                await self.keyboard.key_down(key, ask)
+                await self.keyboard.key_down(key, check)
             case KeyUp(key=key):
-                await self.keyboard.key_up(key, ask)
+                await self.keyboard.key_up(key, check)
 
 
 def _with_canonical_keys(action: Action) -> Action:

@@ -13,11 +13,11 @@ from envs.browser.redact import Redactor
 from envs.browser.session import BrowserSession
 from envs.browser.settle import Interrupted
 from envs.errors import ActionError
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 _TIMEOUT_S = 2.0  # an input waits for it; a page that does not answer gets no input that activates something
 _RETRIES_S = (0.02, 0.1, 0.3)  # a page that is being replaced answers again soon
-_SILENT = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock"})
+_FOCUS_AND_MODIFIER_KEYS = frozenset({"tab", "shift", "ctrl", "alt", "win", "capslock"})
 
 
 class TargetFinder:
@@ -29,7 +29,7 @@ class TargetFinder:
         self._redact = redact
 
     async def at_point(self, x_px: int, y_px: int, action: Action) -> tuple[Target, ...]:
-        """Return what a mouse action activates at a point; `UNKNOWN` if it cannot be determined.
+        """Return what a mouse action activates at a point; `UNKNOWN_TARGET` if it cannot be determined.
 
         Raises:
             TimeoutError: If the page does not answer.
@@ -40,10 +40,11 @@ class TargetFinder:
             return (self._redacted(target),)
         width, height = self._viewport_px
         if isinstance(overlay, DialogBox) or not (0 <= x_px < width and 0 <= y_px < height):
-            return (UNKNOWN,)
+            return (UNKNOWN_TARGET,)
         inspector, tabs = self._session.inspector, self._session.tabs
         is_drop = isinstance(action, Drag | MouseUp)
-        return await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px, is_drop=is_drop)) or (UNKNOWN,)
+        targets = await self._ask(lambda: inspector.at_point(tabs.active, x_px, y_px, is_drop=is_drop))
+        return targets or (UNKNOWN_TARGET,)
 
     async def on_key(self, stroke: Stroke) -> tuple[Target, ...]:
         """Return what a key activates; empty: nothing.
@@ -59,7 +60,7 @@ class TargetFinder:
         return await self._ask(lambda: inspector.on_key(tabs.active, stroke))
 
     async def of_action(self, action: Action, pointer_px: tuple[int, int], held: Collection[str]) -> tuple[Target, ...]:
-        """Return what an action would activate if it were executed now; `UNKNOWN` if the page does not answer.
+        """Return what an action would activate if it were executed now; `UNKNOWN_TARGET` if the page does not answer.
 
         Raises:
             ActionError: If the key does not exist.
@@ -75,7 +76,7 @@ class TargetFinder:
             for stroke in _strokes_of(action, held):
                 targets |= dict.fromkeys(await self.on_key(stroke))
         except (Interrupted, TimeoutError):
-            targets[UNKNOWN] = None
+            targets[UNKNOWN_TARGET] = None
         return tuple(targets)
 
     async def _ask(self, ask: "Any") -> tuple[Target, ...]:
@@ -88,7 +89,7 @@ class TargetFinder:
                 return tuple(map(self._redacted, targets))
             except Error:  # the document was replaced during the call
                 await asyncio.sleep(pause_s)
-        return (UNKNOWN,)
+        return (UNKNOWN_TARGET,)
 
     def _redacted(self, target: Target) -> Target:
         redact = self._redact
@@ -123,15 +124,15 @@ class InputCheck:
         """Return True while an answer is pending; a person may be giving it."""
         return self._is_asking
 
-    async def point(self, x_px: int, y_px: int) -> None:
+    async def check_point(self, x_px: int, y_px: int) -> None:
         """Check a button press or release at a point.
 
         Raises:
             ActionError: If it was rejected.
         """
-        await self._put(self.targets.at_point(x_px, y_px, self.action))
+        await self._check_targets(self.targets.at_point(x_px, y_px, self.action))
 
-    async def key(self, key: str, down: Collection[str], typed: str) -> None:
+    async def check_key(self, key: str, down: Collection[str], typed: str) -> None:
         """Check a key press.
 
         Raises:
@@ -139,17 +140,17 @@ class InputCheck:
         """
         stroke = _stroke(key, down, typed)
         if stroke is not None:
-            await self._put(self.targets.on_key(stroke))
+            await self._check_targets(self.targets.on_key(stroke))
 
-    async def whole(self, action: Action, point_px: tuple[int, int], held: Collection[str]) -> None:
+    async def check_action(self, action: Action, point_px: tuple[int, int], held: Collection[str]) -> None:
         """Check a whole action at once, for an overlay over the page.
 
         Raises:
             ActionError: If it was rejected.
         """
-        await self._put(self.targets.of_action(action, point_px, held))
+        await self._check_targets(self.targets.of_action(action, point_px, held))
 
-    async def _put(self, asked: Coroutine[object, object, tuple[Target, ...]]) -> None:
+    async def _check_targets(self, asked: Coroutine[object, object, tuple[Target, ...]]) -> None:
         try:
             targets = await asked
         except TimeoutError as error:
@@ -193,6 +194,6 @@ def _stroke(key: str, down: Collection[str], typed: str) -> Stroke | None:
     chord = chord_of(down)
     plain = next(iter(chord_of([key])))
     ctrl, alt = bool(chord & {"ctrl", "win"}), "alt" in chord
-    if plain in _SILENT:
+    if plain in _FOCUS_AND_MODIFIER_KEYS:
         return None
     return Stroke(key=plain, typed="" if ctrl or alt else typed, ctrl=ctrl, alt=alt)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envs.browser.camera import read_script
-from envs.browser.gate import Gate
+from envs.browser.filter_proxy import FilterProxy
 from envs.browser.options import BrowserOptions
 from envs.browser.redact import STARS, Redactor
 from envs.errors import EnvSetupError
@@ -36,7 +36,7 @@ _DATABASES_TIMEOUT_S = 3.0  # saving IndexedDB waits for the page; the rest of t
 
 
 async def new_context(
-    browser: "Browser", options: BrowserOptions, episode: int, gate: Gate | None = None
+    browser: "Browser", options: BrowserOptions, episode: int, filter_proxy: FilterProxy | None = None
 ) -> "BrowserContext":
     """Open a context with our scripts and a blank page for the `episode`-th episode, counted from 1.
 
@@ -44,7 +44,7 @@ async def new_context(
         browser: Browser of the context.
         options: Settings of the context.
         episode: Number of the episode.
-        gate: Proxy of this context alone; None: the proxy of the whole browser.
+        filter_proxy: Proxy of this context alone; None: the proxy of the whole browser.
 
     Raises:
         EnvSetupError: If a setting is invalid (no such time zone, unreadable storage state, ...), or the browser does
@@ -52,7 +52,7 @@ async def new_context(
     """
     from playwright.async_api import Error
 
-    own_way: Json = {"proxy": gate.proxy} if gate is not None else {}
+    own_way: Json = {"proxy": filter_proxy.proxy} if filter_proxy is not None else {}
     try:
         async with asyncio.timeout(_OPEN_TIMEOUT_S):
             context = await browser.new_context(**context_settings(options, episode), **own_way)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from envs.browser.gate import Gate
+from envs.browser.filter_proxy import FilterProxy
 from envs.domain_rules import DomainRules
 from envs.hosts import DEFAULT_PORTS, host_and_port
 
@@ -32,12 +32,12 @@ class Firewall:
     """Filter that blocks requests by the domain rules, and records them until they are fetched.
 
     Requests are stopped by routing, which knows the page and leaves it as it is. Requests that are not routed (a
-    redirect, a shared worker, a prefetch, ...) are stopped by the same rules in the gate when they leave the browser.
+    redirect, a shared worker, a prefetch, ...) are stopped by the filter proxy when they leave the browser.
     """
 
-    def __init__(self, rules: DomainRules, gate: Gate | None = None) -> None:
+    def __init__(self, rules: DomainRules, filter_proxy: FilterProxy | None = None) -> None:
         self._rules = rules
-        self._gate = gate
+        self._filter_proxy = filter_proxy
         self._blocked: list[BlockedRequest] = []
 
     async def install(self, context: "BrowserContext") -> None:
@@ -51,17 +51,17 @@ class Firewall:
     def take(self) -> list[BlockedRequest]:
         """Return the requests blocked since the last call."""
         blocked, self._blocked = self._blocked, []
-        if self._gate is not None:
+        if self._filter_proxy is not None:
             known = {_origin(request.url) for request in blocked}
-            for stopped in self._gate.take():
+            for stopped in self._filter_proxy.take():
                 if _origin(stopped.url) not in known:
                     blocked.append(BlockedRequest(url=stopped.url, reason=stopped.reason, is_navigation=False))
         return blocked
 
     def failure_of(self, url: str) -> str | None:
-        """Return why the host of a URL could not be reached, as recorded by the gate."""
+        """Return why the host of a URL could not be reached, as recorded by the filter proxy."""
         with contextlib.suppress(ValueError):
-            return self._gate.failure_of(*host_and_port(url)) if self._gate is not None else None
+            return self._filter_proxy.failure_of(*host_and_port(url)) if self._filter_proxy is not None else None
         return None
 
     async def _on_route(self, route: "Route", request: "Request") -> None:

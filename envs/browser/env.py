@@ -38,7 +38,7 @@ from envs.observation import Generation, LiveFrame, Observation, StepResult
 from envs.page_request import RequestCheck
 from envs.registry import EnvKind, EnvRequest
 from envs.screen_texts import ScreenTexts
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -162,7 +162,7 @@ class BrowserEnv:
         if self.options.start_url is not None:
             await self.goto(self.options.start_url)
         await task.setup(self)
-        return (await episode.observer.look(None, actions_started_s, episode.executor.mouse.pointer_px))[0]
+        return (await episode.observer.observe(None, actions_started_s, episode.executor.mouse.pointer_px))[0]
 
     async def hold_requests(self, check: RequestCheck | None) -> None:
         """Hold requests of pages until `check` has decided about them, see `envs.env.RequestHolder`.
@@ -170,7 +170,7 @@ class BrowserEnv:
         Raises:
             EnvSetupError: If the browser is shared.
         """
-        held = self._open_episode().session.held
+        held = self._open_episode().session.held_requests
         if check is None:
             await held.drop()
         else:
@@ -201,16 +201,16 @@ class BrowserEnv:
             failure = error
         act_s = time.monotonic() - actions_started_s
         why = str(failure) if failure is not None else None
-        observation, info = await episode.observer.look(why, actions_started_s, episode.executor.mouse.pointer_px)
+        observation, info = await episode.observer.observe(why, actions_started_s, episode.executor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
         info["is_outdated"] = isinstance(failure, OutdatedError)
         return StepResult(observation=observation, terminated=self.terminate is not None, info=info)
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
-        """Return what an action would activate now; `UNKNOWN` if the page does not answer."""
+        """Return what an action would activate now; `UNKNOWN_TARGET` if the page does not answer."""
         episode = self._episode
         if episode is None or not episode.session.is_connected:
-            return (UNKNOWN,)
+            return (UNKNOWN_TARGET,)
         return await episode.targets.of_action(
             action, episode.executor.mouse.pointer_px, episode.executor.keyboard.held
         )
@@ -294,7 +294,7 @@ class BrowserEnv:
             self._rules,
             self._open_folders(),
             self._redact,
-            launched.gate,
+            launched.filter_proxy,
             is_shared=launched.is_shared,
         )
         self._episode = self._make_episode(session)

@@ -54,7 +54,7 @@ _LINES = re.compile(r"[^\n\t]+|\n|\t")
 _PRESSING = {"\n": "enter", "\t": "tab", " ": "space"}
 _WORDS = re.compile(r"[^\n\t ]{1,50}|\n|\t| ")
 
-Ask = Callable[[str, Collection[str], str], Awaitable[None]]
+KeyCheck = Callable[[str, Collection[str], str], Awaitable[None]]
 """Callback with (key, keys down, typed text) before a key press or release; raises `ActionError` to reject it."""
 
 # Selects the indent or list mark that an editor inserted at the start of the line, so that it can be deleted. Returns
@@ -137,10 +137,10 @@ class PageKeyboard:
         self._typing = typing
         self._bound = bound
 
-    async def press(self, key: str, ask: Ask | None = None) -> None:
+    async def press(self, key: str, check: KeyCheck | None = None) -> None:
         """Press and release one canonical key."""
-        if ask is not None:
-            await ask(key, [*self.held, key], key if len(key) == 1 else "")
+        if check is not None:
+            await check(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
         chord = chord_of([*self.held, key])
         if await self._clipboard.before(page, chord):
@@ -151,7 +151,7 @@ class PageKeyboard:
             await page.keyboard.press(self._name(key, chord_of(self.held)))
         await self._clipboard.after(page, chord)
 
-    async def hotkey(self, keys: Collection[str], ask: Ask | None = None) -> None:
+    async def hotkey(self, keys: Collection[str], check: KeyCheck | None = None) -> None:
         """Press canonical keys in order, release them in reverse order."""
         page = self._active_page()
         keyboard, chord = page.keyboard, chord_of([*self.held, *keys])
@@ -159,8 +159,8 @@ class PageKeyboard:
         down: list[str] = []
         try:
             for number, (key, name) in enumerate(zip(keys, names, strict=True), start=1):
-                if ask is not None:
-                    await ask(key, [*self.held, *keys], "")
+                if check is not None:
+                    await check(key, [*self.held, *keys], "")
                 pressed = chord_of([*self.held, *list(keys)[:number]])
                 if key not in _HOLDING and await self._clipboard.before(page, pressed):
                     continue
@@ -171,10 +171,10 @@ class PageKeyboard:
             for name in reversed(down):
                 await keyboard.up(name)
 
-    async def key_down(self, key: str, ask: Ask | None = None) -> None:
+    async def key_down(self, key: str, check: KeyCheck | None = None) -> None:
         """Press a canonical key until `key_up`."""
-        if ask is not None:
-            await ask(key, [*self.held, key], key if len(key) == 1 else "")
+        if check is not None:
+            await check(key, [*self.held, key], key if len(key) == 1 else "")
         page = self._active_page()
         chord = chord_of([*self.held, key])
         if await self._clipboard.before(page, chord):
@@ -183,30 +183,30 @@ class PageKeyboard:
         self.held[key] = page
         await self._clipboard.after(page, chord)
 
-    async def key_up(self, key: str, ask: Ask | None = None) -> None:
+    async def key_up(self, key: str, check: KeyCheck | None = None) -> None:
         """Release a canonical key in the page in which it was pressed; releasing space may press a button."""
-        if ask is not None and key == "space":
-            await ask(key, [*self.held, key], "")
+        if check is not None and key == "space":
+            await check(key, [*self.held, key], "")
         page = self.held.pop(key, None) or self._active_page()
         if not page.is_closed():
             await page.keyboard.up(self._name(key, frozenset()))
 
-    async def type(self, text: str, interval_s: float = 0.0, ask: Ask | None = None) -> None:
+    async def type(self, text: str, interval_s: float = 0.0, check: KeyCheck | None = None) -> None:
         """Type text; a line break is Enter, a tab is Tab. Several lines are pasted into a code editor at once.
 
-        With key presses a code editor would add indents, closing brackets and completions of its own. With `ask` the
+        With key presses a code editor would add indents, closing brackets and completions of its own. With `check` the
         text is typed word by word, because a space or Enter may press a button that has received the focus.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         is_editor = await self._typing.begin(self._active_page(), text, [*self.held])
-        if is_editor and "\n" in text.strip() and await self._paste_lines(text, ask):
+        if is_editor and "\n" in text.strip() and await self._paste_lines(text, check):
             return
-        pattern = _PIECES if ask is None else _WORDS
+        pattern = _PIECES if check is None else _WORDS
         pieces = pattern.findall(text)
         is_elsewhere = True  # the focused element is not known yet
         for number, piece in enumerate(pieces, start=1):
-            if ask is not None and (is_elsewhere or piece in _PRESSING):
-                await ask(_PRESSING.get(piece, piece), self.held, piece.strip())
+            if check is not None and (is_elsewhere or piece in _PRESSING):
+                await check(_PRESSING.get(piece, piece), self.held, piece.strip())
             is_elsewhere = piece in ("\n", "\t")
             page = self._active_page()
             if piece == "\n":
@@ -220,20 +220,20 @@ class PageKeyboard:
             if interval_s and piece in "\n\t":
                 await asyncio.sleep(interval_s)
 
-    async def type_secret(self, action: TypeSecret, ask: Ask | None = None) -> None:
+    async def type_secret(self, action: TypeSecret, check: KeyCheck | None = None) -> None:
         """Type text with bound secrets; the recipient is checked again after each Enter and Tab."""
         for piece in _LINES.findall(action.filled.replace("\r\n", "\n").replace("\r", "\n")):
-            if ask is not None:  # a page must not get the text itself before the check
-                await ask(_PRESSING.get(piece, "*"), self.held, "" if piece in _PRESSING else "*")
+            if check is not None:  # a page must not get the text itself before the check
+                await check(_PRESSING.get(piece, "*"), self.held, "" if piece in _PRESSING else "*")
             if piece in _PRESSING:
                 await self._active_page().keyboard.press(_NAMES[_PRESSING[piece]])
             else:
                 await self._bound.insert(self._active_page(), piece, action.bound)
 
-    async def _paste_lines(self, text: str, ask: Ask | None) -> bool:
+    async def _paste_lines(self, text: str, check: KeyCheck | None) -> bool:
         """Paste text into the focused editor; return False if it does not handle a paste."""
-        if ask is not None:
-            await ask(text.split()[0], self.held, text.strip())
+        if check is not None:
+            await check(text.split()[0], self.held, text.strip())
         return await self._clipboard.offer(self._active_page(), {"text/plain": text})
 
     async def _clear_indent(self, page: "Page") -> None:

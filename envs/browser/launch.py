@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envs.browser.context import new_context
-from envs.browser.gate import Gate, read_upstream
+from envs.browser.filter_proxy import FilterProxy, read_upstream
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError, require
@@ -61,7 +61,7 @@ _QUIET_ARGS = (
     "selectionClipboardBufferAvailable=false",
 )
 _NOWHERE: "ProxySettings" = {"server": "http://127.0.0.1:9", "bypass": "<-loopback>"}
-"""Proxy at the discard port, which does not answer: contexts without their own gate reach nothing."""
+"""Proxy at the discard port, which does not answer: contexts without their own filter proxy reach nothing."""
 _CLOSE_TIMEOUT_S = 5.0  # a browser that hangs is killed
 _LAUNCH_TIMEOUT_S = 30.0  # a cold start on a busy machine
 
@@ -149,13 +149,13 @@ class RunningBrowser(Protocol):
         ...
 
     @property
-    def gate(self) -> Gate | None:
+    def filter_proxy(self) -> FilterProxy | None:
         """Proxy of all traffic of this env; None without domain rules."""
         ...
 
     @property
     def is_shared(self) -> bool:
-        """True if others have contexts in it too; each context then has its own gate."""
+        """True if others have contexts in it too; each context then has its own filter proxy."""
         ...
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
@@ -173,13 +173,13 @@ class LaunchedBrowser:
 
     Attributes:
         marker: Argument on the browser's command line that no other process has.
-        gate: Proxy of all traffic, if there are domain rules.
+        filter_proxy: Proxy of all traffic, if there are domain rules.
     """
 
     playwright: "Playwright"
     browser: "Browser"
     marker: str
-    gate: Gate | None = None
+    filter_proxy: FilterProxy | None = None
     is_shared: ClassVar[bool] = False
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
@@ -192,8 +192,8 @@ class LaunchedBrowser:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(work, _CLOSE_TIMEOUT_S)
         await asyncio.to_thread(_kill_marked, self.marker)
-        if self.gate is not None:
-            await asyncio.to_thread(self.gate.close)
+        if self.filter_proxy is not None:
+            await asyncio.to_thread(self.filter_proxy.close)
 
 
 async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool = False) -> LaunchedBrowser:
@@ -202,7 +202,7 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
     Args:
         options: Settings of the browser.
         rules: Domain rules.
-        is_shared: True if many sessions use it; each context then needs its own gate, without which it reaches nothing.
+        is_shared: True if many sessions use it; a context then reaches nothing without its own filter proxy.
 
     Raises:
         MissingDependencyError: If Playwright is not installed.
@@ -211,18 +211,20 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
     api = require("playwright.async_api", "browser")
     path, how = _choose(options)
     marker = f"--k25-browser={uuid.uuid4().hex}"
-    gate = Gate(rules, read_upstream(options.proxy) if options.proxy is not None else None) if rules else None
-    is_gated = gate is not None or is_shared
+    filter_proxy = (
+        FilterProxy(rules, read_upstream(options.proxy) if options.proxy is not None else None) if rules else None
+    )
+    is_filtered = filter_proxy is not None or is_shared
     try:
-        if gate is not None:
-            await gate.start()
-        proxy: ProxySettings | None = _NOWHERE if is_shared else _proxy(options, gate)
-        arguments = [*_arguments(options, is_gated), marker]
+        if filter_proxy is not None:
+            await filter_proxy.start()
+        proxy: ProxySettings | None = _NOWHERE if is_shared else _proxy(options, filter_proxy)
+        arguments = [*_arguments(options, is_filtered), marker]
         playwright, browser = await _start(api, options, path, how, arguments, proxy)
-        return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, gate=gate)
+        return LaunchedBrowser(playwright=playwright, browser=browser, marker=marker, filter_proxy=filter_proxy)
     except BaseException:
-        if gate is not None:
-            await asyncio.to_thread(gate.close)
+        if filter_proxy is not None:
+            await asyncio.to_thread(filter_proxy.close)
         raise
 
 
@@ -279,11 +281,11 @@ def _choose(options: BrowserOptions) -> tuple[str | None, str]:
     )
 
 
-def _arguments(options: BrowserOptions, is_gated: bool) -> list[str]:
+def _arguments(options: BrowserOptions, is_filtered: bool) -> list[str]:
     arguments = [*_QUIET_ARGS]
     if sys.platform == "linux" and os.geteuid() == 0:
         arguments.append("--no-sandbox")
-    if is_gated:  # nothing bypasses the gate, not even a DNS lookup
+    if is_filtered:  # nothing bypasses the filter proxy, not even a DNS lookup
         arguments += [
             "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
             "--disable-quic",
@@ -293,10 +295,10 @@ def _arguments(options: BrowserOptions, is_gated: bool) -> list[str]:
     return [*arguments, *options.extra_args]
 
 
-def _proxy(options: BrowserOptions, gate: Gate | None) -> "ProxySettings | None":
+def _proxy(options: BrowserOptions, filter_proxy: FilterProxy | None) -> "ProxySettings | None":
     # Chromium does not send loopback addresses through a proxy by default
-    if gate is not None:
-        return gate.proxy
+    if filter_proxy is not None:
+        return filter_proxy.proxy
     if options.proxy is None:
         return None
     upstream = read_upstream(options.proxy)

@@ -32,7 +32,7 @@ _MAX_CAPTURES = 4
 """Captures of a page that navigates meanwhile; the last one counts for the previous document, so input is refused."""
 _TREE_TIMEOUT_S = 5.0  # the observation goes on without the tree, and says so
 _REJOIN_S = 0.5  # wait for an input that a dialog had interrupted
-_LOOK_OVER_S = 1.0  # checks are dropped on a page that does not answer in time
+_QUERY_TIMEOUT_S = 1.0  # pop-ups, tooltip and typed text are skipped on a page that does not answer in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Observer:
         self.last_shot: PageCapture | None = None
         self.viewport_px = options.viewport_px
 
-    async def look(
+    async def observe(
         self, error: str | None, actions_started_s: float, pointer_px: tuple[int, int]
     ) -> tuple[Observation, dict[str, Any]]:
         """Return the observation once the page has settled, and values for the operator.
@@ -108,7 +108,7 @@ class Observer:
             session.popups.note,
             *session.downloads.notes(),
             settled.note,
-            None if failure else _note_of(session.failed.lines_of(page)),
+            None if failure else _note_of(session.failed_pages.lines_of(page)),
             None if generation.frame else NOT_RESPONDING,
         ]
         session.notes.clear()
@@ -201,7 +201,7 @@ class Observer:
     async def _capture(self, page: "Page", timeout_s: float) -> bytes:
         if page.url == "":  # a window without a document cannot be captured
             return self._session.camera.blank()
-        if lines := self._session.failed.lines_of(page):
+        if lines := self._session.failed_pages.lines_of(page):
             return self._session.camera.draw_message(lines)
         return await self._session.interrupts.race(self._session.camera.take(page), timeout_s)
 
@@ -228,7 +228,7 @@ class Observer:
         from playwright.async_api import Error
 
         try:
-            return await self._session.interrupts.race(work, _LOOK_OVER_S)
+            return await self._session.interrupts.race(work, _QUERY_TIMEOUT_S)
         except Interrupted as interrupt:
             if interrupt.reason == "died":
                 raise EnvDiedError("the browser process is gone") from interrupt

@@ -3,7 +3,7 @@
     async with BrowserPool(max_sessions=20) as pool:
         env = pool.make_env(BrowserOptions(start_url="http://localhost:8000"))
 
-Each session is a `BrowserEnv` with its own context (cookies, storage, permissions, downloads, tabs) and its own gate
+Each session is a `BrowserEnv` with its own context (cookies, storage, permissions, downloads, tabs) and filter proxy
 for all its traffic, with or without domain rules: the browser itself has no network access. The remaining shared state
 of a process is separated too: each session has its own clipboard, and a session with HTTP logins gets a separate
 browser, because these are answered for a whole browser.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envs.browser.context import context_settings, new_context
 from envs.browser.env import BrowserEnv
-from envs.browser.gate import Gate, read_upstream
+from envs.browser.filter_proxy import FilterProxy, read_upstream
 from envs.browser.launch import LaunchedBrowser, launch
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
@@ -34,29 +34,29 @@ class BrowserLease:
     """Slot in the browser of a pool; implements `envs.browser.launch.RunningBrowser`."""
 
     browser: "Browser"
-    gate: Gate
+    filter_proxy: FilterProxy
     pool: "BrowserPool"
     is_shared: bool = True
     _prepared: "BrowserContext | None" = None
 
     async def new_context(self, options: BrowserOptions, episode: int) -> "BrowserContext":
-        """Return the prepared context, or open a new one; all its traffic passes through the gate of this lease."""
+        """Return the prepared context, or open a new one; the filter proxy of this lease has all its traffic."""
         prepared, self._prepared = self._prepared, None
-        return prepared or await new_context(self.browser, options, episode, self.gate)
+        return prepared or await new_context(self.browser, options, episode, self.filter_proxy)
 
     async def close(self) -> None:
         """Return the slot. May be called twice."""
         self.pool.return_lease(self)
-        await asyncio.to_thread(self.gate.close)
+        await asyncio.to_thread(self.filter_proxy.close)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spare:
-    """Context prepared in advance, with the options of the pool and its own gate."""
+    """Context prepared in advance, with the options of the pool and its own filter proxy."""
 
     browser: "Browser"
     context: "BrowserContext"
-    gate: Gate
+    filter_proxy: FilterProxy
 
 
 class BrowserPool:
@@ -140,11 +140,13 @@ class BrowserPool:
         try:
             browser = (await self._running()).browser
             spare = self._take_spare(browser, options, rules)
-            gate = spare.gate if spare else await _start_gate(options, rules)
+            filter_proxy = spare.filter_proxy if spare else await _start_filter_proxy(options, rules)
         except BaseException:
             self._slots.release()
             raise
-        lease = BrowserLease(browser=browser, gate=gate, pool=self, _prepared=spare.context if spare else None)
+        lease = BrowserLease(
+            browser=browser, filter_proxy=filter_proxy, pool=self, _prepared=spare.context if spare else None
+        )
         self._leases.add(lease)
         if self._preparing is None or self._preparing.done():
             self._preparing = asyncio.create_task(self._prepare(browser))
@@ -161,7 +163,7 @@ class BrowserPool:
             if launched is not None:
                 await launched.close()
         for spare in self._spares:
-            await asyncio.to_thread(spare.gate.close)
+            await asyncio.to_thread(spare.filter_proxy.close)
         self._spares.clear()
         for lease in list(self._leases):
             await lease.close()
@@ -186,7 +188,7 @@ class BrowserPool:
             spare = self._spares.pop()
             if spare.browser is browser and spare.context.pages:
                 return spare
-            spare.gate.close()  # its browser died
+            spare.filter_proxy.close()  # its browser died
         return None
 
     async def _prepare(self, browser: "Browser") -> None:
@@ -194,16 +196,16 @@ class BrowserPool:
         if _kind_of_context(self.options) is None:
             return
         while len(self._spares) < self._num_spares and not self._is_closed and browser.is_connected():
-            gate = await _start_gate(self.options, _rules_of(self.options))
+            filter_proxy = await _start_filter_proxy(self.options, _rules_of(self.options))
             try:
-                context = await new_context(browser, self.options, 1, gate)
+                context = await new_context(browser, self.options, 1, filter_proxy)
             except EnvSetupError:
-                await asyncio.to_thread(gate.close)
+                await asyncio.to_thread(filter_proxy.close)
                 return
             except BaseException:
-                gate.close()
+                filter_proxy.close()
                 raise
-            self._spares.append(_Spare(browser=browser, context=context, gate=gate))
+            self._spares.append(_Spare(browser=browser, context=context, filter_proxy=filter_proxy))
 
     def return_lease(self, lease: BrowserLease) -> None:
         """Remove a session from the pool; called by `BrowserLease.close`."""
@@ -212,10 +214,10 @@ class BrowserPool:
             self._slots.release()
 
 
-async def _start_gate(options: BrowserOptions, rules: DomainRules) -> Gate:
-    gate = Gate(rules, read_upstream(options.proxy) if options.proxy is not None else None)
-    await gate.start()
-    return gate
+async def _start_filter_proxy(options: BrowserOptions, rules: DomainRules) -> FilterProxy:
+    filter_proxy = FilterProxy(rules, read_upstream(options.proxy) if options.proxy is not None else None)
+    await filter_proxy.start()
+    return filter_proxy
 
 
 def _rules_of(options: BrowserOptions) -> DomainRules:

@@ -61,7 +61,7 @@ async def watch_session(
                     last, started_s = b"", time.monotonic()  # a frame of another tab must not be shown for this one
                 last = await cast.next(_AWAY_S) or last
                 is_silent = not last and time.monotonic() - started_s > _SILENT_S
-                lines = session.failed.lines_of(page) or (("This tab shows nothing yet",) if is_silent else ())
+                lines = session.failed_pages.lines_of(page) or (("This tab shows nothing yet",) if is_silent else ())
                 frame = session.camera.draw_message(lines) if lines else last
             if session.overlay is not None and frame:
                 frame = await asyncio.to_thread(session.camera.compose, frame, session.overlay, (0, 0))

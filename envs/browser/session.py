@@ -14,7 +14,7 @@ from envs.browser.clipboard import SessionClipboard
 from envs.browser.context import Folders, Logins, save_storage_state
 from envs.browser.domains import Firewall
 from envs.browser.downloads import Downloads
-from envs.browser.gate import Gate
+from envs.browser.filter_proxy import FilterProxy
 from envs.browser.generations import Generations
 from envs.browser.held_requests import HeldRequests
 from envs.browser.inspector import Inspector
@@ -51,12 +51,12 @@ class BrowserSession:
         notes: Notes for the next observation.
         crashed: Pages whose process crashed and that were not reloaded yet.
         inspector: Finds the targets of inputs in a page.
-        bound: Secrets that only some hosts may receive.
-        held: Requests that are held until they are checked.
+        bound_texts: Secrets that only some hosts may receive.
+        held_requests: Requests that are held until they are checked.
         clipboard: Clipboard of this session.
         popups: Suggestions and tooltips.
-        failed: Reasons why tabs show an error page of the browser.
-        typing: Compares fields with the text typed into them.
+        failed_pages: Reasons why tabs show an error page of the browser.
+        typing_check: Compares fields with the text typed into them.
         background: Tasks that `close` waits for.
         is_shared: True if the browser has other sessions too.
     """
@@ -68,7 +68,7 @@ class BrowserSession:
         rules: DomainRules,
         folders: Folders,
         redact: Redactor,
-        gate: Gate | None = None,
+        filter_proxy: FilterProxy | None = None,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -82,16 +82,16 @@ class BrowserSession:
         self.background: set[asyncio.Task[None]] = set()
         self.interrupts = Interrupts()
         self.inspector = Inspector()
-        self.bound = BoundTexts(self.inspector)  # texts, such as secrets, that may reach certain sites only
-        self.clipboard = SessionClipboard(self.inspector, self.bound)
+        self.bound_texts = BoundTexts(self.inspector)
+        self.clipboard = SessionClipboard(self.inspector, self.bound_texts)
         self.popups = Popups(self.inspector, options.viewport_px)
-        self.typing = TypingCheck(self.inspector, redact)
-        self.firewall = Firewall(rules, gate)
+        self.typing_check = TypingCheck(self.inspector, redact)
+        self.firewall = Firewall(rules, filter_proxy)
         self.traffic = Traffic(context)
         self.settler = PageSettler(options, self.traffic, self.interrupts, self)
-        self.failed = FailedPages(self.firewall.failure_of)
-        self.held = HeldRequests(context, redact, self._add_note, is_shared=is_shared)
-        self._targets = PageLimiter(options.max_tabs, options.navigation_timeout_s)
+        self.failed_pages = FailedPages(self.firewall.failure_of)
+        self.held_requests = HeldRequests(context, redact, self._add_note, is_shared=is_shared)
+        self._page_limiter = PageLimiter(options.max_tabs, options.navigation_timeout_s)
         self._logins = Logins(options.http_logins)
         self._redact = redact
         self.camera = PageCamera(options, redact)
@@ -120,12 +120,12 @@ class BrowserSession:
     async def open(self) -> None:
         """Install all event handlers, and register the first page."""
         await self.firewall.install(self.context)
-        await asyncio.gather(self.clipboard.install(self.context), self.held.install())
+        await asyncio.gather(self.clipboard.install(self.context), self.held_requests.install())
         self.context.on("page", self._on_page)
         self.context.on("dialog", self._on_dialog)
         self.context.on("response", self._on_response)
         self.context.on("requestfailed", self.downloads.on_request_failed)
-        self.context.on("requestfailed", self.failed.on_request_failed)
+        self.context.on("requestfailed", self.failed_pages.on_request_failed)
         if self.context.browser is not None:
             self.context.browser.on("disconnected", self._on_gone)
         for page in self.context.pages:
@@ -134,7 +134,7 @@ class BrowserSession:
             await self._open_blank()
         await asyncio.gather(  # each waits for the browser, and not for the others
             self.ensure_page(),
-            self._targets.watch(self.context, self.tabs.active),
+            self._page_limiter.watch(self.context, self.tabs.active),
             self._logins.install(self.context.browser),
         )
 
@@ -160,7 +160,7 @@ class BrowserSession:
         Raises:
             ActionError: If there are too many tabs.
         """
-        if self._targets.is_full:
+        if self._page_limiter.is_full:
             raise ActionError(f"there can be {self._options.max_tabs} tabs, and there are; close one first")
         await self._open_blank()
 
@@ -176,7 +176,7 @@ class BrowserSession:
         if await self.downloads.open_file(self.tabs.active, address, self._options.navigation_timeout_s):
             return
         url = to_url(address, more_schemes=frozenset({"file"}) if self._is_file_start else frozenset())
-        self.bound.check_address(address, url)
+        self.bound_texts.check_address(address, url)
         url, login = split_login(url)
         reason = self._rules.why_blocked(url)
         if login is not None and self.is_shared:
@@ -186,7 +186,7 @@ class BrowserSession:
         if login is not None and not reason:
             self._redact.learn(login.secrets)
             await self._logins.add(login)
-        reason = reason or await self.held.why_refused(url, self.tabs.active.url)
+        reason = reason or await self.held_requests.why_refused(url, self.tabs.active.url)
         if reason:
             raise AddressError(f"{url} was not opened: {reason}")
         try:
@@ -228,8 +228,8 @@ class BrowserSession:
             self.context.browser.remove_listener("disconnected", self._on_gone)
         if not self.is_connected:
             return
-        await self._bounded(self.held.drop())
-        await self._bounded(self._targets.close())
+        await self._bounded(self.held_requests.drop())
+        await self._bounded(self._page_limiter.close())
         await self._bounded(self._logins.close())
         if isinstance(self.overlay, DialogBox):
             await self._bounded(self.overlay.answer(is_yes=False))
@@ -240,10 +240,10 @@ class BrowserSession:
         if self._options.save_storage_state is not None:
             await self._bounded(save_storage_state(self.context, Path(self._options.save_storage_state)))
         await self._bounded(self.context.close())
-        await self._bounded(self.held.close())
+        await self._bounded(self.held_requests.close())
 
     async def _open_blank(self) -> None:
-        with self._targets.own():
+        with self._page_limiter.own():
             self._on_page(await self.context.new_page())
 
     async def _bounded(self, work: Coroutine[object, object, Any]) -> None:
@@ -259,15 +259,15 @@ class BrowserSession:
 
     def num_windows(self) -> int:
         """Return the number of windows that are about to open."""
-        return self._targets.num_coming(len(self.tabs.pages))
+        return self._page_limiter.num_coming(len(self.tabs.pages))
 
     def surplus_note(self) -> str | None:
         """Return a note for the agent on new tabs beyond the limit."""
-        return self._targets.take_note()
+        return self._page_limiter.take_note()
 
     def is_asking(self) -> bool:
         """Return True while a request is held, about which a person may be asked."""
-        return self.held.is_asking()
+        return self.held_requests.is_asking()
 
     def has_overlay(self) -> bool:
         """Return True if there is an overlay over the page."""
@@ -300,12 +300,12 @@ class BrowserSession:
         """
         if self.overlay is not None and not isinstance(self.overlay, Suggestions):
             return
-        self._add_note(await self.typing.end())
+        self._add_note(await self.typing_check.end())
 
     def _on_page(self, page: "Page") -> None:
         if self._is_closing or len(self.tabs.pages) >= self._options.max_tabs:
             return
-        if not self.tabs.add(page, is_opened=not self._targets.is_opening_own):
+        if not self.tabs.add(page, is_opened=not self._page_limiter.is_opening_own):
             return
         self.generations.watch(page)
         page.on("close", self._on_close)

@@ -36,7 +36,7 @@ from envs.errors import ActionError, EnvDiedError, EnvError
 from envs.geometry import ScreenGeometry, parse_size
 from envs.observation import LiveFrame, Observation, StepResult
 from envs.registry import EnvKind, EnvRequest
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 if TYPE_CHECKING:
     from envs.desktop.x11.user_input import UserInputSensor
@@ -289,7 +289,7 @@ class DesktopEnv:
         if not _may_press(action):
             return ()
         title = await self._call(backend.active_title)
-        return (Target(role="window", names=(title,), is_element=False) if title else UNKNOWN,)
+        return (Target(role="window", names=(title,), is_element=False) if title else UNKNOWN_TARGET,)
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Describe what is at a point: `window "Untitled 1 - Mousepad"`, `popup of "Mousepad"`, `the desktop`."""

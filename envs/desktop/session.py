@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from envs.actions import (
-    UNBINDABLE,
+    RECIPIENT_UNKNOWN,
     Action,
     Button,
     Click,
@@ -87,7 +87,7 @@ class DesktopActionExecutor:
             case Scroll():
                 self._scroll(action)
             case TypeSecret():
-                raise ActionError(UNBINDABLE)
+                raise ActionError(RECIPIENT_UNKNOWN)
             case TypeText(text=text, interval_s=interval_s):
                 _check_count("characters", len(text), _MAX_TEXT)
                 self._backend.type_text(text, interval_s, self._clock)

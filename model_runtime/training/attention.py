@@ -1,7 +1,7 @@
 """Attention scores of a layer's heads, for losses on attention and for clipping.
 
-Fused attention returns neither scores nor shares; they are recomputed here for the requested rows, from the layer's
-input and the latents in its cache.
+Fused attention returns neither scores nor their softmax (attention weights, here called shares); they are recomputed
+for the requested rows, from the layer's input and the latents in its cache.
 """
 
 from collections.abc import Callable, Sequence

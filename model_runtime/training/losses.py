@@ -1,6 +1,7 @@
 """Training losses: next tokens, and auxiliary losses on internal representations that speed up learning.
 
-The losses are separate: each has a weight, 0 disables it, and the exported model has none of the heads here.
+The losses are separate: each has a weight, 0 disables it, and the exported model has none of the heads here. An
+attention share is an attention weight, the softmax of a token's scores; a token looks at those that it attends to.
 
 The vision tower processes images sorted by size in several passes; `PatchRows` restores the order of the images.
 """

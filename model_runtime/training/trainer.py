@@ -25,7 +25,7 @@ from model_runtime.training.batch import TrainingBatch, forward, forward_vision,
 from model_runtime.training.lessons import Lesson, make_targets
 from model_runtime.training.losses import Losses
 from model_runtime.training.release import release_tensors
-from model_runtime.training.updates import THRESHOLD, Muon, RouterBalance, clip_heads, find_score_maxima
+from model_runtime.training.updates import CLIP_THRESHOLD, Muon, RouterBalance, clip_heads, find_score_maxima
 
 STATE = "training.pt"
 VISION_PREFIXES = ("vision_tower.", "mm_projector.")
@@ -72,7 +72,7 @@ class TrainingOptions:
     adam_betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.1
     max_grad_norm: float = 1.0
-    clip_threshold: float = THRESHOLD
+    clip_threshold: float = CLIP_THRESHOLD
     clip_every: int = 10
     balance_speed: float = 0.001
     image_gradient: float = 1.0

@@ -139,7 +139,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     return x.transpose(1, 2) if is_tall else x
 
 
-THRESHOLD = 100.0
+CLIP_THRESHOLD = 100.0
 """Threshold of attention scores. Source: Kimi K2 report, section 2.1: tau."""
 MAX_ROWS = 256
 """Maximum number of tokens per step whose scores are computed: enough to detect growing heads, at a low cost."""
@@ -166,7 +166,7 @@ def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingB
 
 
 @torch.no_grad()
-def clip_heads(mla: Mla, maxima: Tensor, threshold: float = THRESHOLD) -> int:
+def clip_heads(mla: Mla, maxima: Tensor, threshold: float = CLIP_THRESHOLD) -> int:
     """Scale down heads of a layer whose largest score, of (heads,), exceeds the threshold; return their number."""
     nope = mla.text.qk_nope_head_dim
     too_large = maxima > threshold

@@ -5,7 +5,7 @@ import pytest
 from cua.errors import CodeError, ConfigError
 from cua.secrets import Secret, Secrets, load_secrets
 from envs import Click, TypeSecret, TypeText
-from envs.actions import UNBINDABLE
+from envs.actions import RECIPIENT_UNKNOWN
 from envs.env import InstructionTask
 from envs.errors import ActionError
 from envs.fake import FakeEnv
@@ -85,7 +85,7 @@ async def test_an_env_that_cannot_tell_who_gets_it_types_nothing() -> None:
     (filled,) = SECRETS.fill([TypeText(text="{{card}}")])
     env = FakeEnv()
     await env.reset(InstructionTask(instruction="x"))
-    assert (await env.step([filled])).observation.last_action_error == UNBINDABLE
+    assert (await env.step([filled])).observation.last_action_error == RECIPIENT_UNKNOWN
     assert env.actions == []
     with pytest.raises(ActionError, match="cannot be determined here"):
         make_program([filled], "marker")

@@ -47,6 +47,7 @@ class Running:
 
 
 Launch = Callable[[Callable[[Message], None]], Awaitable[Running]]
+"""Starts a kernel, whose output messages go to the given callback."""
 
 
 class _Cell:

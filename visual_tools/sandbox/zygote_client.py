@@ -62,6 +62,8 @@ class KernelProcess:
 
     Attributes:
         ended: Resolves when the kernel has ended, to the reason.
+        error: Reason why the kernel could not be started; "" if it could.
+        over: Limit that the kernel has exceeded; "" for none.
         num_left: Processes left behind by cells and ended at the time limit, since this was last set to 0.
     """
 

@@ -191,7 +191,7 @@ class Popups:
         self._is_listing = False
         self._is_resting = False
 
-    def follow(self, action: Action) -> None:
+    def on_input(self, action: Action) -> None:
         """Record an input: typing and clicks open the list of a field, a move of the pointer a tooltip."""
         match action:
             case TypeText() | Click(button="left"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from envs.actions import Action
 from envs.browser.env import BrowserEnv, OpenBrowser, parse_options
-from envs.browser.gate import Gate
+from envs.browser.filter_proxy import FilterProxy
 from envs.browser.launch import RunningBrowser, launch
 from envs.browser.options import BrowserOptions
 from envs.desktop.programs import Programs
@@ -54,7 +54,7 @@ class AppsEnv(BrowserEnv):
         super().__init__(
             replace(options or BrowserOptions(), allowed_domains=hosts, proxy=None), open_browser=self._open_noted
         )
-        self._gate: Gate | None = None
+        self._filter_proxy: FilterProxy | None = None
         self._programs: Programs | None = None
         self._running: dict[str, RunningApp] = {}
         self._sites: tuple[str, ...] = ()
@@ -81,8 +81,8 @@ class AppsEnv(BrowserEnv):
         for failure in done:
             if isinstance(failure, BaseException):
                 raise failure
-        assert self._gate is not None
-        self._gate.route({f"{app.app.name}.localhost:80": app.port for app in ready})
+        assert self._filter_proxy is not None
+        self._filter_proxy.route({f"{app.app.name}.localhost:80": app.port for app in ready})
 
     async def step(self, actions: Sequence[Action], check: ActionCheck | None = None) -> StepResult:
         """Execute actions, see `BrowserEnv`.
@@ -138,7 +138,7 @@ class AppsEnv(BrowserEnv):
 
     async def _open_noted(self, options: BrowserOptions, rules: DomainRules) -> RunningBrowser:
         opened = await self._open_inner(options, rules)
-        self._gate = opened.gate
+        self._filter_proxy = opened.filter_proxy
         return opened
 
     def _make_running(self, site: str) -> RunningApp:
@@ -155,10 +155,10 @@ class AppsEnv(BrowserEnv):
 
     async def _let_store(self) -> None:
         """Wait until no page has unsaved data and no request is open, for a few seconds at most."""
-        assert self._gate is not None
+        assert self._filter_proxy is not None
         until_s = time.monotonic() + _STORE_TIMEOUT_S
         while time.monotonic() < until_s:
-            if self._gate.num_open == 0 and not await self._is_pending():
+            if self._filter_proxy.num_open == 0 and not await self._is_pending():
                 return
             await asyncio.sleep(_POLL_S)
 

@@ -32,7 +32,7 @@ from envs.observation import Observation, StepResult
 from envs.suites.osworld.guest_answers import png_size_px
 from envs.suites.osworld.guest_client import GuestClient, UncertainError
 from envs.suites.osworld.pyautogui_code import make_program
-from envs.target import UNKNOWN, ActionCheck, Target
+from envs.target import UNKNOWN_TARGET, ActionCheck, Target
 
 _KILL_TIMEOUT_S = 5.0  # the guest may hang; the episode is over anyway
 _EXECUTE_LIMIT_S = 115.0
@@ -200,7 +200,7 @@ class GuestEnv:
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """Return a placeholder target for actions that may activate something; the guest is not queried."""
-        return (UNKNOWN,) if _may_activate(action) else ()
+        return (UNKNOWN_TARGET,) if _may_activate(action) else ()
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Return None: the guest is not queried."""

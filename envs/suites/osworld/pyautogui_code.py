@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from envs.actions import (
-    UNBINDABLE,
+    RECIPIENT_UNKNOWN,
     Action,
     Click,
     Drag,
@@ -135,7 +135,7 @@ def _statements(action: Action) -> list[str]:
         case KeyUp(key=key):
             return [_call("keyUp", _key(key))]
         case TypeSecret():
-            raise ActionError(UNBINDABLE)
+            raise ActionError(RECIPIENT_UNKNOWN)
         case TypeText(text=text, interval_s=interval_s):
             return [line for run in _runs(text) for line in _type(run, interval_s)]
     raise ActionError(f"{type(action).__name__} is not an input")

@@ -6,7 +6,7 @@ from cua.errors import ConfigError
 from cua.guard import load_rules
 from cua.guard.risk import Facts
 from cua.guard.rules import Rules
-from envs import UNKNOWN, Action, Click, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
+from envs import UNKNOWN_TARGET, Action, Click, Hotkey, KeyDown, KeyUp, PressKey, Target, TypeText
 from tests.cua.guard.targets import target_of
 
 POLICY = """
@@ -98,7 +98,7 @@ def test_without_a_rule_that_applies_the_default_decides(tmp_path: Path) -> None
         (Target(role="input[type=text]", is_field=True), None, None, None),
         (Target(role="window", names=("Files",), is_element=False), "ask", None, None),
         (Target(role="window", names=("Delete",), is_element=False), "deny", "ask", "allow"),
-        (UNKNOWN, "ask", None, None),
+        (UNKNOWN_TARGET, "ask", None, None),
         (None, None, None, None),  # an action that activates nothing
     ],
 )
@@ -175,7 +175,7 @@ def test_rules_about_tools_and_rules_about_screens(
         (CLICK, Target(role="button", names=("Next",), handlers=("onclick Delete()",)), "", "deny", None),
         (CLICK, Target(role="button", names=("Delete",), handlers=("onclick next()",)), "", "deny", "allow"),
         (PressKey(key="f8"), Target(role="row", names=("report.txt",)), "Delete the file", "deny", None),
-        (PressKey(key="f8"), UNKNOWN, "Delete the file", "deny", None),
+        (PressKey(key="f8"), UNKNOWN_TARGET, "Delete the file", "deny", None),
         (CLICK, Target(role="link", names=("Help",)), "Click Help to read about Delete", None, None),
     ],
 )

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from cua.messages import ToolCall, ToolResult
 from cua.tools import Toolset
-from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
+from cua.tools.kernel_tools import FilesTool, IPythonTool, SecondKernel, ShellTool, ViewImageTool
 from visual_tools.sandbox import KernelLimits, KernelMaker
 
 
@@ -27,13 +27,13 @@ class Bench:
 async def bench(sandbox: KernelMaker, tmp_path: Path) -> AsyncIterator[Bench]:
     folder = tmp_path / "files"
     kernel = await sandbox.make_kernel(folder)
-    service = Service(lambda: sandbox.make_kernel(folder))
+    second_kernel = SecondKernel(lambda: sandbox.make_kernel(folder))
     tools = [
-        IPythonTool(kernel, limits=KernelLimits(), inside="numpy"),
-        ViewImageTool(service),
-        FilesTool(service),
-        ShellTool(service, inside_dir=kernel.inside_dir, wall_s=3),
+        IPythonTool(kernel, limits=KernelLimits(), installed="numpy"),
+        ViewImageTool(second_kernel),
+        FilesTool(second_kernel),
+        ShellTool(second_kernel, inside_dir=kernel.inside_dir, wall_s=3),
     ]
     yield Bench(folder, Toolset(tools))
-    await service.close()
+    await second_kernel.close()
     await kernel.close()

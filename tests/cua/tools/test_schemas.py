@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cua.model import Tool
-from cua.tools.service import FilesTool, IPythonTool, Service, ShellTool, ViewImageTool
+from cua.tools.kernel_tools import FilesTool, IPythonTool, SecondKernel, ShellTool, ViewImageTool
 from visual_tools.sandbox import Backend, CellResult, KernelLimits
 
 
@@ -32,12 +32,12 @@ async def no_kernel() -> NoKernel:
 
 
 def tools() -> dict[str, Tool]:
-    service = Service(no_kernel)
+    second_kernel = SecondKernel(no_kernel)
     made: list[Tool] = [
-        IPythonTool(NoKernel(), limits=KernelLimits(), inside="numpy 2"),
-        ViewImageTool(service),
-        FilesTool(service),
-        ShellTool(service, inside_dir="/work", wall_s=60),
+        IPythonTool(NoKernel(), limits=KernelLimits(), installed="numpy 2"),
+        ViewImageTool(second_kernel),
+        FilesTool(second_kernel),
+        ShellTool(second_kernel, inside_dir="/work", wall_s=60),
     ]
     return {tool.name: tool for tool in made}
 

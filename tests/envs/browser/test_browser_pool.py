@@ -338,7 +338,7 @@ async def test_nothing_is_left_when_the_pool_is_closed(pages: PageServer) -> Non
         await ann.reset(TASK)
         await ben.reset(TASK)
         family = set(psutil.Process().children(recursive=True)) - before
-        assert any(thread.name == "browser-gate" for thread in threading.enumerate())
+        assert any(thread.name == "browser-filter-proxy" for thread in threading.enumerate())
     _, alive = psutil.wait_procs(list(family), timeout=15)
     assert [process.name() for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert pool.num_sessions == 0

@@ -145,7 +145,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedRequest:
-    """Request that the gate blocked."""
+    """Request that the filter proxy blocked."""
 
     url: str
     reason: str
@@ -164,7 +164,7 @@ class _Head:
         return values[-1] if values else b""
 
 
-class Gate:
+class FilterProxy:
     """Proxy with its own thread, so that pages load while the agent is busy.
 
     Args:
@@ -178,7 +178,7 @@ class Gate:
         self._look_up = look_up or _look_up
         self._upstream = upstream
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="browser-gate", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="browser-filter-proxy", daemon=True)
         self._lock = threading.Lock()
         self._stopped: list[StoppedRequest] = []
         self._failures: OrderedDict[str, str] = OrderedDict()
@@ -213,7 +213,7 @@ class Gate:
 
     @property
     def proxy(self) -> "ProxySettings":
-        """Proxy settings that send all traffic of a browser or a context through the gate, loopback included."""
+        """Proxy settings that send all traffic of a browser or a context through this proxy, loopback included."""
         return {"server": f"http://127.0.0.1:{self.port}", "bypass": "<-loopback>"}
 
     @property

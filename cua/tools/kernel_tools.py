@@ -26,7 +26,8 @@ def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
 
     Args:
         result: Result of the cell.
-        kind: Kind of the code, by which an export as a notebook makes its cell: `ipython`, `shell` or `service`.
+        kind: Kind of the code, by which an export as a notebook makes its cell: `ipython`, `shell`, or `service` for
+            a call of `SecondKernel`.
         code: The code that was run.
     """
     images = [ImagePart(data=image.png) for image in result.images]
@@ -75,10 +76,10 @@ class IPythonTool:
 
     name = "ipython"
 
-    def __init__(self, kernel: Kernel, *, limits: KernelLimits, inside: str) -> None:
+    def __init__(self, kernel: Kernel, *, limits: KernelLimits, installed: str) -> None:
         self._kernel = kernel
         self.description = read_description(
-            "ipython", inside_dir=kernel.inside_dir, wall_s=f"{limits.wall_s:g}", inside=inside
+            "ipython", inside_dir=kernel.inside_dir, wall_s=f"{limits.wall_s:g}", installed=installed
         )
         self.parameters: JsonMapping = schema_of(IPythonArguments)
 
@@ -92,7 +93,7 @@ SPARE_S = 5.0
 """Extra seconds for the kernel beyond a command's own timeout, so that the command's timeout applies first."""
 
 
-class Service:
+class SecondKernel:
     """Second kernel of a run, in which `files`, `shell` and `view_image` run; its first call starts it.
 
     Its tools call functions of `visual_tools.sandbox.inside`. A call raises `SandboxError` if there is no kernel.
@@ -138,8 +139,8 @@ class FilesTool:
 
     name = "files"
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, second_kernel: SecondKernel) -> None:
+        self._second_kernel = second_kernel
         self.description = read_description("files")
         self.parameters: JsonMapping = schema_of(FilesArguments)
 
@@ -153,7 +154,7 @@ class FilesTool:
                 used = {"path": parsed.path, "offset": parsed.offset, "limit": parsed.limit}
             case "write":
                 used = {"path": parsed.path, "content": parsed.content}
-        result = await self._service.call_inside(
+        result = await self._second_kernel.call_inside(
             f"{parsed.action}_file{'s' if parsed.action == 'list' else ''}", **used
         )
         code = ", ".join(f"{name}={value!r}" for name, value in used.items())
@@ -172,8 +173,8 @@ class ShellTool:
 
     name = "shell"
 
-    def __init__(self, service: Service, *, inside_dir: str, wall_s: float) -> None:
-        self._service = service
+    def __init__(self, second_kernel: SecondKernel, *, inside_dir: str, wall_s: float) -> None:
+        self._second_kernel = second_kernel
         self._wall_s = wall_s
         self.description = read_description("shell", inside_dir=inside_dir, wall_s=f"{wall_s:g}")
         self.parameters: JsonMapping = schema_of(ShellArguments)
@@ -181,7 +182,7 @@ class ShellTool:
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run one command."""
         parsed = read_arguments(ShellArguments, arguments)
-        result = await self._service.call_inside(
+        result = await self._second_kernel.call_inside(
             "run_command", timeout_s=self._wall_s + SPARE_S, command=parsed.command, limit_s=self._wall_s
         )
         return to_tool_result(result, kind="shell", code=parsed.command)
@@ -201,14 +202,14 @@ class ViewImageTool:
 
     name = "view_image"
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, second_kernel: SecondKernel) -> None:
+        self._second_kernel = second_kernel
         self.description = read_description("view_image")
         self.parameters: JsonMapping = schema_of(ViewImageArguments)
 
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Show the image."""
         parsed = read_arguments(ViewImageArguments, arguments)
-        result = await self._service.call_inside("view_image", path=parsed.path, box=parsed.box)
+        result = await self._second_kernel.call_inside("view_image", path=parsed.path, box=parsed.box)
         code = f"inside.view_image({parsed.path!r}, {parsed.box!r})"
         return to_tool_result(result, kind="service", code=code)
