@@ -33,7 +33,7 @@ from apps.train.screens.widgets import DrawnElement
 from apps.train.skills import ScreenQuestion
 from benchmarks.nano import make_sheets
 from model_runtime.tokenizer.tokenizer import load_tokenizer
-from model_runtime.training.attention import AttentionInputs, find_scores
+from model_runtime.training.attention import AttentionInputs, compute_scores
 from model_runtime.training.batch import TrainingBatch, forward, make_batch
 from model_runtime.training.lessons import IGNORED, Targets, make_targets
 from model_runtime.training.places import PLACE_BINS
@@ -120,7 +120,7 @@ class Tracer:
 
     def _looks_at(self, batch: TrainingBatch, targets: Targets) -> bool:
         row, head = targets.number_rows[:1], self.losses.supervised.heads[0]
-        scores = find_scores(self.model.layers[self.layer].attention, self._inputs.of_layer[self.layer], batch, row)
+        scores = compute_scores(self.model.layers[self.layer].attention, self._inputs.of_layer[self.layer], batch, row)
         place = targets.attention_targets[targets.attention_rows == row] + batch.prefix.stop
         return bool(scores[0, head].argmax() == place)
 

@@ -4,15 +4,19 @@ import base64
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from apps.cli.help_page import App
 from apps.cli.terminal import echo
 from cua.errors import ConfigError
+from cua.json_text import Json
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cua.rollouts.journal import JournalContent
 
 app = App(name="rollout", help="Show and export rollouts for reinforcement learning (docs/rollouts.md).")
@@ -82,7 +86,7 @@ def export(
     echo(f"{number} samples in {output}", err=True)
 
 
-def _summarise(journal: "JournalContent") -> dict[str, Any]:
+def _summarise(journal: "JournalContent") -> Json:
     groups = {
         key: {"size": group["size"], "num_scored": 0, "mean_score": None, "is_taken": key in journal.taken}
         for key, group in journal.groups.items()
@@ -103,7 +107,7 @@ def _summarise(journal: "JournalContent") -> dict[str, Any]:
     }
 
 
-def _count_samples(run: Path) -> dict[str, Any] | None:
+def _count_samples(run: Path) -> Json | None:
     from cua.rollouts.export import read_rollouts
     from cua.rollouts.samples import FILE
 
@@ -122,6 +126,6 @@ def _count_samples(run: Path) -> dict[str, Any] | None:
     return {name: counts[name] for name in names} | {"mean_reward": rewards / max(1, counts["num_rollouts"])}
 
 
-def _to_json(value: Any) -> object:
+def _to_json(value: "bytes | NDArray[np.generic]") -> object:
     """Return images as base64, and arrays as lists."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value.tolist()

@@ -168,7 +168,7 @@ def ending_of(end: End) -> str:
     return "failed" if end.score is None else "env_ended"
 
 
-def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
+def classify_end(end: End) -> tuple[EpisodeKind, float | None]:
     """Return the kind and the score of an episode for the end of its run."""
     if end.status == "stopped":
         return "stopped", None
@@ -186,7 +186,7 @@ def judge_end(end: End) -> tuple[EpisodeKind, float | None]:
     return "evaluator_error", None
 
 
-def judge_error(error: Exception) -> tuple[EpisodeKind, str, bool]:
+def classify_error(error: Exception) -> tuple[EpisodeKind, str, bool]:
     """Return the kind of an episode that raised an exception, a line for a person, and True if it can be retried."""
     kind: EpisodeKind = "evaluator_error"
     if isinstance(error, CapReachedError) and error.cap == "time":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cua.batch.episode import Episode, EpisodeResult, Player, ending_of, judge_end, judge_error
+from cua.batch.episode import Episode, EpisodeResult, Player, classify_end, classify_error, ending_of
 from cua.batch.episode_log import EpisodeLog
 from cua.errors import ConfigError
 from cua.run.budget import CapReachedError, Caps
@@ -240,7 +240,7 @@ class _Batch:
             run_dir = _shown_dir(self._log.folder, episode_scope.run_dir)
             template = replace(template, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
             return self._failed(template, error)
-        kind, score = judge_end(run.end)
+        kind, score = classify_end(run.end)
         if run.end.status == "capped" and self._is_stopped():  # a limit of the whole batch
             kind, score = "stopped", None
         if kind == "stopped" and not self._is_stopped():
@@ -266,7 +266,7 @@ class _Batch:
             return replace(template, kind="timeout", reason=str(error))
         if self._is_stopped() and isinstance(error, CapReachedError | StoppedError):
             return replace(template, kind="stopped", reason=describe_error(error))
-        kind, reason, is_retryable = judge_error(error)
+        kind, reason, is_retryable = classify_error(error)
         return replace(template, kind=kind, reason=reason, is_retryable=is_retryable)
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from cua.batch.episode import Episode, Player, judge_end
+from cua.batch.episode import Episode, Player, classify_end
 from cua.errors import ModelError
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
@@ -78,7 +78,7 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
         ModelError: If the model failed.
     """
     end = run.end
-    kind, score = judge_end(end)
+    kind, score = classify_end(end)
     is_truncated = end.status == "capped"
     if kind == "timeout" and end.source is None:
         score = end.score

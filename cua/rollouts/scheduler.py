@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, Self
 
-from cua.batch.episode import judge_error
+from cua.batch.episode import classify_error
 from cua.errors import ConfigError, CuaError, TrajectoryError
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.rollout import (
@@ -480,7 +480,7 @@ class RolloutScheduler:
         if is_from_outside(error, rollout.task):
             raise error
         known = error if isinstance(error, Exception) else ForeignCodeError(describe_defect(error))
-        kind, reason, is_retryable = judge_error(known)
+        kind, reason, is_retryable = classify_error(known)
         is_error = kind in ("env_error", "model_error") or (kind == "evaluator_error" and rollout.state != "evaluating")
         end = make_end(kind="error" if is_error else "excluded", reason=reason, is_truncated=kind == "timeout")
         return end, is_retryable and rollout.attempt < self._options.max_attempts

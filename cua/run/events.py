@@ -120,7 +120,9 @@ NoteKind = Literal[
     "take_over",
 ]
 """Kind of a note. `cut`: a stop or a limit ended a step; `task`: warning of the task; `person`: a person used the
-screen; `addressed`: a result addresses the agent; `take_over`: a form that a person should fill in.
+screen; `addressed`: a result addresses the agent; `take_over`: a form that a person should fill in; `tokens`: the
+server returns no token ids, or does not continue from them; `tools`: notes on tools, such as servers that ended;
+`budget`: a large share of a limit is used; `child`: a sub-agent began or ended.
 """
 
 

@@ -55,7 +55,7 @@ class AttentionInputs:
         self.of_layer.clear()
 
 
-def find_scores(mla: Mla, inputs: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
+def compute_scores(mla: Mla, inputs: LayerInput, batch: TrainingBatch, rows: Tensor) -> Tensor:
     """Return scores of some tokens with all tokens they see, before the softmax.
 
     Args:
@@ -80,10 +80,10 @@ def find_scores(mla: Mla, inputs: LayerInput, batch: TrainingBatch, rows: Tensor
     counts = sequence_of.bincount()
     number = torch.empty_like(order)  # index of a row in its sequence
     number[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[sequence_of[order]]
-    place_of = (sequence_of * int(counts.max()) + number).to(device)
-    padded = queries.new_zeros(len(some) * int(counts.max()), *queries.shape[1:]).index_copy(0, place_of, queries)
+    row_of = (sequence_of * int(counts.max()) + number).to(device)
+    padded = queries.new_zeros(len(some) * int(counts.max()), *queries.shape[1:]).index_copy(0, row_of, queries)
     scores = padded.view(len(some), -1, queries.shape[-1]) @ keys.transpose(1, 2)  # (S, longest * heads, keys)
-    scores = scores.view(-1, queries.shape[1], slots.shape[1]).index_select(0, place_of).float() * mla.scale
+    scores = scores.view(-1, queries.shape[1], slots.shape[1]).index_select(0, row_of).float() * mla.scale
     is_seen = torch.arange(slots.shape[1]) < lengths.unsqueeze(1)
     return scores.masked_fill(~is_seen.unsqueeze(1).to(device), -torch.inf)
 
@@ -103,11 +103,11 @@ def find_sequences(batch: TrainingBatch, rows: Tensor) -> tuple[Tensor, Tensor]:
     return torch.searchsorted(ends, rows, right=True), forward.positions[rows] + 1
 
 
-def find_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:
+def compute_log_shares(scores: Tensor, targets: Tensor, *, head: int) -> Tensor:
     """Return the log of a head's attention share from each of some tokens to a token that it sees.
 
     Args:
-        scores: (R, heads, keys), result of `find_scores` for the looking tokens.
+        scores: (R, heads, keys), result of `compute_scores` for the looking tokens.
         targets: (R,) int64, the target of each, as an index in its sequence.
         head: Head, from 0.
 

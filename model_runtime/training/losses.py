@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from model_runtime.media import MediaItem
 from model_runtime.model import K25Model
 from model_runtime.ops.reference.norm import rotate
-from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
+from model_runtime.training.attention import AttentionInputs, compute_log_shares, compute_scores
 from model_runtime.training.batch import Activations, TrainingBatch
 from model_runtime.training.lessons import IGNORED, Targets
 from model_runtime.training.loss_weights import LossWeights
@@ -67,7 +67,7 @@ class PatchRows:
         """Return the rows after the middle block: (patches of all images, width)."""
         return self._sort(images, self._middle)
 
-    def find_log_shares(self, images: Sequence[MediaItem], patch_targets: Tensor, *, block: int) -> Tensor:
+    def compute_log_shares(self, images: Sequence[MediaItem], patch_targets: Tensor, *, block: int) -> Tensor:
         """Return the logs of a block's attention shares from one patch to another.
 
         Args:
@@ -110,7 +110,7 @@ def log_shares_per_image(queries: Tensor, keys: Tensor, patch_targets: Tensor, s
     Args:
         queries: (N, heads, dim), of the patches of all images.
         keys: (N, heads, dim), of the same patches.
-        patch_targets: See `PatchRows.find_log_shares`.
+        patch_targets: See `PatchRows.compute_log_shares`.
         sizes: Patches of each image.
 
     Returns:
@@ -382,7 +382,7 @@ class Losses:
     ) -> Tensor:
         if not len(patch_targets):
             return activations.hidden.new_zeros(())
-        return -self._patches.find_log_shares(batch.images, patch_targets, block=block).mean()
+        return -self._patches.compute_log_shares(batch.images, patch_targets, block=block).mean()
 
     def _word_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.word_rows):
@@ -459,26 +459,26 @@ class Losses:
         rows, shares = targets.name_rows, []
         for number in range(max(self._layer_before, 1) if len(rows) else 0):
             mla = self.model.layers[number].attention
-            scores = find_scores(mla, self._inputs.of_layer[number], batch, rows)
+            scores = compute_scores(mla, self._inputs.of_layer[number], batch, rows)
             for head in range(scores.shape[1]):
                 back = number * scores.shape[1] + head + 1
                 is_same_name = torch.zeros(len(rows), dtype=torch.bool)
                 is_same_name[back:] = rows[back:] - rows[:-back] == back
                 if back < self.heads.word_length and is_same_name.any():
                     key_indices = batch.forward.positions[rows[is_same_name]] - back
-                    shares.append(find_log_shares(scores[is_same_name], key_indices, head=head).mean())
+                    shares.append(compute_log_shares(scores[is_same_name], key_indices, head=head).mean())
         return -torch.stack(shares).mean() if shares else activations.hidden.new_zeros(())
 
     def _name_query_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
         if not len(targets.query_rows):
             return activations.hidden.new_zeros(())
         number = self._layer_before
-        scores = find_scores(
+        scores = compute_scores(
             self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.query_rows
         )
         key_indices = targets.query_targets + batch.prefix.stop
         return -torch.stack(
-            [find_log_shares(scores, key_indices, head=head) for head in self.supervised.name_query_heads]
+            [compute_log_shares(scores, key_indices, head=head) for head in self.supervised.name_query_heads]
         ).mean()
 
     def _part_id_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
@@ -550,14 +550,14 @@ class Losses:
     def _head_attention_loss(self, batch: TrainingBatch, targets: Targets, layer: int, heads: Sequence[int]) -> Tensor:
         mla, inputs = self.model.layers[layer].attention, self._inputs.of_layer[layer]
         is_number = ~targets.attention_numbers.isnan()
-        scores = find_scores(mla, inputs, batch, targets.attention_rows) / self.supervised.sharpness
+        scores = compute_scores(mla, inputs, batch, targets.attention_rows) / self.supervised.sharpness
         shares = []
         for role, head in enumerate(heads):
             is_own = targets.attention_heads == role
             chosen = is_own | is_number if (is_own & is_number).any() else is_own
             key_indices = torch.where(is_own, targets.attention_targets + batch.prefix.stop, 0)
             if chosen.any():
-                shares.append(find_log_shares(scores[chosen], key_indices[chosen], head=head).mean())
+                shares.append(compute_log_shares(scores[chosen], key_indices[chosen], head=head).mean())
         return -torch.stack(shares).mean()
 
 

@@ -183,7 +183,7 @@ class Trainer:
             heads_only: True to train the auxiliary heads alone, for a model without those that it was trained with.
         """
         self.model.requires_grad_(not heads_only)
-        rate = find_rate(self.step_number, self.options) if rate is None else rate
+        rate = compute_rate(self.step_number, self.options) if rate is None else rate
         with _deterministic() if self.model.device.type == "cpu" else nullcontext():
             return self._step(lessons, self.prefix if has_prefix else (), image_rate, rate)
 
@@ -359,7 +359,7 @@ def is_hidden_matrix(name: str, tensor: Tensor) -> bool:
     return tensor.dim() == 2 and not any(other in name for other in others)
 
 
-def find_rate(step: int, options: TrainingOptions) -> float:
+def compute_rate(step: int, options: TrainingOptions) -> float:
     """Return the share of the peak learning rates at a step: linear warm-up, constant, linear decay."""
     decay_steps = options.decay_share * options.num_steps
     left = max(options.num_steps - step, 0) / decay_steps if decay_steps else 1.0

@@ -28,7 +28,7 @@ from model_runtime.model import K25Model
 from model_runtime.model.mla import Mla
 from model_runtime.model.moe import Moe
 from model_runtime.parallel.comm import Comm, OneRank
-from model_runtime.training.attention import AttentionInputs, find_scores
+from model_runtime.training.attention import AttentionInputs, compute_scores
 from model_runtime.training.batch import TrainingBatch
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # quintic Newton-Schulz iteration of Muon (Jordan, 2024)
@@ -160,7 +160,7 @@ def find_score_maxima(model: K25Model, inputs: AttentionInputs, batch: TrainingB
     """
     rows = torch.linspace(0, len(batch.token_ids) - 1, min(MAX_ROWS, len(batch.token_ids))).long()
     return [
-        find_scores(layer.attention, inputs.of_layer[number], batch, rows).amax(dim=(0, 2))
+        compute_scores(layer.attention, inputs.of_layer[number], batch, rows).amax(dim=(0, 2))
         for number, layer in enumerate(model.layers)
     ]
 

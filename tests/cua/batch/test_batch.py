@@ -18,7 +18,7 @@ import pytest
 
 from cua import batch
 from cua.batch import BatchOptions, BatchSummary, Episode, EpisodeLog, EpisodeResult, run_batch
-from cua.batch.episode import judge_end
+from cua.batch.episode import classify_end
 from cua.batch.episode_log import FILE
 from cua.errors import ConfigError, ModelError, TrajectoryError
 from cua.gui_agent.agent import Agent
@@ -374,4 +374,4 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_kinds_of_ends(end: End, expected: tuple[str, float | None]) -> None:
-    assert judge_end(end) == expected
+    assert classify_end(end) == expected

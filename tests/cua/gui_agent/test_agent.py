@@ -10,7 +10,7 @@ from PIL import Image
 
 from cua.answer import AnswerSchema
 from cua.api import run_task
-from cua.batch.episode import judge_end
+from cua.batch.episode import classify_end
 from cua.errors import ModelError, TruncatedReplyError
 from cua.guard import Guard, GuardVerdict
 from cua.gui_agent.agent import Agent, AgentOptions, Start
@@ -150,7 +150,7 @@ async def test_an_env_that_cannot_be_asked_at_a_limit_is_named_as_what_broke() -
     end = (await agent.run(Unreachable(1.0))).end
     assert (end.status, end.cap, end.source, end.score, end.retryable) == ("capped", "steps", "env", None, True)
     assert end.reason.endswith("the task's verdict could not be reached: the browser is gone")
-    assert judge_end(end) == ("env_error", None)
+    assert classify_end(end) == ("env_error", None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 from model_runtime.model import K25Model, load_model
 from model_runtime.training import losses as losses_module
-from model_runtime.training.attention import find_scores
+from model_runtime.training.attention import compute_scores
 from model_runtime.training.batch import Example, forward, make_batch
 from model_runtime.training.lessons import (
     IGNORED,
@@ -234,15 +234,15 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["click_point"] == pytest.approx(-(bells * aims).sum().item() / 8, rel=1e-5)
     order = losses.heads.order(losses._patches.find_middle([IMAGE])[7])[5:].log_softmax(-1)[4]
     assert parts["order"] == pytest.approx(-order.item(), rel=1e-5)
-    (share,) = losses._patches.find_log_shares(
+    (share,) = losses._patches.compute_log_shares(
         [IMAGE], targets.letter_targets, block=losses._patches.letter_block
     ).tolist()
     assert parts["read_word_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares(
+    (share,) = losses._patches.compute_log_shares(
         [IMAGE], targets.click_targets, block=losses._patches.target_block
     ).tolist()
     assert parts["target_attn"] == pytest.approx(-share, rel=1e-5)
-    (share,) = losses._patches.find_log_shares(
+    (share,) = losses._patches.compute_log_shares(
         [IMAGE], targets.state_targets, block=losses._patches.target_block
     ).tolist()
     assert parts["state_attn"] == pytest.approx(-share, rel=1e-5)
@@ -258,9 +258,9 @@ def test_each_part_is_what_it_says(model: K25Model) -> None:
     assert parts["pointer"] == pytest.approx(-scores.log_softmax(-1)[3].item(), rel=1e-5)
     of_parts = losses.heads.part(losses._inputs.of_layer[0].x[[11, 13, 14]]).log_softmax(-1)
     assert parts["part_id"] == pytest.approx(-(of_parts[0, 0] + of_parts[1, 2] + of_parts[2, 1]).item() / 3, rel=1e-5)
-    scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([15]))
+    scores = compute_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([15]))
     assert parts["name_query_attn"] == pytest.approx(-scores[0, :2].log_softmax(-1)[:, 8].mean().item(), rel=1e-5)
-    scores = find_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([12]))
+    scores = compute_scores(model.layers[0].attention, losses._inputs.of_layer[0], batch, torch.tensor([12]))
     assert parts["char_position_attn"] == pytest.approx(
         -scores[0, 0].log_softmax(-1)[9].item(), rel=1e-5
     )  # one token back
@@ -319,7 +319,7 @@ def test_each_axis_has_its_head_and_the_other_one_looks_away(model: K25Model) ->
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = forward(model, batch)
     given = losses._inputs.of_layer[1]
-    scores = find_scores(model.layers[1].attention, given, batch, targets.attention_rows)
+    scores = compute_scores(model.layers[1].attention, given, batch, targets.attention_rows)
     shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [  # heads 2, 0 and 1 of this test; each counts the same
         (shares[0, 2, 4] + shares[1, 2, 0]) / 2,
@@ -335,7 +335,7 @@ def test_behind_them_the_heads_of_both_axes_look_again(model: K25Model) -> None:
     batch = make_batch([lesson.example for lesson in lessons], model.config.media_placeholder_token_id)
     losses, targets = make_losses(model), make_targets(lessons, batch)
     seen = forward(model, batch)
-    scores = find_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.attention_rows)
+    scores = compute_scores(model.layers[2].attention, losses._inputs.of_layer[2], batch, targets.attention_rows)
     shares = (scores / losses.supervised.sharpness).log_softmax(-1)
     expected = [shares[0, 2, 4], shares[1, 2, 0], shares[0, 0, 0], shares[1, 0, 5]]
     assert losses._second_attn_loss(seen, batch, targets).item() == pytest.approx(-torch.stack(expected).mean().item())

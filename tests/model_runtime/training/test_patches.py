@@ -35,10 +35,10 @@ def test_shares_are_those_of_the_tower_s_own_attention(tmp_path: Path, block: in
     turned = rotate(qkv[:, : 2 * attention.num_heads], packing.rotations)
     keys = turned[first : first + 24, attention.num_heads + head]
     expected = (keys @ turned[first + 7, head] / attention.head_dim**0.5).log_softmax(-1)[20]
-    found = rows.find_log_shares(IMAGES, torch.tensor([[place, at, head]]), block=block)
+    found = rows.compute_log_shares(IMAGES, torch.tensor([[place, at, head]]), block=block)
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     asked = torch.tensor([[place, 36 + key, head] for key in range(24)])
-    assert rows.find_log_shares(IMAGES, asked, block=block).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
+    assert rows.compute_log_shares(IMAGES, asked, block=block).exp().sum().item() == pytest.approx(1.0, rel=1e-5)
 
 
 def test_together_they_are_what_each_is() -> None:

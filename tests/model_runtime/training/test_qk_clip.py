@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model_runtime.model import K25Model, load_model
-from model_runtime.training.attention import AttentionInputs, find_log_shares, find_scores
+from model_runtime.training.attention import AttentionInputs, compute_log_shares, compute_scores
 from model_runtime.training.batch import Example, TrainingBatch, forward, make_batch
 from model_runtime.training.updates import clip_heads, find_score_maxima
 from tests.model_runtime.model.drive import difference, make_ids
@@ -30,7 +30,7 @@ def test_scores_are_those_of_the_plain_form(model: K25Model) -> None:
     """By hand from the published formula: q = [q_nope, q_rope], k = [W_k c, r], of a trunk's last token."""
     batch, inputs = run_watched(model)
     mla, given = model.layers[1].attention, inputs.of_layer[1]
-    found = find_scores(mla, given, batch, torch.tensor([19]))[0]  # (heads, 20)
+    found = compute_scores(mla, given, batch, torch.tensor([19]))[0]  # (heads, 20)
     text = model.config.text
     latents = given.cache[:20, 0]
     keys = torch.einsum("hnr,tr->thn", mla.kv_b[:, : text.qk_nope_head_dim], latents[:, : text.kv_lora_rank])
@@ -45,11 +45,11 @@ def test_a_branch_sees_its_trunk_and_itself_up_to_the_token(model: K25Model) -> 
     batch, inputs = run_watched(model)
     second = batch.branches[0][1]
     rows = torch.tensor([second.start + 1, 3])
-    scores = find_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows)
+    scores = compute_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows)
     assert scores.isfinite().sum(-1).tolist() == [[22] * 4, [4] * 4]
     shares = [
-        find_log_shares(
-            find_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows), torch.tensor([key, 0]), head=2
+        compute_log_shares(
+            compute_scores(model.layers[0].attention, inputs.of_layer[0], batch, rows), torch.tensor([key, 0]), head=2
         )[0]
         for key in range(22)
     ]
@@ -63,9 +63,9 @@ def test_rows_of_several_sequences_have_the_scores_that_each_has_alone(model: K2
         [batch.branches[0][1].start, 3, 19, batch.branches[0][0].start + 4, 4, 3, len(batch.token_ids) - 1]
     )
     mla, given = model.layers[1].attention, inputs.of_layer[1]
-    together = find_scores(mla, given, batch, rows)
+    together = compute_scores(mla, given, batch, rows)
     for row, scores in zip(rows, together, strict=True):
-        alone = find_scores(mla, given, batch, row[None])[0]
+        alone = compute_scores(mla, given, batch, row[None])[0]
         assert difference(scores[:, : alone.shape[1]], alone) <= 1e-5
         assert scores[:, alone.shape[1] :].isinf().all()
 

@@ -12,7 +12,14 @@ from model_runtime.training.lessons import Lesson, NumberLabel, WordLabel
 from model_runtime.training.loss_weights import LossWeights
 from model_runtime.training.losses import AuxiliaryHeads, Losses, NumberTokens, SupervisedHeads
 from model_runtime.training.release import release_tensors
-from model_runtime.training.trainer import STATE, VISION_PREFIXES, Trainer, TrainingOptions, find_rate, is_hidden_matrix
+from model_runtime.training.trainer import (
+    STATE,
+    VISION_PREFIXES,
+    Trainer,
+    TrainingOptions,
+    compute_rate,
+    is_hidden_matrix,
+)
 from tests.model_runtime.vision.weights import make_item
 
 OPTIONS = TrainingOptions(num_steps=12, muon_lr=0.02, adam_lr=3e-3, warmup_steps=2, clip_threshold=0.5, clip_every=2)
@@ -142,7 +149,7 @@ def test_a_step_may_have_a_rate_of_its_own(tiny_dir: Path) -> None:
         report = trainer.step(
             make_lessons(random.Random(0), trainer.model.config.media_placeholder_token_id), rate=rate
         )
-        assert report.rate == (find_rate(0, trainer.options) if rate is None else rate)
+        assert report.rate == (compute_rate(0, trainer.options) if rate is None else rate)
         moved.append((trainer.model.head.weight - before).norm().item())
     assert moved[2] == pytest.approx(2 * moved[1], rel=1e-2)
 
@@ -188,12 +195,12 @@ def test_what_was_saved_has_to_fit(tiny_dir: Path, tmp_path: Path) -> None:
 
 def test_the_rate_rises_stays_and_falls() -> None:
     options = TrainingOptions(num_steps=100, warmup_steps=10, decay_share=0.4, final_share=0.02)
-    rates = [find_rate(step, options) for step in range(100)]
+    rates = [compute_rate(step, options) for step in range(100)]
     assert rates[:2] == [0.1, 0.2]
     assert rates[9:61] == [1.0] * 52
     assert rates[80] == pytest.approx(0.5)
     assert rates[99] == pytest.approx(0.025)
-    assert find_rate(500, options) == pytest.approx(0.02)
+    assert compute_rate(500, options) == pytest.approx(0.02)
 
 
 def test_what_is_a_hidden_matrix() -> None:
