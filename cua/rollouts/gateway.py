@@ -6,10 +6,12 @@ effect on the probabilities it cannot account for.
 """
 
 import asyncio
+import base64
+import contextlib
 import hashlib
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -118,6 +120,10 @@ class GatewaySession:
     known: dict[bytes, _Known] = field(default_factory=dict)
     replies: dict[str, "asyncio.Task[tuple[Json, int]]"] = field(default_factory=dict)
     is_closed: bool = False
+
+    def read_media(self) -> Iterator[bytes]:
+        """Yield each image and video that was sent; its SHA-256 is the name in the turns."""
+        return map(_bytes_of, self.digests)
 
 
 class Gateway:
@@ -314,7 +320,7 @@ def _keep_media(messages: Sequence[JsonMapping], digests: dict[str, str]) -> tup
         for part in _media_parts(message):
             url = str((part.get(part["type"]) or {}).get("url"))
             if url not in digests:
-                digests[url] = hashlib.sha256(url.encode(errors="replace")).hexdigest()
+                digests[url] = hashlib.sha256(_bytes_of(url)).hexdigest()
             hashes.append(digests[url])
             parts.append(digests[url])
         texts = message.get("content")
@@ -324,6 +330,15 @@ def _keep_media(messages: Sequence[JsonMapping], digests: dict[str, str]) -> tup
             texts = [next(known) if id(part) in media else part for part in texts]
         named.append({**message, "content": texts})
     return named, tuple(hashes)
+
+
+def _bytes_of(url: str) -> bytes:
+    """Return the data of a data URL, else the URL itself."""
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(data)
+    return url.encode(errors="replace")
 
 
 def _tokens_of(answer: Json) -> ReplyTokens:

@@ -1,9 +1,8 @@
 """Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -92,7 +91,7 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
 def samples_of(
     log: TurnLog,
     *,
-    files: Mapping[str, str] = MappingProxyType({}),
+    stored: Collection[str] = (),
     processor: str = "",
     version_of: Callable[[str], int] = int,
 ) -> tuple[RolloutSample, ...]:
@@ -100,18 +99,18 @@ def samples_of(
 
     Args:
         log: Turns of the session.
-        files: Hash of the stored file (`SampleWriter.put_media`) of each image, by the hash in the turns.
+        stored: Hashes of the images that `SampleWriter.put_media` has stored, of `GatewaySession.read_media`.
         processor: Name of the conversion of images to pixels.
         version_of: Number of a version of the weights, by its name.
 
     Raises:
-        SampleError: If an image is not in `files`, or a version has no number.
+        SampleError: If an image is not in `stored`, or a version has no number.
     """
     branches = log.branches()
     samples = []
     for branch in branches:
         mask = np.frombuffer(branch.mask, np.uint8).astype(bool)
-        if len(branch.media) != len(branch.files) or not set(branch.files) <= set(files):
+        if len(branch.media) != len(branch.files) or not set(branch.files) <= set(stored):
             raise SampleError(
                 f"{len(branch.media)} images in the ids, {len(branch.files)} in the requests, or not stored"
             )
@@ -126,7 +125,7 @@ def samples_of(
                 mask=mask,
                 logprobs=np.array(branch.logprobs, np.float32),
                 versions=spans,
-                media=tuple(MediaRange(item.offset, item.num_tokens, files[file], processor) for item, file in media),
+                media=tuple(MediaRange(item.offset, item.num_tokens, file, processor) for item, file in media),
                 prompt_length=int(mask.argmax()) if mask.any() else len(mask),
                 num_turns=len(branch.turn_ids),
                 weight=1.0 / len(branches),

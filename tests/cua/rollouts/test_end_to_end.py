@@ -1,6 +1,5 @@
 """From an agent of others to the samples of a trainer: scheduler, gateway, the real server with a fake engine, file."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from cua.rollouts.rollout import Rollout, RolloutOutcome, RolloutSpec
 from cua.rollouts.samples import SampleReader, SampleWriter
 from cua.rollouts.scheduler import RolloutScheduler
 from tests.cua.models.clients import png
-from tests.cua.rollouts.test_gateway import REPLIES, gateway_to, hold, image, official
+from tests.cua.rollouts.test_gateway import REPLIES, gateway_to, hold, official
 from tests.model_runtime.fakes import TOKENIZER
 from tests.model_runtime.server.serving import Serving
 from tests.model_runtime.server.test_recorded_tokens import TornEngine, say_in_turn
@@ -22,10 +21,6 @@ COLOURS = ("#000", "#000", "#001", "#002", "#003")
 
 async def test_conversations_with_images_become_samples(tmp_path: Path) -> None:
     writer = SampleWriter(tmp_path, media_token_id=MEDIA_PAD)
-    files = {
-        hashlib.sha256(image(colour)["image_url"]["url"].encode()).hexdigest(): writer.put_media(png(colour=colour))
-        for colour in COLOURS
-    }
     turns: dict[str, Any] = {}
     with Serving(TornEngine(say_in_turn(*REPLIES))) as serving:
         async with gateway_to(serving) as (gateway, http):
@@ -33,11 +28,11 @@ async def test_conversations_with_images_become_samples(tmp_path: Path) -> None:
             async def play(rollout: Rollout) -> RolloutOutcome:
                 gateway.open_session(rollout.id)
                 await hold(official(http, "http://gateway/v1", rollout.id))
-                log = gateway.close_session(rollout.id).log
-                turns[rollout.id] = log.turns
-                return RolloutOutcome(
-                    score=0.5, branches=samples_of(log, files=files, processor="p", version_of=lambda name: 0)
-                )
+                session = gateway.close_session(rollout.id)
+                turns[rollout.id] = session.log.turns
+                stored = {writer.put_media(data) for data in session.read_media()}
+                samples = samples_of(session.log, stored=stored, processor="p", version_of=lambda name: 0)
+                return RolloutOutcome(score=0.5, branches=samples)
 
             async with RolloutScheduler(RolloutJournal(tmp_path, writer)) as scheduler:
                 group = scheduler.submit(RolloutSpec(task_id="suite/task", play=play))

@@ -227,13 +227,14 @@ def reply(prompt: tuple[int, ...], ids: tuple[int, ...], version: str, *, media:
 
 
 def test_the_turns_of_a_session_become_samples_that_can_be_written(tmp_path: Path) -> None:
-    log = TurnLog()
-    first = log.add(reply((1, 99, 99, 2), (3, 4, 5), "7"), temperature=1.0, files=("url",))
-    extended = (*first.prompt_ids, *first.output_ids, 6)
-    log.add(reply(extended, (7, 8), "8"), temperature=1.0, files=("url",))
-    log.add(reply((9, 9), (10, 11), "8", media=False), temperature=1.0)  # a fork
     writer = SampleWriter(tmp_path, media_token_id=99)
-    samples = samples_of(log, files={"url": writer.put_media(b"image")}, processor="moonvit@1")
+    image = writer.put_media(b"image")
+    log = TurnLog()
+    first = log.add(reply((1, 99, 99, 2), (3, 4, 5), "7"), temperature=1.0, files=(image,))
+    extended = (*first.prompt_ids, *first.output_ids, 6)
+    log.add(reply(extended, (7, 8), "8"), temperature=1.0, files=(image,))
+    log.add(reply((9, 9), (10, 11), "8", media=False), temperature=1.0)  # a fork
+    samples = samples_of(log, stored=[image], processor="moonvit@1")
     writer.append(SampledRollout(rollout="g/0", group="g", reward=1.0, branches=samples))
     writer.close()
     long, fork = samples
@@ -252,4 +253,4 @@ def test_a_session_without_its_images_or_versions_gives_no_samples() -> None:
     with pytest.raises(SampleError, match="not stored"):
         samples_of(log)
     with pytest.raises(SampleError, match="no number"):
-        samples_of(log, files={"url": "0" * 64})
+        samples_of(log, stored=["url"])
