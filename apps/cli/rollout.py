@@ -10,16 +10,15 @@ import typer
 
 from apps.cli.help_page import App
 from apps.cli.terminal import echo
-from cua.errors import ConfigError
-from cua.json_text import Json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from cua.json_text import Json
     from cua.rollouts.journal import JournalContent
 
-app = App(name="rollout", help="Show and export rollouts for reinforcement learning (docs/rollouts.md).")
+app = App(name="rollout", help="Show and export rollouts for reinforcement learning.")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder with rollouts.jsonl or samples.jsonl.")]
 
@@ -30,6 +29,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print groups, scores, ends and trained tokens of a run."""
+    from cua.errors import ConfigError
     from cua.rollouts.journal import FILE, read_journal
 
     journal = read_journal(run) if (run / FILE).exists() else None
@@ -38,22 +38,22 @@ def show(
         raise ConfigError(f"{run} has neither rollouts.jsonl nor samples.jsonl")
     summary = {**(_summarise(journal) if journal else {}), **({"samples": samples} if samples else {})}
     if as_json:
-        typer.echo(json.dumps(summary))
+        echo(json.dumps(summary))
         return
     if journal is not None:
         ends = ", ".join(f"{number} {kind}" for kind, number in summary["ends"].items()) or "none"
-        typer.echo(f"rollouts: {sum(summary['ends'].values())} ended ({ends}), {summary['open']} open")
-        typer.echo(f"policy: version {summary['version']}")
-        typer.echo(f"{'group':40}  rollouts  scored  mean score  handed out")
+        echo(f"rollouts: {sum(summary['ends'].values())} ended ({ends}), {summary['open']} open")
+        echo(f"policy: version {summary['version']}")
+        echo(f"{'group':40}  rollouts  scored  mean score  handed out")
         for name, group in summary["groups"].items():
             mean = "" if group["mean_score"] is None else f"{group['mean_score']:.3f}"
             handed = "yes" if group["is_taken"] else "no"
-            typer.echo(f"{name[:40]:40}  {group['size']:8}  {group['num_scored']:6}  {mean:>10}  {handed:>10}")
+            echo(f"{name[:40]:40}  {group['size']:8}  {group['num_scored']:6}  {mean:>10}  {handed:>10}")
         for reason, number in summary["reasons"].items():
-            typer.echo(f"{number} x {reason}")
+            echo(f"{number} x {reason}")
     if samples is not None:
-        typer.echo(f"samples: {samples['num_samples']} of {samples['num_rollouts']} rollouts")
-        typer.echo(
+        echo(f"samples: {samples['num_samples']} of {samples['num_rollouts']} rollouts")
+        echo(
             f"tokens: {samples['trained_tokens']:,} of {samples['tokens']:,} are trained; "
             f"mean reward {samples['mean_reward']:.3f}"
         )
@@ -65,10 +65,11 @@ def export(
     form: Annotated[str, typer.Option("--format", metavar="FORM", help="jsonl, verl or slime.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="JSON lines to write.")],
 ) -> None:
-    """Write the samples of a run as JSON lines, with the fields of a trainer's own samples.
+    """Write samples as JSON lines with the fields of a trainer.
 
     Images are base64. An existing file is not replaced.
     """
+    from cua.errors import ConfigError
     from cua.rollouts.export import export_rows
 
     rows = export_rows(run, form)
@@ -86,7 +87,7 @@ def export(
     echo(f"{number} samples in {output}", err=True)
 
 
-def _summarise(journal: "JournalContent") -> Json:
+def _summarise(journal: "JournalContent") -> "Json":
     groups = {
         key: {"size": group["size"], "num_scored": 0, "mean_score": None, "is_taken": key in journal.taken}
         for key, group in journal.groups.items()
@@ -107,7 +108,7 @@ def _summarise(journal: "JournalContent") -> Json:
     }
 
 
-def _count_samples(run: Path) -> Json | None:
+def _count_samples(run: Path) -> "Json | None":
     from cua.rollouts.export import read_rollouts
     from cua.rollouts.samples import FILE
 

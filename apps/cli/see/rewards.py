@@ -10,8 +10,7 @@ import typer
 
 from apps.cli.config import choice
 from apps.cli.see.output import AsJson
-from cua.errors import ConfigError
-from cua.json_text import read_json
+from apps.cli.terminal import echo
 
 _MAX_BYTES = 100 * 2**20
 _KINDS = ("boxes", "points", "polygons", "text", "count", "cells", "path")
@@ -30,6 +29,7 @@ def reward(
     A prediction that cannot be read scores 0 with the reason. For .jsonl files the mean is printed, beside what three
     baselines score that have not seen the images. The forms are described in docs/rewards.md.
     """
+    from cua.errors import ConfigError
     from envs.rewards import KINDS, RewardError
 
     name = choice("KIND", kind, _KINDS)
@@ -46,14 +46,14 @@ def reward(
     mean = math.fsum(result.score for result in results) / len(results)
     baselines = KINDS[name].score_baselines(parsed)
     if as_json:
-        typer.echo(json.dumps({"score": mean, "items": [asdict(item) for item in results], "baselines": baselines}))
+        echo(json.dumps({"score": mean, "items": [asdict(item) for item in results], "baselines": baselines}))
         return
-    typer.echo(f"{mean:.4f}" + (f"  mean of {len(results)}" if len(results) > 1 else ""))
+    echo(f"{mean:.4f}" + (f"  mean of {len(results)}" if len(results) > 1 else ""))
     for index, result in enumerate(results):
         if result.reason:
-            typer.echo(f"item {index + 1} scores {result.score:g}: {result.reason}")
+            echo(f"item {index + 1} scores {result.score:g}: {result.reason}")
     if len(results) > 1:
-        typer.echo("without the images: " + ", ".join(f"{key} {value:.4f}" for key, value in baselines.items()))
+        echo("without the images: " + ", ".join(f"{key} {value:.4f}" for key, value in baselines.items()))
 
 
 def _read_items(path: Path) -> list[object]:
@@ -62,6 +62,9 @@ def _read_items(path: Path) -> list[object]:
     Raises:
         ConfigError: If the file cannot be read, is too large, is not JSON or has no items.
     """
+    from cua.errors import ConfigError
+    from cua.json_text import read_json
+
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MB")

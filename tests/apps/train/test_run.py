@@ -2,6 +2,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -279,12 +280,10 @@ def test_some_steps_leave_the_system_prompt_out(tmp_path: Path, monkeypatch: pyt
     widths: list[float] = []
     step = Trainer.step
 
-    def watch(
-        self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, image_rate: float, rate: float | None
-    ) -> StepReport:
+    def watch(self: Trainer, lessons: Sequence[Lesson], *, has_prefix: bool, **settings: Any) -> StepReport:
         with_prefix.append(has_prefix)
         widths.append(self.losses.numbers.width)
-        return step(self, lessons, has_prefix=has_prefix, image_rate=image_rate, rate=rate)
+        return step(self, lessons, has_prefix=has_prefix, **settings)
 
     monkeypatch.setattr(Trainer, "step", watch)
     short = replace(COURSE[0], steps=2, is_short=True)
