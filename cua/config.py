@@ -238,6 +238,8 @@ def _check_name(name: str, source: str) -> None:
 
 def _checked(name: str, value: Any, source: str) -> Any:
     _check_name(name, source)
+    if name == "api_key" and not (str(value).isascii() and str(value).isprintable()):  # never shown
+        raise ConfigError(f"{_named(name, source)} has a character that no HTTP header can carry; copy the key again")
     kind = typing.get_type_hints(Settings)[name]
     options = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:

@@ -118,6 +118,7 @@ def make_api(assistant: Assistant) -> "FastAPI":
     for kind in (CuaError, EnvError, VisualError, Exception):
         app.add_exception_handler(kind, _say_error)
     app.add_exception_handler(require("fastapi.exceptions", EXTRA).RequestValidationError, _say_invalid)
+    app.add_exception_handler(require("starlette.exceptions", EXTRA).HTTPException, _say_http)
     return app
 
 
@@ -131,6 +132,13 @@ async def _say_error(request: Any, error: Exception) -> Any:
     if not isinstance(error, (CuaError, EnvError, VisualError)):
         return JSONResponse({"error": "internal error; the terminal of the assistant shows it"}, status_code=500)
     return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFoundError) else 400)
+
+
+async def _say_http(request: Any, error: Any) -> Any:
+    """Return an error of the web framework, such as a body that is not JSON, in the documented form."""
+    from starlette.responses import JSONResponse
+
+    return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
 
 
 async def _say_invalid(request: Any, error: Any) -> Any:

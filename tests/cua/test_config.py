@@ -118,6 +118,8 @@ def test_other_variables_of_ours_are_no_settings(files: tuple[Path, Path]) -> No
         ({"K25_MAX_STEPS": "1.5"}, "expected a whole number"),
         ({"K25_MAX_TIME": "soon"}, "expected a number"),
         ({"K25_HEADED": "maybe"}, "expected true or false"),
+        ({"K25_API_KEY": "g\u00f6\u00f6d"}, "K25_API_KEY: api_key has a character that no HTTP header can carry"),
+        ({"K25_API_KEY": "one\ntwo"}, "^((?!two).)*$"),  # its value is not shown
     ],
 )
 def test_wrong_values_name_the_source_and_what_was_expected(

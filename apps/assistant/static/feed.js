@@ -16,6 +16,10 @@ const KINDS = { delete: "deletes", pay: "payments", send: "sending", submit: "su
 class Feed extends HTMLElement {
   connectedCallback() {
     if (!this.isMade) this.build();
+    // the keys of a question work wherever nothing is typed, also after the card has lost the focus
+    this.onKey = (event) => event.target === document.body
+      && this.asks.lastElementChild?.dispatchEvent(new KeyboardEvent("keydown", event));
+    document.addEventListener("keydown", this.onKey);
     this.leave = store.follow({
       replay: () => this.clear(), opened: () => this.clear(), event: (event) => this.add(event.detail), view: () => this.draw(),
       sent: () => this.pin(),
@@ -24,7 +28,7 @@ class Feed extends HTMLElement {
     for (const event of store.events) this.add(event);
   }
 
-  disconnectedCallback() { this.leave(); }
+  disconnectedCallback() { this.leave(); document.removeEventListener("keydown", this.onKey); }
 
   build() {
     this.isMade = true;

@@ -51,9 +51,9 @@ _MAX_LABEL = 1.6  # of a toggle's height, distance of its label
 _RIM, _MIN_TICK_INK, _MAX_TICK_SPREAD = 0.2, 0.04, 100  # of a toggle: border, ink of a tick, levels of its colour
 _MAX_OFF_LINE = 24  # levels by which a pixel of a corner may differ from a mixture of two colours
 _MAX_RADIUS_PX = 40  # of a corner: bounds the area that is measured
-_EDGE_PX, _SAME_LEVELS, _MIN_EDGE = 12, 4, 0.5
-"""Width of the edge of a page, levels within which it has one colour, and share of it that has. A header, a scroll bar
-and a sidebar together leave half of the edge."""
+_EDGE_PX, _SCROLL_BAR_PX, _SAME_LEVELS, _MIN_EDGE = 12, 16, 4, 0.5
+"""Width of the edge of a page, and of a scroll bar right of it; levels within which the edge has one colour, and share
+of it that has. A header, a sidebar and a card that a recording cuts off leave half of the edge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,8 @@ def _find_page_color(image: RgbImage) -> Rgb:
 
     Cards may cover more of a page than is left of its own colour.
     """
-    strips = (image[:, :_EDGE_PX], image[:, -_EDGE_PX:], image[-_EDGE_PX:])
+    inner = image[:, :-_SCROLL_BAR_PX] if image.shape[1] > 4 * _SCROLL_BAR_PX else image
+    strips = (inner[:, :_EDGE_PX], inner[:, -_EDGE_PX:], inner[-_EDGE_PX:])
     edge = np.concatenate([strip.reshape(-1, 3) for strip in strips])
     color = find_background(edge)
     is_most = (np.abs(edge.astype(np.int16) - color).max(axis=1) <= _SAME_LEVELS).mean() >= _MIN_EDGE

@@ -191,6 +191,13 @@ async def test_a_body_with_half_a_character_is_refused(tmp_path: Path) -> None:
     assert answer.json()["detail"][0]["loc"] == ["body", "instruction"]
 
 
+async def test_a_body_that_cannot_be_parsed_is_answered_in_the_documented_form(tmp_path: Path) -> None:
+    async with api_of(Assistant(Preferences(tmp_path / "settings.json"))) as web:
+        json_type = {"content-type": "application/json"}
+        answer = await web.post("/api/sessions", headers=json_type, content=b"[" * 100_000)
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
 async def test_wrong_requests_are_answered_in_the_documented_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -391,6 +391,8 @@ async def test_the_colour_of_a_page_is_that_of_its_edge_where_cards_cover_most_o
         image[top : top + 120, 30:450] = card
     image[:40] = (32, 75, 53)  # a header, and a scroll bar
     image[:, 485:] = (252, 252, 252)
+    image[100:300, 488:497] = (139, 139, 139)
+    image[580:, 30:450] = card  # a recording ends in the middle of a card
     pieces = find_pieces(image, [])
     assert pieces.background == page
     assert [frame.look.fill for frame in pieces.frames if frame.box_px.area > 40_000] == [card] * 4
