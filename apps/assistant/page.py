@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from apps.assistant.assistant import Assistant
-from apps.assistant.preferences import SHOWN
+from apps.assistant.preferences import SHOWN, TEST_S
 from apps.assistant.run_request import MODES, PLACES
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
 from cua.errors import CuaError
@@ -129,7 +129,13 @@ def _connect(gr: Any, assistant: Assistant) -> None:
         told = _verdict("Disconnected. The embedded model is used.", is_good=True)
         return kept["base_url"], kept["model"], gr.update(value=""), told, gr.update(visible=False)
 
-    test.click(connect, [url, model, key], [verdict, folded, outcome, key], api_visibility="private")
+    def wait() -> tuple[str, Any]:
+        text = f"Asking the server. One that does not answer is given up after {TEST_S:.0f} s."
+        return _verdict(text, is_good=True), gr.update(interactive=False)
+
+    asked = test.click(wait, None, [verdict, test], **QUIET)
+    answered = asked.then(connect, [url, model, key], [verdict, folded, outcome, key], **QUIET)
+    answered.then(lambda: gr.update(interactive=True), None, test, **QUIET)
     forget.click(disconnect, None, [url, model, key, verdict, folded], **QUIET)
 
 

@@ -76,7 +76,7 @@ SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
 _KEYRING_S = 20.0
 """Timeout of the keyring; a locked keyring prompts the user first."""
-_TEST_S = 60.0  # a model that loads answers late; a person waits
+TEST_S = 60.0  # a model that loads answers late; a person waits
 _NAMED = "secrets"
 _MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000  # number and length; bounds the file and the search for secrets in texts
 
@@ -292,7 +292,7 @@ class Preferences:
         if not settings.base_url:
             raise ConfigError("no endpoint is set; enter its address, such as http://127.0.0.1:8000/v1")
         model = None if settings.has_embedded_model else settings.model
-        options = SelfTestOptions(url=settings.base_url, model=model, api_key=settings.api_key, timeout_s=_TEST_S)
+        options = SelfTestOptions(url=settings.base_url, model=model, api_key=settings.api_key, timeout_s=TEST_S)
         try:
             return run_self_test(options).to_json()
         except RuntimeFault as error:

@@ -1,5 +1,6 @@
 """Use of the app in a real Chromium: secrets, an endpoint, saved tasks, resumed runs, notifications, swarms."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,24 @@ async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> 
     await person.press("Disconnect")
     await verdict.get_by_text("Disconnected").wait_for()
     assert await page.locator("#connect-model input").input_value() == "literal"
+
+
+async def test_the_test_of_a_server_that_does_not_answer_says_that_it_waits(person: Person) -> None:
+    accepted: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+    await person.go("Settings")
+    button = person.page.locator("#connect-test")
+    await person.page.locator("#connect-url input").fill(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    await person.press("Test and save")
+    await person.page.locator("#verdict").get_by_text("Asking the server").wait_for()
+    assert await button.is_disabled()
+    server.close()
+    while await button.is_disabled():  # requests fail from now on
+        for writer in accepted:
+            writer.close()
+        await asyncio.sleep(0.05)
+    assert await person.page.locator("#verdict .is-bad").count() == 1
+    await person.press("Disconnect")
 
 
 async def test_a_task_is_saved_filled_in_and_run(person: Person) -> None:
