@@ -263,7 +263,12 @@ def _in_range(name: str, value: Any, source: str) -> Any:
     least, most = FIELDS[name].metadata["least"], FIELDS[name].metadata["most"]
     if least is None or isinstance(value, bool) or least <= value <= most:
         return value
-    raise ConfigError(f"{_named(name, source)} is {value:g}, expected a number from {least:g} to {most:g}")
+    raise ConfigError(f"{_named(name, source)} is {value:g}, expected a number from {_plain(least)} to {_plain(most)}")
+
+
+def _plain(number: float) -> str:
+    """Return a number as people write it: 31,536,000, not 3.1536e+07."""
+    return f"{int(number):,}" if float(number).is_integer() else f"{number:g}"
 
 
 def _choice(name: str, value: Any, options: tuple[Any, ...], source: str) -> Any:

@@ -27,7 +27,7 @@ from apps.assistant.answers import (
     UploadedFile,
 )
 from apps.assistant.assistant import Assistant
-from apps.assistant.errors import NotFoundError
+from apps.assistant.errors import NotFoundError, FileTooLargeError
 from apps.assistant.history import EXPORTS
 from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, RunRequest
 from apps.assistant.saved_tasks import SavedTask
@@ -122,6 +122,9 @@ def make_api(assistant: Assistant) -> "FastAPI":
     return app
 
 
+_STATUSES = {NotFoundError: 404, FileTooLargeError: 413}
+
+
 async def _find_nothing(path: str) -> None:
     raise NotFoundError(f"there is no such method of /api/{path[:200]}; /api/docs.json lists all")
 
@@ -131,7 +134,8 @@ async def _say_error(request: Any, error: Exception) -> Any:
 
     if not isinstance(error, (CuaError, EnvError, VisualError)):
         return JSONResponse({"error": "internal error; the terminal of the assistant shows it"}, status_code=500)
-    return JSONResponse({"error": str(error)}, status_code=404 if isinstance(error, NotFoundError) else 400)
+    status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 400)
+    return JSONResponse({"error": str(error)}, status_code=status)
 
 
 async def _say_http(request: Any, error: Any) -> Any:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from apps.assistant.errors import NotFoundError
+from apps.assistant.errors import NotFoundError, FileTooLargeError
 from apps.assistant.history import History
 from apps.assistant.preferences import Preferences
 from apps.assistant.run_request import (
@@ -265,7 +265,8 @@ class Assistant:
         """Save an uploaded file; return the name by which a request refers to it.
 
         Raises:
-            CuaError: If it is too large, or the disk space for uploads is used up.
+            FileTooLargeError: If it is too large.
+            CuaError: If the disk space for uploads is used up.
         """
         target = self._make_upload_place(name)
         size, held = 0, self._held_bytes()
@@ -274,7 +275,7 @@ class Assistant:
                 async for chunk in chunks:
                     size += len(chunk)
                     if size > MAX_FILE_BYTES:
-                        raise CuaError(f"the file is larger than {MAX_FILE_BYTES >> 20} MB")
+                        raise FileTooLargeError(f"the file is larger than {MAX_FILE_BYTES >> 20} MB")
                     if held + size > self._max_uploads_bytes:
                         raise CuaError(_NO_ROOM)
                     file.write(chunk)

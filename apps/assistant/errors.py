@@ -5,3 +5,7 @@ from cua.errors import CuaError
 
 class NotFoundError(CuaError):
     """Requested item does not exist: 404 in the API, where other errors are 400."""
+
+
+class FileTooLargeError(CuaError):
+    """File over the limit: 413 in the API."""

@@ -22,6 +22,7 @@ from cua.errors import ConfigError
 from cua.models.make import list_own_models
 from cua.secrets import Secret, Secrets
 from cua.trajectory.images import write_atomically
+from envs.errors import did_you_mean
 
 
 class SettingText(NamedTuple):
@@ -236,7 +237,7 @@ class Preferences:
             ConfigError: If the setting does not exist, or the value is invalid.
         """
         if name not in FIELDS:
-            load_settings({name: value or "x"})  # its error names the nearest setting
+            raise ConfigError(f"there is no setting {name!r}{did_you_mean(name, FIELDS)}")
         changed = {**self._chosen, name: value}
         if not value:
             del changed[name]

@@ -163,6 +163,21 @@ async def test_uploads_end_where_the_disk_is_theirs_no_more() -> None:
         assert (await web.post("/api/sessions", headers=BEARER, content=b"x")).status_code == 200
 
 
+async def test_a_file_over_the_limit_is_refused_with_413(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.assistant.assistant.MAX_FILE_BYTES", 1000)
+    assistant = Assistant(Preferences(tmp_path / "settings.json"))
+
+    async def chunks() -> AsyncIterator[bytes]:  # without a length
+        for _ in range(3):
+            yield b"x" * 500
+
+    async with api_of(assistant) as web:
+        answer = await web.post("/api/files", params={"name": "a.txt"}, content=chunks())
+    assert (answer.status_code, "larger than" in answer.json()["error"]) == (413, True)
+    assert list(assistant.uploads_dir.iterdir()) == []
+    await assistant.close()
+
+
 async def test_uploads_take_no_more_than_their_room() -> None:
     assistant = Assistant(Preferences(), max_uploads_bytes=10)
 
