@@ -27,7 +27,7 @@ from apps.assistant.answers import (
     UploadedFile,
 )
 from apps.assistant.assistant import Assistant
-from apps.assistant.errors import NotFoundError, FileTooLargeError
+from apps.assistant.errors import FileTooLargeError, NotFoundError
 from apps.assistant.history import EXPORTS
 from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, RunRequest
 from apps.assistant.saved_tasks import SavedTask

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from apps.assistant.errors import NotFoundError, FileTooLargeError
+from apps.assistant.errors import FileTooLargeError, NotFoundError
 from apps.assistant.history import History
 from apps.assistant.preferences import Preferences
 from apps.assistant.run_request import (
