@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytest.importorskip("prometheus_client")  # of the server
+
 from cua.json_text import Json
 from cua.rollouts.dialects import DIALECTS
 from cua.rollouts.gateway import GatewayError

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytest.importorskip("prometheus_client")  # of the server
+
 from cua.rollouts.export import export_rows, read_rollouts
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.play import samples_of

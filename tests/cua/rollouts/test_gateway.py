@@ -11,6 +11,8 @@ import httpx
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
+pytest.importorskip("prometheus_client")  # of the server
+
 from cua.errors import ModelError
 from cua.json_text import Json
 from cua.models.endpoint import Endpoint
