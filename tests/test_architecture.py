@@ -29,9 +29,9 @@ MAX_SIZES = {
     "visual_tools": 20_284,
     "envs": 32_536,
     "model_runtime": 22_996,
-    "cua": 32_921,
+    "cua": 32_932,
     "apps": 61_066,
-    "in all": 169_803,
+    "in all": 169_814,
     "modules with one importer": 185,
     "Any": 1_196,
 }

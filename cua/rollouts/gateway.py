@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -19,7 +20,7 @@ from cua.errors import CuaError, ModelError
 from cua.json_text import Json, JsonMapping, read_object
 from cua.messages import ReplyTokens
 from cua.models.accumulator import StreamAccumulator, number_of
-from cua.rollouts.turns import MAX_REALIGNED, TurnLog, realigned_share
+from cua.rollouts.turns import MAX_REALIGNED, Drift, TurnLog, realigned_share
 
 MAX_SESSIONS = 10_000
 NUM_REPLIES = 256
@@ -137,6 +138,7 @@ class Gateway:
     def __init__(self, engine: CompletionEngine, model: str = "") -> None:
         self._engine = engine
         self._fields = REQUIRED | ({"model": model} if model else {})
+        self._drifts: Counter[Drift] = Counter()  # of all turns after the first of a session, closed ones included
         self.sessions: dict[str, GatewaySession] = {}
 
     def open_session(self, session_id: str) -> GatewaySession:
@@ -170,7 +172,7 @@ class Gateway:
         Raises:
             GatewayError: If more than `MAX_REALIGNED` of the turns are `REALIGN`.
         """
-        share = realigned_share(session.log for session in self.sessions.values())
+        share = realigned_share(self._drifts)
         if share > MAX_REALIGNED:
             raise GatewayError(
                 f"{share:.1%} of the turns had their history tokenized again (at most {MAX_REALIGNED:.0%}): the agent "
@@ -237,8 +239,9 @@ class Gateway:
             files=files,
             finish_reason=str(choice.get("finish_reason")),
             request_sha256=sha256,
+            is_delivered=False,
         )
-        session.log.turns[turn.turn_id] = replace(turn, is_delivered=False)
+        self._drifts[turn.drift] += turn.turn_id > 0
         if tokens.processor:
             reply = _chain([choice["message"]], None, keys[-1])[0]
             media = tuple(answer.get("media") or ())
@@ -269,6 +272,15 @@ def check_request(body: JsonMapping) -> Json:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise GatewayError("messages is not a list of at least one message")
+    for message in messages:
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list) or not all(
+            isinstance(call, dict) and isinstance(call.get("function") or {}, dict) for call in calls
+        ):
+            raise GatewayError("tool_calls of a message is not a list of calls")
+        for part in _media_parts(message):
+            if not isinstance(part.get(part["type"]), dict):
+                raise GatewayError(f"{part['type']} of a part is not an object with a url")
     for name, value in body.items():
         if name in NEUTRAL and value not in NEUTRAL[name]:
             allowed = " or ".join(json.dumps(item) for item in NEUTRAL[name] if item is not None) or "nothing"

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -111,6 +111,7 @@ class TurnLog:
         files: tuple[str, ...] = (),
         finish_reason: str = "",
         request_sha256: str = "",
+        is_delivered: bool = True,
     ) -> RecordedTurn:
         """Record a reply and return its turn.
 
@@ -137,6 +138,7 @@ class TurnLog:
             processor=tokens.processor,
             finish_reason=finish_reason,
             request_sha256=request_sha256,
+            is_delivered=is_delivered,
         )
         self.turns.append(turn)
         return turn
@@ -195,10 +197,7 @@ def _branch(path: Sequence[RecordedTurn], fresh: Sequence[RecordedTurn]) -> Bran
     )
 
 
-def realigned_share(logs: Iterable[TurnLog]) -> float:
-    """Return the share of turns after the first that are `REALIGN`, over all sessions; 0 below `MIN_TURNS` turns."""
-    counts: Counter[Drift] = Counter()
-    for log in logs:
-        counts += log.counts()
+def realigned_share(counts: Counter[Drift]) -> float:
+    """Return the share of turns after the first of their session that are `REALIGN`; 0 below `MIN_TURNS` turns."""
     total = sum(counts.values())
     return counts[Drift.REALIGN] / total if total >= MIN_TURNS else 0.0

@@ -70,5 +70,5 @@ def test_the_share_of_realigned_turns_counts_from_100_turns() -> None:
                 prompt += (5,)
         return log
 
-    assert realigned_share([make(98, 9)]) == 0.0
-    assert math.isclose(realigned_share([make(50, 0), make(50, 2)]), 0.02)
+    assert realigned_share(make(98, 9).counts()) == 0.0
+    assert math.isclose(realigned_share(make(50, 0).counts() + make(50, 2).counts()), 0.02)
