@@ -94,7 +94,7 @@ def _summarise(journal: "JournalContent") -> "Json":
     }
     scores: dict[str, list[float]] = {}
     for rollout, end in journal.ends.items():
-        if end.score is not None:
+        if end.score is not None and "#" not in rollout:  # sub-tasks are not members of the group
             scores.setdefault(rollout.rpartition("/")[0], []).append(end.score)
     for key, values in scores.items():
         if key in groups:

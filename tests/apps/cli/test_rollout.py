@@ -20,6 +20,7 @@ async def run(tmp_path: Path) -> Path:
     for number, reward in enumerate((0.0, 1.0)):
         writer.append(make_rollout(writer, make_sample(), rollout=f"g/{number}", group="g", reward=reward))
         journal.ended(f"g/{number}", RolloutEnd(kind="scored", score=reward))
+    journal.ended("g/1#1.0", RolloutEnd(kind="scored", score=0.0))  # a sub-task is not a member of the group
     journal.ended("h/0", RolloutEnd(kind="error", reason="the browser ended", num_attempts=3))
     journal.submitted("g", size=2, draws={})
     await journal.close()
@@ -34,7 +35,7 @@ def rollout(run: Path, *arguments: str) -> Ended:
 def test_show(run: Path) -> None:
     shown = rollout(run, "show", str(run))
     assert (shown.code, shown.stderr) == (0, "")
-    assert "3 ended (2 scored, 1 error)" in shown.stdout
+    assert "4 ended (3 scored, 1 error)" in shown.stdout
     assert "0.500" in next(line for line in shown.stdout.splitlines() if line.startswith("g "))
     assert "1 x the browser ended" in shown.stdout
     summary = json.loads(rollout(run, "show", str(run), "--json").stdout)
