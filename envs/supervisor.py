@@ -7,9 +7,9 @@ removes the registered files, and exits. As a child subreaper it also tracks pro
 uses only the standard library.
 
 Wire format, one JSON object per line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a program
-(paths for its output), `{"kill": pid}` ends a program with all below it, `{"kill": null}` all programs,
-`{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of an X server at exit, in case the
-server could not. Out: `{"started": id, "pid"}` or `{"started": id, "error"}` for each start, `{"ended": pid, "code"}`
+(paths for its output), `{"kill": pid}` ends a program with all below it and what it left running, `{"kill": null}` all
+programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of an X server at exit, in
+case the server could not. Out: `{"started": id, "pid"}` or `{"started": id, "error"}` for each start, `{"ended": pid, "code"}`
 for each exit, `{"killed": pid}` for each kill.
 
 Run as `python supervisor.py PARENT_PID -- COMMAND ...` it starts that one program with its own input and output, and
@@ -168,15 +168,15 @@ class _Supervisor:
                 _report({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _kill_below(self, root: int | None) -> None:
-        """End `root` and all below it (None: every process below this one), with SIGTERM first."""
+        """End `root`, all below it and its session (None: every process below this one), with SIGTERM first."""
         top = os.getpid() if root is None else root
         begin = time.monotonic()
         asked: set[int] = set()
         while time.monotonic() < begin + _GIVE_UP_S:
             self._reap()
-            pids = process_tree(top) - {os.getpid()}
-            # Programs that went to the background meanwhile are now below this process: keep tracking them.
-            pids |= asked & process_tree(os.getpid())
+            below = process_tree(os.getpid()) - {os.getpid()}
+            # The children of a program that died, and programs that went to the background, are now below this process.
+            pids = (process_tree(top) | asked | {pid for pid in below if _session_of(pid) == root}) & below
             if not pids:
                 return
             late = time.monotonic() > begin + _GRACE_S
@@ -217,6 +217,14 @@ def process_tree(root: int) -> set[int]:
         tree.add(pid)
         queue += children.get(pid, [])
     return tree
+
+
+def _session_of(pid: int) -> int | None:
+    """Return the session of a process, which is the pid of the program that it belongs to; None if it has ended."""
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def _parents() -> dict[int, int]:

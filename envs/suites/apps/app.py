@@ -364,12 +364,11 @@ class RunningApp:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Stop the app and all its child processes."""
+        """Stop the app and all its child processes, which can outlive it and hold its port."""
         program, self._program = self._program, None
         if program is None:
             return
-        if not program.ended.done():
-            self._programs.kill(program.pid)
+        self._programs.kill(program.pid)
         program.stderr.unlink(missing_ok=True)
 
     def end_workers(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from envs import EnvSetupError, Observation, Task
 from envs.desktop import DesktopEnv, DesktopOptions
+from envs.desktop.programs import Programs
 from tests.envs.desktop.conftest import TASK, MakeEnv, needs_display, needs_program, until
 
 pytestmark = [*needs_display, needs_program("mousepad"), needs_program("xterm")]
@@ -21,6 +22,7 @@ PARENT = """
 import asyncio, sys
 from envs import InstructionTask
 from envs.desktop import DesktopEnv, DesktopOptions
+from envs.desktop.programs import Programs
 
 async def main():
     env = DesktopEnv(DesktopOptions(screen_px=(800, 600), app="mousepad"))
@@ -178,3 +180,20 @@ async def test_programs_that_cannot_start_say_why(make_env: MakeEnv) -> None:
         await env.launch("echo 'open")
     with pytest.raises(EnvSetupError, match="empty"):
         await env.launch("")
+
+
+def test_what_a_dead_program_left_running_ends_with_it(tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    try:
+        worker = tmp_path / "worker"
+        argv = ["sh", "-c", f"sleep 1000 & echo $! > {worker}; kill -9 $$"]
+        program = programs.start(argv, os.environ, tmp_path)
+        assert program.ended.result(10) == -signal.SIGKILL
+        process = psutil.Process(int(worker.read_text()))
+        other = programs.start(["sleep", "1000"], os.environ, tmp_path)
+        assert is_alive(process)
+        programs.kill(program.pid)
+        assert not is_alive(process)
+        assert is_alive(psutil.Process(other.pid))
+    finally:
+        programs.close()
