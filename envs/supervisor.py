@@ -8,9 +8,9 @@ uses only the standard library.
 
 Wire format, one JSON object per line. In: `{"start": id, "argv", "env", "cwd", "stdout", "stderr"}` starts a program
 (paths for its output), `{"kill": pid}` ends a program with all below it and what it left running, `{"kill": null}` all
-programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of an X server at exit, in
-case the server could not. Out: `{"started": id, "pid"}` or `{"started": id, "error"}` for each start, `{"ended": pid, "code"}`
-for each exit, `{"killed": pid}` for each kill.
+programs, `{"remove": path}` removes a folder at exit, `{"x_socket": path}` removes the socket of an X server at exit,
+in case the server could not. Out: `{"started": id, "pid"}` or `{"started": id, "error"}` for each start, `{"ended":
+pid, "code"}` for each exit, `{"killed": pid}` for each kill.
 
 Run as `python supervisor.py PARENT_PID -- COMMAND ...` it starts that one program with its own input and output, and
 ends with it and its exit code, when its parent dies, or on SIGTERM; no process remains in any of these cases.
