@@ -1,7 +1,8 @@
 """What a trained nano-K2.5 can do: one-step questions by kind, honest ends, INT4 beside bf16, on screens of what size,
-asked in which words, how fast it answers, and how fast screens are drawn.
+asked in which words, on pages in Chromium, how fast it answers, and how fast screens are drawn.
 
     python -m benchmarks.nano exam FOLDER [FOLDER ...] [--count 200]
+    python -m benchmarks.nano pages FOLDER [FOLDER ...]
     python -m benchmarks.nano sizes FOLDER [FOLDER ...] [--count 40]
     python -m benchmarks.nano words FOLDER [FOLDER ...] [--count 40]
     python -m benchmarks.nano speed FOLDER
@@ -19,18 +20,22 @@ import io
 import random
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
 
+from apps.evals.statistics import mean_interval
 from apps.nano.model import NanoModel
 from apps.train.course import make_course
 from apps.train.exam import ExamResult, ExamSheet, examine
 from apps.train.screens.screen import DrawnScreen, ScreenOptions, make_screen
-from apps.train.skills import ScreenQuestion, ask_strange
-from apps.train.suite import TASK_KINDS
+from apps.train.screens.widgets import Kind
+from apps.train.skills import ScreenQuestion, ask_for, ask_strange
+from apps.train.suite import ALL_KINDS, BUTTONS, TASK_KINDS
+from benchmarks.nano_pages import make_page_sheets
 from cua.errors import TruncatedReplyError
 from cua.gui_agent.protocol.history import to_messages
 from cua.gui_agent.protocol.prompts import ProtocolOptions
@@ -51,6 +56,12 @@ WORDINGS = (
 """Of one request: the first is one of training's, the others have words that its vocabulary does not."""
 SIZE_PX = (1280, 720)
 SIZES = ((280, 224), (400, 300), (480, 320), (640, 480), (1280, 720))
+MORE: tuple[tuple[str, ScreenOptions, tuple[Kind, ...]], ...] = (
+    ("link", BUTTONS, ("link",)),
+    ("link-in-text", replace(ALL_KINDS, families=("article",)), ("link",)),
+    ("640-x-480", replace(ALL_KINDS, sizes_px=((640, 480),)), ("button", "link", "field", "checkbox")),
+)
+"""Further rows of the exam: name, screens, kinds of elements."""
 STEPS = 8
 DRAWN, WARM_UP = 300, 600
 
@@ -68,7 +79,18 @@ def make_sheets(count: int) -> list[ExamSheet]:
             if asked:
                 items.append((screen, (asked[0],)))
         sheets.append(ExamSheet(name=name, items=tuple(items)))
-    return [*sheets, _make_new_sheet(count)]
+    return [*sheets, *(_make_more(name, paper, kinds, count) for name, paper, kinds in MORE), _make_new_sheet(count)]
+
+
+def _make_more(name: str, options: ScreenOptions, kinds: Sequence[Kind], count: int) -> ExamSheet:
+    """Questions about kinds of elements that the suite has no task for."""
+    rng, items = random.Random(f"exam {name} {SEED}"), []
+    while len(items) < count:
+        screen = make_screen(rng, options)
+        fitting = [target for target in screen.targets if target.kind in kinds and not target.is_on]
+        if fitting:
+            items.append((screen, (ask_for(rng, rng.choice(fitting)),)))
+    return ExamSheet(name=name, items=tuple(items))
 
 
 def _make_new_sheet(count: int) -> ExamSheet:
@@ -138,6 +160,25 @@ def take_exam(folders: Sequence[Path], sheets: Sequence[ExamSheet], count: int) 
         print(f"| all | {right / total:.1%} | |\n\n{time.process_time() - started:.0f} s of processor")
 
 
+def take_exam_on_pages(folders: Sequence[Path]) -> None:
+    """Print a table for each model: pages by what is asked, then by size."""
+    sheets = asyncio.run(make_page_sheets())
+    for folder in folders:
+        by_size: dict[str, list[bool]] = defaultdict(list)
+        results = examine(folder, sheets)
+        print(f"\n{folder.name}\n\n| on pages | right, at 95 % | else |\n|---|---|---|")
+        for sheet, result in zip(sheets, results, strict=True):
+            print(f"| {sheet.name} ({len(sheet.items)}) | {describe(result)} |")
+            (verdicts,) = result.of_kind.values()  # one kind a sheet, in the order of its screens
+            for (screen, _), verdict in zip(sheet.items, verdicts, strict=True):
+                by_size[screen.family].append(verdict == "right")
+        for name, right in [*sorted(by_size.items()), ("all", [each for size in by_size.values() for each in size])]:
+            interval = mean_interval([[float(each)] for each in right])
+            assert interval is not None
+            low, high = interval.low, interval.high
+            print(f"| {name} ({len(right)}) | {sum(right) / len(right):.1%} ({low:.1%} to {high:.1%}) | |")
+
+
 def _encode(screen: DrawnScreen) -> bytes:
     file = io.BytesIO()
     Image.fromarray(screen.pixels).save(file, "PNG")
@@ -196,10 +237,13 @@ def main() -> None:
     words.add_argument("--count", type=int, default=40)
     speed = parts.add_parser("speed")
     speed.add_argument("folder", type=Path)
+    parts.add_parser("pages").add_argument("folders", type=Path, nargs="+")
     parts.add_parser("draw")
     given = parser.parse_args()
     if given.part == "exam":
         take_exam(given.folders, make_sheets(given.count), given.count)
+    elif given.part == "pages":
+        take_exam_on_pages(given.folders)
     elif given.part == "sizes":
         take_exam(given.folders, make_sheets_of_sizes(given.count), given.count)
     elif given.part == "words":
