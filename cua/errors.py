@@ -58,7 +58,8 @@ class TruncatedReplyError(ModelError):
 
 
 class UnusableReplyError(ModelError):
-    """Raised for an unusable reply. The same request is repeated at most once, then a changed one is sent.
+    """Raised by a model client for an unusable reply. The same request is repeated at most once, then a changed one is
+    sent. A `ReplyError` is raised later, by the parser of the protocol.
 
     Attributes:
         remark: Correction for the model; "" if it cannot help, for example when the reply is a web page.

@@ -437,7 +437,7 @@ def _evaluate(prepared: "PreparedEvaluation", flags: dict[str, Any], form: str) 
     from dataclasses import replace
 
     from apps.cli.running import StopSwitch
-    from apps.evals.players import find_player
+    from apps.evals.players import find_player_kind
     from apps.evals.run import EvalOptions, run_evaluation
 
     options = EvalOptions(
@@ -462,7 +462,7 @@ def _evaluate(prepared: "PreparedEvaluation", flags: dict[str, Any], form: str) 
         except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, RuntimeError) as error:
             if switch.is_pressed or (isinstance(error, RuntimeError) and "Event loop" not in str(error)):
                 raise
-            uses_envs = find_player(prepared.evaluation.plan.agent).uses_envs
+            uses_envs = find_player_kind(prepared.evaluation.plan.agent).uses_envs
             is_local = flags["executor"] == "local" and uses_envs
             return _end_by_task(prepared.evaluation.folder, error, is_local=is_local), 1
     if any(control.is_stopped for control in controls):

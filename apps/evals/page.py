@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import quote
 
-from apps.evals.players import recorded_player
+from apps.evals.players import find_recorded_kind
 from apps.evals.results import PAGE, Evaluation
 from apps.evals.statistics import EpisodeSummary, Interval, Key, is_success
 from apps.evals.tasks import ENDINGS, ending_of
@@ -207,7 +207,7 @@ def page_view(evaluation: Evaluation) -> EvaluationView:
         interval=whole.mean_full_interval,
         interval_text=describe_interval(whole.mean_full_interval),
         baselines=tuple(_baselines(evaluation)),
-        known_baselines=tuple(recorded_player(plan.agent).baselines),
+        known_baselines=tuple(find_recorded_kind(plan.agent).baselines),
         facts=tuple(_facts(evaluation)),
         kinds=tuple(ERRORS[kind] for kind in kinds),
         families=tuple(_families(evaluation, kinds)),
@@ -245,7 +245,7 @@ def _why(evaluation: Evaluation) -> str:
 
 
 def _baselines(evaluation: Evaluation) -> Iterator[BaselineView]:
-    baselines = recorded_player(evaluation.plan.agent).baselines
+    baselines = find_recorded_kind(evaluation.plan.agent).baselines
     for name, known in evaluation.baselines.items():
         yield BaselineView(
             score=describe_share(known.score),

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from apps.evals.players import recorded_player
+from apps.evals.players import find_recorded_kind
 from apps.evals.statistics import Key
 from cua.errors import ConfigError, name_choices
 from cua.json_text import well_formed
@@ -80,7 +80,7 @@ class EvalPlan:
     @property
     def model_label(self) -> str:
         """Name of the model, and of the kind of agent unless it is the usual one."""
-        about = recorded_player(self.agent).about
+        about = find_recorded_kind(self.agent).about
         return f"{self.model}, {about}" if about else self.model
 
 

@@ -98,7 +98,7 @@ def player_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_OURS, *sorted(importlib.metadata.entry_points(group=GROUP).names)]))
 
 
-def find_player(name: str) -> PlayerKind:
+def find_player_kind(name: str) -> PlayerKind:
     """Return the kind with the given name.
 
     Raises:
@@ -120,14 +120,14 @@ def find_player(name: str) -> PlayerKind:
     raise ConfigError(f"there is no player {name!r}.{name_choices(name, player_names())}")
 
 
-def recorded_player(name: str) -> PlayerKind:
+def find_recorded_kind(name: str) -> PlayerKind:
     """Return the kind named in results; one that is not installed has only its name, and cannot play."""
     try:
-        return find_player(name)
+        return find_player_kind(name)
     except ConfigError:
-        return PlayerKind(make=lambda runs, settings: find_player(name).make(runs, settings), about=name)
+        return PlayerKind(make=lambda runs, settings: find_player_kind(name).make(runs, settings), about=name)
 
 
 def baseline_names() -> tuple[str, ...]:
     """Return the names of all baseline agents without skill."""
-    return tuple(dict.fromkeys(name for kind in player_names() for name in recorded_player(kind).baselines))
+    return tuple(dict.fromkeys(name for kind in player_names() for name in find_recorded_kind(kind).baselines))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from apps.evals.plan import EvalPlan, Selection, find_differences, find_unavailable, leave_out, make_plan
-from apps.evals.players import find_player
+from apps.evals.players import find_player_kind
 from apps.evals.results import (
     RESULTS,
     Evaluation,
@@ -222,7 +222,7 @@ def _plan(
 
 def _player_name(suite: Suite, named: str) -> str:
     if named in suite.agents:
-        find_player(named)
+        find_player_kind(named)
         return named
     raise ConfigError(
         f"--agent is {named!r}, and the tasks of {suite.name!r} are for {' or '.join(suite.agents)}"

@@ -22,7 +22,7 @@ from apps.evals.episodes import check_count, first_error, load_episodes, load_fa
 from apps.evals.osworld_rule import SUITE as OSWORLD
 from apps.evals.osworld_rule import upstream_scores
 from apps.evals.plan import Amount, Checkout, Count, EvalPlan, Line, Share, TaskId, shorten
-from apps.evals.players import recorded_player
+from apps.evals.players import find_recorded_kind
 from apps.evals.statistics import (
     EpisodeSummary,
     Key,
@@ -231,7 +231,7 @@ class Evaluation:
         if self.plan.suite_name == OSWORLD and self.results:
             scores["upstream"] = self.upstream_scores
         results = dict.fromkeys(scores, self.results)
-        if recorded_player(self.plan.agent).scores_parts:
+        if find_recorded_kind(self.plan.agent).scores_parts:
             results = {name: tuple(result for result in self.results if name in result.other_scores) for name in scores}
         return {name: summarize(rescored(results[name], scores[name]), self.clusters) for name in sorted(scores)}
 
@@ -243,7 +243,7 @@ class Evaluation:
 
     def find_report(self, result: EpisodeResult) -> str | None:
         """Return the report of an episode's run, relative to the evaluation's folder; None if it does not exist."""
-        run, report = self.find_run(result), recorded_player(self.plan.agent).report_file
+        run, report = self.find_run(result), find_recorded_kind(self.plan.agent).report_file
         return f"{run}/{report}" if run is not None and (self.folder / run / report).is_file() else None
 
 

@@ -12,7 +12,7 @@ from typing import Self
 from apps.evals.episodes import load_episodes, load_failed_attempts
 from apps.evals.page import write_page
 from apps.evals.plan import EvalPlan, find_checkout, plan_keys
-from apps.evals.players import find_player, recorded_player
+from apps.evals.players import find_player_kind, find_recorded_kind
 from apps.evals.results import RUNS, Evaluation, save_results
 from apps.evals.text import describe_score_so_far
 from cua.assemble import PACKAGES, env_spec, make_secrets, make_settings_model, versions_of
@@ -34,7 +34,7 @@ from envs.remote import SuiteRef
 SOURCE = Path(__file__).parents[2]
 MARGIN_S = 120.0
 """Time for the start of an environment and the evaluation, in addition to the agent's own time."""
-# When stopped: time for episodes to end, after a cancellation, between two checks, and to close environments
+# Times after a stop: until episodes are cancelled, until they are given up, between two checks, to close environments
 _STOP_S, _CANCEL_S, _CHECK_S, _CLOSE_S = 3.0, 0.5, 0.1, 30.0
 
 
@@ -44,11 +44,11 @@ class EvalOptions:
 
     Attributes:
         num_parallel: Number of concurrent episodes.
-        executor: Place where the environments run.
+        executor: Where the environments run: in this process, in other processes, or on a Ray cluster.
         ray_address: Address of the cluster, for `ray`; None starts one on this machine.
         caps: Limits of all episodes together.
         max_attempts: Maximum attempts of an episode whose environment or model fails.
-        with_reports: True to write the page of each run.
+        with_reports: True to write the report of each run, an HTML page.
     """
 
     num_parallel: int = 1
@@ -65,7 +65,7 @@ class EvaluationProgress:
 
     Attributes:
         plan: Plan of the evaluation.
-        results: Finished episodes, beginning with earlier processes.
+        results: Finished episodes; those of earlier processes come first.
         num_earlier: Number of episodes that were finished before this process began.
         num_running: Number of running episodes.
         num_failed_attempts: Number of failed or interrupted attempts that are repeated.
@@ -125,13 +125,13 @@ async def run_evaluation(
     """
     async with AsyncExitStack() as stack:
         agent_settings, plan = load_settings(settings).settings, evaluation.plan
-        kind = find_player(plan.agent)
+        kind = find_player_kind(plan.agent)
         make_model = await stack.enter_async_context(_no_models() if kind.makes_models else _models(agent_settings))
         secrets = make_secrets(agent_settings)
         env_provider = make_env_provider(
             options.executor if kind.uses_envs else "local",
             suite,
-            max_idle=options.num_parallel,
+            max_idle=options.num_parallel,  # environments kept for the next episode
             ray_address=options.ray_address,
             secrets=EnvSecrets(masked_texts=secrets.values, http_logins=secrets.logins),
         )
@@ -173,7 +173,7 @@ class _RunningEvaluation:
         plan = evaluation.plan
         kept = [log.results[key] for key in plan_keys(plan) if key in log.results]
         self._progress = EvaluationProgress(plan=plan, results=kept, num_earlier=len(kept))
-        self._reports = _ReportWriter(evaluation.folder, find_player(plan.agent).write_run_report)
+        self._reports = _ReportWriter(evaluation.folder, find_player_kind(plan.agent).write_run_report)
 
     async def play(self, episodes: Sequence[Episode], on_control: Callable[[Control], None]) -> Evaluation:
         """Play all episodes, or until it is stopped."""
@@ -243,7 +243,7 @@ def finish(evaluation: Evaluation, why_stopped: str = "") -> Evaluation:
 
 def write_missing_reports(evaluation: Evaluation) -> int:
     """Write the missing reports of runs and return their number; skip records that cannot be read."""
-    count, write_report = 0, recorded_player(evaluation.plan.agent).write_run_report
+    count, write_report = 0, find_recorded_kind(evaluation.plan.agent).write_run_report
     for result in (*evaluation.results, *evaluation.failed_attempts):
         run = evaluation.find_run(result)
         if run is not None and evaluation.find_report(result) is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from apps.evals.episodes import find_damaged_lines
 from apps.evals.plan import EvalPlan
-from apps.evals.players import recorded_player
+from apps.evals.players import find_recorded_kind
 from apps.evals.results import Evaluation
 from apps.evals.statistics import EpisodeSummary, Interval, Key, by_task, mean_interval, mean_of
 from cua.batch.episode import EpisodeResult
@@ -163,7 +163,7 @@ def _headline(whole: EpisodeSummary, left_out: str) -> Iterator[str]:
 
 
 def _baselines(evaluation: Evaluation) -> Iterator[str]:
-    baselines = recorded_player(evaluation.plan.agent).baselines
+    baselines = find_recorded_kind(evaluation.plan.agent).baselines
     for name, known in evaluation.baselines.items():
         about = baselines.get(name, "")
         yield (

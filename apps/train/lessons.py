@@ -101,7 +101,9 @@ def _turn_of(question: ScreenQuestion) -> Turn:
 NAME_QUERY_HEAD = 0
 """Head that attends to the requested name, one layer before the heads that attend to the image (`SupervisedHeads`)."""
 CHOICE_HEAD, COPY_HEAD = 2, 3
-"""Trained heads, after the two of the coordinates: for the element that determines the answer, and the text to copy."""
+"""Supervised heads after those of the two coordinates: for the element that determines the answer, and for the text to
+copy.
+"""
 END = "<|im_end|>"
 THINK_END = "</think>"
 BLANK = MediaItem(frames=np.zeros((1, TOKEN_PX, TOKEN_PX, 3), dtype=np.uint8), content_hash=bytes(32))
@@ -143,7 +145,8 @@ class LessonMaker:
         )
 
     def make_requests(self, requests: Sequence[Sequence[ScreenQuestion]], *, is_short: bool = False) -> Lesson:
-        """Return a lesson without an image: answers up to the coordinates, or only the typed text.
+        """Return a lesson without an image. The predicted part of an answer is the part before its coordinates, or the
+        typed text alone.
 
         Args:
             requests: Questions about elements without a screen, at least one; each question follows those that were
@@ -230,7 +233,14 @@ class LessonMaker:
     def _make_branch(
         self, episode: Sequence[EpisodeStep], images: Sequence[MediaItem], trunk: tuple[int, int], is_short: bool
     ) -> "_Branch":
-        """Return the branch after an image: the request and its answer."""
+        """Return the branch after an image: the request and its answer.
+
+        Args:
+            episode: Steps up to the question.
+            images: Images of the last steps.
+            trunk: Index of the first token of the last image, and length of the trunk.
+            is_short: See `make`.
+        """
         screen, question = episode[-1].screen, episode[-1].question
         if is_short:
             instruction_ids = tuple(self.tokenizer.encode(f"\n{question.instruction}\n"))
@@ -264,7 +274,10 @@ class LessonMaker:
         *,
         is_short: bool,
     ) -> "_Branch":
-        """Return a request with its answer, and the labels that do not need an image."""
+        """Return a request with its answer, and the labels that do not need an image; `length` is the trunk's.
+
+        Queries are the tokens that need the requested name: those before a decisive choice or a coordinate.
+        """
         question, start, texts = questions[-1], len(instruction_ids), point.texts() if point else ()
         code = question.code.format(x=texts[0], y=texts[1]) if texts else question.code
         answer = self._encode_answer(question, code, is_short)
@@ -299,7 +312,13 @@ class LessonMaker:
     def _label_parts(
         self, questions: Sequence[ScreenQuestion], instruction_ids: Sequence[int], acting: Sequence[int]
     ) -> tuple[RequestPart, ...]:
-        """Return the part of an instruction that each name, text and answer token belongs to."""
+        """Return the part of an instruction that each name, text and answer token belongs to.
+
+        Args:
+            questions: The parts that are done, then the current one.
+            instruction_ids: Tokens of the instruction.
+            acting: Indices of tokens that act for the current part: they precede a choice, a coordinate or a copy.
+        """
         *done, question = questions
         parts = [*done, *([] if question.target is None else [question]), *question.ahead]
         if len(parts) < 2:
@@ -405,8 +424,10 @@ class _Branch:
     """A request and its answer, with the fields of `Lesson` for one branch.
 
     Attributes:
+        choices: Indices of the tokens at which the possible answers (`ANSWERS`) differ.
         coordinates: Indices of the answer's coordinates in `token_ids`, for labels that need the image.
-        decisive: The `choices` that determine the clicked element, for labels that need the image.
+        decisive: The `choices` before the coordinates or the end of the thought, which determine the clicked element;
+            for labels that need the image.
     """
 
     token_ids: tuple[int, ...]
@@ -442,7 +463,10 @@ def _join(branches: Sequence[_Branch]) -> dict[str, Any]:
 def _label_queries(
     names: Sequence[WordLabel], query_indices: Sequence[int], length: int
 ) -> tuple[AttentionTarget, ...]:
-    """Return the tokens that need the name, with its last token in the request as target; `length` is the trunk's."""
+    """Return the tokens that need the name, with its last token in the request as target; `length` is the trunk's.
+
+    An `AttentionTarget` has the index of the token that is predicted, one after the token that attends.
+    """
     return tuple(
         AttentionTarget(token_index=index + 1, target_index=length + names[-1].token_index, head=NAME_QUERY_HEAD)
         for index in query_indices

@@ -24,7 +24,17 @@ _stream = threading.local()
 
 
 class LessonLoader:
-    """Batches of a course, drawn ahead by its own processes or by a thread; use as a context manager."""
+    """Batches of a course, drawn ahead by its own processes or by a thread; use as a context manager.
+
+    Args:
+        folder: Folder of the tokenizer.
+        seed: Seed of the lessons (`LessonStream`, which draws screens and questions).
+        stage_at: Function from a step to its stage.
+        first_step: Step of the first batch.
+        part: Part of each batch that is drawn: with several training processes, that of one of them.
+        in_other_processes: False to draw in a thread of this process.
+        processes: Number of processes that draw.
+    """
 
     def __init__(
         self,

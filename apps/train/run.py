@@ -71,8 +71,8 @@ def write_page(folder: Path, rows: Sequence[Json], stage: str, seen: MarkedPredi
 <body><h1>Step {rows[-1]["step"]}, stage {escape(rows[-1]["stage"])}</h1>
 <table><tr><th>stage</th><th>steps</th><th>minutes</th><th>last losses</th></tr>{table}</table>
 <h2>Losses, smoothed</h2><div class="curves">{curves}</div>
-<p>Screens below have names that training never has. Letters: green is read right, red wrong. Clicks: the blue frame is
-what was asked for, the cross where the likeliest coordinates are.</p>
+<p>The names on the screens below do not occur in training. Letters: green is read right, red wrong. Clicks: the blue
+frame is what was asked for, the cross where the likeliest coordinates are.</p>
 {images}</body></html>
 """
     (folder / PAGE).write_text(html, encoding="utf-8")
@@ -161,13 +161,14 @@ def _work(rank: int, count: int, address: str, work: RankFunction) -> None:
 
 
 INITIAL_MODEL, INT4_MODEL, BF16_MODEL, LOG = "init", "model", "model-bf16", "log.jsonl"
-SAVE_EVERY_S = 300.0  # work that an interruption loses, against the time for saving
+SAVE_EVERY_S = 300.0  # an interruption loses at most this much work; saving more often would cost time
 REPORT_EVERY = 10  # steps; the page and the log stay small
 SHARPNESS = 2.0
 """Sharpness of the heads that look at the target: docs/training-experiments.md, "Looking"."""
 IMAGE_GRADIENT = 0.1
-"""Share of the gradient that passes from the language model to the image: enough to look as sharply as with all of it,
-without forgetting letters. See docs/training-experiments.md, "What the language model does to the tower".
+"""Share of the gradient that passes from the language model to the vision tower. With a tenth, attention to the target
+is as accurate as with all of it, and letters are not forgotten. See docs/training-experiments.md, "What the language
+model does to the tower".
 """
 SMOOTHING = 0.95  # exponential average over about 20 steps
 GROUP_SIZE = 32  # values per scale of INT4 experts, as in the release
@@ -195,7 +196,7 @@ class TrainingRun:
         size: A key of `SIZES`.
         device: Device of the model, "cpu" or a GPU as torch names it. On a GPU, one process trains, and all processors
             but one draw lessons.
-        start: Folder of a trained model to begin with, packed or not; None for random weights.
+        start: Folder of a trained model to begin with, in INT4 or not; None for random weights.
 
     Raises:
         ValueError: If a stage with its own rate comes before one without: the schedule would have a gap.
@@ -305,9 +306,9 @@ def train(run: TrainingRun, emit: Emit = lambda text: None) -> Path:
     with join_processes(count, partial(_follow, run)) as comm:
         trainer.comm = comm
         _learn(run, trainer, _Meter(run, emit, trainer.step_number))
-    ranks = make_vocabulary()
-    export_model(trainer.model.eval(), run.folder / INT4_MODEL, ranks=ranks, group_size=GROUP_SIZE)
-    export_model(trainer.model, run.folder / BF16_MODEL, ranks=ranks)
+    vocabulary = make_vocabulary()
+    export_model(trainer.model.eval(), run.folder / INT4_MODEL, ranks=vocabulary, group_size=GROUP_SIZE)
+    export_model(trainer.model, run.folder / BF16_MODEL, ranks=vocabulary)
     return run.folder / INT4_MODEL
 
 
@@ -433,7 +434,7 @@ def start_trainer(run: TrainingRun) -> Trainer:
         filter_rate=run.filter_rate,
         warmup_steps=20,
         decay_share=run.decay_share,
-        weight_decay=0.2,  # weights stay small, and a small weight is noisy unless the rate falls
+        weight_decay=0.2,  # keeps weights small; relative to small weights, updates are large until the rate falls
         balance_speed=0.01,
         image_gradient=IMAGE_GRADIENT,
         in_bf16=bool(run.in_bf16),

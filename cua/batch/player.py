@@ -26,7 +26,8 @@ class AgentPlayer:
     Args:
         runs_dir: Folder of the runs.
         watch: Callbacks that follow the runs; the ids of an event name its run.
-        settings: Settings of every run, by name, as for `cua.run_task`; requirements of a task apply in addition.
+        settings: Settings of every run, by name, as for `cua.run_task`. What a task requires in its `spec` is
+            added.
     """
 
     def __init__(self, runs_dir: Path, *, watch: Watch | None = None, **settings: Any) -> None:
@@ -126,7 +127,8 @@ class SwarmPlayer:
         self._settings = {**settings, "runs_dir": runs_dir}
 
     async def __call__(self, episode: Episode, scope: RunScope) -> RunResult:
-        """Run the swarm; its number of steps is that of the longest chain (`SwarmMetrics.critical_steps`).
+        """Run the swarm; its number of steps is that of the critical path through orchestrator and sub-agents
+        (`SwarmMetrics.critical_steps`).
 
         Raises:
             CuaError: If a setting is invalid, the record cannot be written, or the task needs a screen.

@@ -143,7 +143,7 @@ class _Batch:
         self._scope.control.attach()
         loop = asyncio.get_running_loop()
         earlier = loop.get_task_factory()
-        loop.set_task_factory(contained_task)
+        loop.set_task_factory(contained_task)  # background tasks of third-party code cannot end the process
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._options.num_parallel, max(1, len(self._episodes)))):
@@ -233,7 +233,7 @@ class _Batch:
         )
         episode_scope = self._scope.make_run(self._options.caps)
         try:
-            with kept_directory(self._directory):
+            with kept_directory(self._directory):  # the episode's code may change the working directory
                 run = await _within(self._options, self._play(episode, episode_scope))
         except Exception as error:  # it runs tasks of third parties
             used, took_s = episode_scope.budget, time.monotonic() - started
@@ -243,7 +243,7 @@ class _Batch:
         kind, score = classify_end(run.end)
         if run.end.status == "capped" and self._is_stopped():  # a limit of the whole batch
             kind, score = "stopped", None
-        if kind == "stopped" and not self._is_stopped():
+        if kind == "stopped" and not self._is_stopped():  # stopped by the episode's own code
             return self._failed(template, StoppedError(run.end.reason))
         return replace(
             template,
@@ -297,7 +297,7 @@ async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=options.close_s)
-            abandon(task)
+            abandon(task)  # one that does not end is no longer awaited
         if task.done() and not task.cancelled():
             task.exception()  # retrieve the exception, so that asyncio does not report it as lost
     if is_overdue:

@@ -128,7 +128,12 @@ class Guard:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
     def for_run(self, away: Callable[[Awaitable[bool]], Awaitable[bool]], *, sees_requests: bool = False) -> "Guard":
-        """Return a guard for one run; it asks a person through `away`, which stops the clock of the run."""
+        """Return a guard for one run.
+
+        Args:
+            away: Awaits the answer of a person while the clock of the run is stopped.
+            sees_requests: True if the environment holds the requests of pages, so that they are checked, too.
+        """
         approver = self.approver
         if approver is None:
             return replace(self, sees_requests=sees_requests, _answers=_Answers())
@@ -271,7 +276,8 @@ def _assess_call(guard: Guard, call: ToolCall, is_isolated: bool, is_outside: bo
 
 
 class StepCheck:
-    """Check of one step during its execution; implements `envs.ActionCheck`.
+    """Check of one step during its execution; implements `envs.ActionCheck`, which environments call at each input
+    (in a browser through `InputCheck`).
 
     The verdict before the step is based on the screen at that time. Since then a click may have moved the focus, or a
     label may have changed under the pointer: targets that were not visible then are judged now.

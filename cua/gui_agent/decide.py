@@ -82,7 +82,7 @@ class Decider:
 
     async def _messages(self, episode: EpisodeState, observation: Observation) -> list[Message]:
         work = partial(to_messages, episode.instruction, tuple(episode.steps), observation, self.protocol)
-        if self.protocol.observation == "marks":  # drawing the boxes takes time
+        if self.protocol.observation == "marks":  # drawing numbered boxes on the screenshot takes time
             return await asyncio.to_thread(work)
         return work()
 

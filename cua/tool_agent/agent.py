@@ -107,7 +107,7 @@ class ToolAgent:
         self._question_scope = self.scope.make_part(self._question_caps)
         self._start = start or RunSnapshot()
         self.conversation = self._start.conversation.resumed()
-        self._rendered = StepMessages()
+        self._rendered = StepMessages()  # cache of the messages of finished steps
         self._result: RunResult | None = None
         self._final_end = final_end
 
@@ -214,7 +214,11 @@ class ToolAgent:
             yield UNANSWERED.format(status="interrupted", reason="the run broke off")
 
     async def _close_interrupted_step(self) -> None:
-        """Finish a step whose calls did not return: repeatable calls are repeated, others get an error."""
+        """Finish a step whose calls did not return.
+
+        After the end of the process, repeatable calls are repeated. Other calls, and those that a stop or a limit
+        ended, get an error result.
+        """
         interrupted = self.conversation.interrupted_step
         if interrupted is None:
             return

@@ -26,8 +26,8 @@ def to_tool_result(result: CellResult, *, kind: str, code: str) -> ToolResult:
 
     Args:
         result: Result of the cell.
-        kind: Kind of the code, by which an export as a notebook makes its cell: `ipython`, `shell`, or `service` for
-            a call of `SecondKernel`.
+        kind: Kind of the code: `ipython`, `shell`, or `service` for a call of `SecondKernel`. An export as a notebook
+            makes a cell of that kind.
         code: The code that was run.
     """
     images = [ImagePart(data=image.png) for image in result.images]
@@ -72,7 +72,13 @@ class IPythonArguments(Arguments):
 
 
 class IPythonTool:
-    """Tool that runs code in a kernel; implements `cua.model.Tool`."""
+    """Tool that runs code in a kernel; implements `cua.model.Tool`.
+
+    Args:
+        kernel: Kernel of the run.
+        limits: Limits of the kernel, for the description.
+        installed: Names of the installed libraries, for the description.
+    """
 
     name = "ipython"
 

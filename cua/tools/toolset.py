@@ -60,7 +60,7 @@ class Toolset:
         Raises:
             SandboxError: If code cannot be run any more, through no fault of the model.
             ModelAccessError: If a tool that calls a model itself is refused permanently.
-            UnavailableError: If its model has been away for too long.
+            UnavailableError: If its model did not answer for too long.
             TrajectoryError: If a tool cannot record its actions.
         """
         tool = self._by_name.get(call.name)

@@ -96,7 +96,10 @@ class PageMouse:
     async def drag(
         self, x_px: int, y_px: int, button: Button, duration_s: float, check: PointCheck | None = None
     ) -> None:
-        """Drag with a button from the pointer to a point, with intermediate mouse moves."""
+        """Drag with a button from the pointer to a point, with intermediate mouse moves.
+
+        `check` is called before the release, which decides what the drag does.
+        """
         goal = self.target(x_px, y_px)
         page = await self._go(None, None)
         steps = math.dist(self.pointer_px, goal) / _DRAG_STEP_PX
@@ -194,11 +197,11 @@ class BrowserActionExecutor:
         """
         action = _with_canonical_keys(action)
         if isinstance(action, TypeSecret):
-            self._session.bound_texts.learn(action.bound)
+            self._session.bound_texts.learn(action.bound)  # secrets that may be typed on their own sites only
         point_px = self._point_of(action)
         await self._run_interruptible(self._session.ensure_page(), action)
         if not isinstance(action, Wait):
-            self._session.held_requests.on_input(is_by_person=input_check is None)
+            self._session.held_requests.on_input(is_by_person=input_check is None)  # no check: also "allow all"
             await self._update_popups()
         if await self._to_overlay(action, point_px, input_check):
             return
@@ -211,7 +214,7 @@ class BrowserActionExecutor:
             await self._run_interruptible(self._shortcuts.run(shortcut), action)
 
     async def _update_popups(self) -> None:
-        """Update the pop-ups and check the typed text before the next action."""
+        """Update the pop-ups, and check that earlier typed text went to the field that it was meant for."""
         from playwright.async_api import Error
 
         session = self._session

@@ -105,7 +105,8 @@ class TargetFinder:
 
 @dataclass(slots=True, kw_only=True)
 class InputCheck:
-    """Check of the inputs of one action, called right before each input.
+    """Check of the inputs of one action: finds the targets of each input right before it and passes them to the
+    `ActionCheck` of the step.
 
     Attributes:
         targets: Finds the targets of the inputs.

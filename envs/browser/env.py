@@ -201,6 +201,7 @@ class BrowserEnv:
             failure = error
         act_s = time.monotonic() - actions_started_s
         why = str(failure) if failure is not None else None
+        # waits until the page settles, then takes the screenshot
         observation, info = await episode.observer.observe(why, actions_started_s, episode.executor.mouse.pointer_px)
         info["timings"] = {"act": act_s, **info["timings"]}
         info["is_outdated"] = isinstance(failure, OutdatedError)
@@ -358,6 +359,7 @@ async def _check_outdated(episode: _Episode, actions: Sequence[Action], expected
             "the page did not respond to the screenshot, so nothing was done. Wait, or close the tab (ctrl+w)"
         )
     if why is None:
+        # compares the pixels at the position of the input with those of the screenshot
         changed = await episode.position_check.why_changed(actions, executor.mouse.pointer_px, expected)
         why = _why_outdated(session, expected) or changed  # the screen may have changed during the comparison
     if why is not None:

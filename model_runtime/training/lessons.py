@@ -199,7 +199,7 @@ class Targets:
         click_points: (W, 2) fp32, click position of the named element, NaN for no label.
         are_away: (W,) bool, True if that position is not at the word.
         states: (W,) int64, 1 if the element is on, 0 if it is off, `IGNORED` for no label.
-        letter_targets: (G, 3) int64: a patch that attends, its target, both counted over all images, and the head.
+        letter_targets: (pairs, 3) int64: a patch that attends, its target, both counted over all images, and the head.
         click_targets: (R, 3) int64, as `letter_targets`.
         state_targets: (M, 3) int64, as `letter_targets`.
         shown: (images, 2) fp32, shares of width and height that are not padding.

@@ -73,11 +73,11 @@ class PatchRows:
         Args:
             images: Images of the last forward pass.
             block: `letter_block` or `target_block`.
-            patch_targets: (G, 3) int64: the patch that attends and its target in the same image, both counted over all
-                images, and the head.
+            patch_targets: (pairs, 3) int64: the patch that attends and its target in the same image, both counted over
+                all images, and the head.
 
         Returns:
-            (G,) fp32, at most 0, in another order.
+            (pairs,) fp32, at most 0, in another order.
         """
         attention, inputs = self.tower.blocks[block].attention, self._inputs[block]
         heads, dim = attention.num_heads, attention.head_dim
@@ -114,7 +114,7 @@ def log_shares_per_image(queries: Tensor, keys: Tensor, patch_targets: Tensor, s
         sizes: Patches of each image.
 
     Returns:
-        (G,) fp32, sorted by image and head.
+        (pairs,) fp32, sorted by image and head.
     """
     shares, start = [], 0
     # split instead of slices: the gradient of a slice has the size of the whole, once for each image and head
@@ -163,7 +163,7 @@ class WordCodes(nn.Embedding):
     """Codes of words: the sum of one row per letter and position.
 
     The information that distinguishes words must therefore be in additive directions of the tokens' hidden states,
-    where attention can find it; reading a word letter by letter with a softmax each does not require that.
+    where attention can find it; reading a word with a separate softmax for each letter does not require that.
 
     Args:
         dim: Width of a code.
@@ -224,11 +224,11 @@ def find_match_loss(scores: Tensor, counts: Sequence[int], token_indices: Tensor
 
 POINTER_DIM = 64
 CODE_SCALE = 0.25
-"""Initial scale, a quarter of `WordMatcher`'s: these codes are compared with all other content of attention heads,
-too.
+"""Initial scale, a quarter of `WordMatcher`'s: the keys and queries of attention heads, with which these codes are
+compared, also encode other things than words.
 """
 NUM_AXES = 2
-"""Number of axes of a point: the heads that look for one come first."""
+"""Number of axes of a point; the heads that look for a point come first among the supervised heads."""
 MAX_PARTS = 4
 """Maximum number of distinguished parts of a request."""
 
@@ -269,8 +269,11 @@ class SupervisedHeads:
 class AuxiliaryHeads(nn.Module):
     """Small layers with which the losses read internal representations; trained with the model and not exported.
 
-    Attribute names are keys of training checkpoints. `place` reads the position of an image token, `aim` the click
-    position of the element that it names.
+    Attribute names are keys of training checkpoints. `letter` and `order` read patches: the letter, and the number of
+    letters that follow it in its word. `word`, `place`, `aim` and `state` read image tokens: the word centred on one,
+    its position, and the click position and state (on or off) of the element that it names. `part` reads the part that
+    a request's token belongs to, `key` and `query` find the target's image token, `match` and `codes` compare tokens
+    with codes of words.
     """
 
     def __init__(self, model: K25Model, *, num_letters: int, word_length: int, patch_parts: int = 1) -> None:
@@ -335,21 +338,24 @@ class Losses:
         self._patches.close()
 
     def _token_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the next token, for all tokens of the answers."""
         return cross_entropy(self.model.logits(activations.hidden[targets.rows]), targets.tokens)
 
     def _number_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of coordinates against a normal distribution around the right one."""
         if not len(targets.number_rows):
             return activations.hidden.new_zeros(())
-        log_probs = self.model.logits(activations.hidden[targets.number_rows]).log_softmax(-1)[
-            :, self.numbers.ids
-        ]  # (K, count)
+        logits = self.model.logits(activations.hidden[targets.number_rows])
+        log_probs = logits.log_softmax(-1)[:, self.numbers.ids]  # (labels, count)
         soft_targets = make_soft_targets(targets.numbers, len(self.numbers.ids), self.numbers.width)
         return -(soft_targets.to(log_probs.device) * log_probs).sum(-1).mean()
 
     def _choice_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the tokens at which the possible answers to a question differ."""
         return self._next_token_loss(activations, batch, targets.choice_rows)
 
     def _copy_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of tokens that are copied from the request."""
         return self._next_token_loss(activations, batch, targets.copy_rows)
 
     def _next_token_loss(self, activations: Activations, batch: TrainingBatch, rows: Tensor) -> Tensor:
@@ -358,23 +364,28 @@ class Losses:
         return cross_entropy(self.model.logits(activations.hidden[rows]), batch.token_ids[rows + 1])
 
     def _letter_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the letter in each part of each patch."""
         if not len(batch.images):
             return activations.hidden.new_zeros(())
         return cross_entropy(self.read_letters(batch.images).flatten(0, 1), targets.letters.classes.flatten())
 
     def _order_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the number of letters that follow a letter in its word."""
         if not len(batch.images):
             return activations.hidden.new_zeros(())
         scores = self._read_patches(self.heads.order, batch.images, self.heads.word_length + 1)
         return cross_entropy(scores.flatten(0, 1), targets.letters.orders.flatten())
 
     def _read_word_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention from a word's middle patches to the patches of its letters."""
         return self._patch_attention_loss(activations, batch, targets.letter_targets, self._patches.letter_block)
 
     def _target_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention from a name to the patch where its element is clicked."""
         return self._patch_attention_loss(activations, batch, targets.click_targets, self._patches.target_block)
 
     def _state_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention from a name to the patch that shows if its element is on."""
         return self._patch_attention_loss(activations, batch, targets.state_targets, self._patches.target_block)
 
     def _patch_attention_loss(
@@ -385,31 +396,28 @@ class Losses:
         return -self._patches.compute_log_shares(batch.images, patch_targets, block=block).mean()
 
     def _word_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the letters of the word that is centred on an image token."""
         if not len(targets.word_rows):
             return activations.hidden.new_zeros(())
         return self._read_words(_projected_rows(activations, batch, targets.word_rows), targets.words)
 
     def _match_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of finding the token on which a word is centred, by the code of the word."""
         if not len(targets.word_rows):
             return activations.hidden.new_zeros(())
-        token_indices, counts = (
-            _indices_among_images(batch, targets.word_rows),
-            [len(rows) for rows in activations.images],
-        )
+        token_indices, counts = _indices_among_images(batch, targets.word_rows), list(map(len, activations.images))
         inputs = [torch.cat(activations.images)]
         if not self.weights.needs_vision_only:
             inputs.append(self._inputs.of_layer[self.supervised.layer].x[batch.image_rows])
         return torch.stack([self.heads.match(rows, counts, token_indices, targets.words) for rows in inputs]).mean()
 
     def _code_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of codes of words against keys of image tokens and queries of the supervised heads."""
         number, losses = self.supervised.layer, []
         mla, inputs = self.model.layers[number].attention, self._inputs.of_layer[number]
         nope, latent = mla.text.qk_nope_head_dim, mla.text.kv_lora_rank
         if len(targets.word_rows):
-            token_indices, counts = (
-                _indices_among_images(batch, targets.word_rows),
-                [len(rows) for rows in activations.images],
-            )
+            token_indices, counts = _indices_among_images(batch, targets.word_rows), list(map(len, activations.images))
             rows = batch.image_rows.to(inputs.cache.device)
             latents = inputs.cache.view(-1, inputs.cache.shape[-1]).index_select(0, rows)[:, :latent]
             for head, codes in zip(self.supervised.heads, self.heads.codes, strict=False):
@@ -425,6 +433,7 @@ class Losses:
         return torch.stack(losses).mean() if losses else activations.hidden.new_zeros(())
 
     def _click_point_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of click positions read from names; labels away from the position count as much as others."""
         has_click_point = ~targets.click_points.isnan().any(1)
         means = []
         for is_away in (False, True):
@@ -439,11 +448,13 @@ class Losses:
         return torch.stack(means).mean() if means else activations.hidden.new_zeros(())
 
     def _state_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of elements being on: ticked, chosen, open or filled."""
         if not len(targets.word_rows):
             return activations.hidden.new_zeros(())
         return cross_entropy(self.heads.state(_projected_rows(activations, batch, targets.word_rows)), targets.states)
 
     def _name_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the letters of the requested name, read where it is looked for."""
         of_layer, layer = self._inputs.of_layer, self.supervised.layer
         losses = [
             self._read_words(of_layer[number].x[rows], words)
@@ -456,6 +467,7 @@ class Losses:
         return torch.stack(losses).mean() if losses else activations.hidden.new_zeros(())
 
     def _char_position_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention in names of requests: each head to the token a fixed distance back."""
         rows, shares = targets.name_rows, []
         for number in range(max(self._layer_before, 1) if len(rows) else 0):
             mla = self.model.layers[number].attention
@@ -470,18 +482,18 @@ class Losses:
         return -torch.stack(shares).mean() if shares else activations.hidden.new_zeros(())
 
     def _name_query_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention to the requested name, one layer before the supervised heads."""
         if not len(targets.query_rows):
             return activations.hidden.new_zeros(())
-        number = self._layer_before
-        scores = compute_scores(
-            self.model.layers[number].attention, self._inputs.of_layer[number], batch, targets.query_rows
-        )
+        mla, inputs = self.model.layers[self._layer_before].attention, self._inputs.of_layer[self._layer_before]
+        scores = compute_scores(mla, inputs, batch, targets.query_rows)
         key_indices = targets.query_targets + batch.prefix.stop
         return -torch.stack(
             [compute_log_shares(scores, key_indices, head=head) for head in self.supervised.name_query_heads]
         ).mean()
 
     def _part_id_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the cross-entropy of the part of the request that a token belongs to."""
         if not len(targets.part_rows):
             return activations.hidden.new_zeros(())
         rows = self._inputs.of_layer[self._layer_before].x[targets.part_rows]
@@ -508,6 +520,7 @@ class Losses:
         return compare_places(self.heads.place(torch.cat(rows)), wanted.repeat(len(rows), 1))
 
     def _target_loss(self, activations: Activations, _batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of the click position read behind the supervised heads."""
         is_number = ~targets.attention_numbers.isnan()
         if not is_number.any():
             return activations.hidden.new_zeros(())
@@ -521,28 +534,27 @@ class Losses:
         for trunk, branches in zip(batch.trunks, batch.branches, strict=True):
             if not branches:
                 continue
-            is_here = (
-                (targets.attention_rows >= branches[0].start) & (targets.attention_rows < branches[-1].stop) & is_number
-            )
+            is_here = (targets.attention_rows >= branches[0].start) & (targets.attention_rows < branches[-1].stop)
+            is_here &= is_number
             is_image = (batch.image_rows >= trunk.start) & (batch.image_rows < trunk.stop)
             image_rows = batch.image_rows[is_image]
             if not is_here.any() or not len(image_rows):
                 continue
-            keys, queries = (
-                self.heads.key(activations.hidden[image_rows]),
-                self.heads.query(activations.hidden[targets.attention_rows[is_here]]),
-            )
+            keys = self.heads.key(activations.hidden[image_rows])
+            queries = self.heads.query(activations.hidden[targets.attention_rows[is_here]])
             wanted = torch.searchsorted(image_rows, targets.attention_targets[is_here] + trunk.start)
             scores = queries @ keys.T / POINTER_DIM**0.5
             losses.append(F.cross_entropy(scores, wanted.to(scores.device), reduction="none"))
         return torch.cat(losses).mean() if losses else activations.hidden.new_zeros(())
 
     def _attention_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention of the supervised heads to their targets."""
         if not len(targets.attention_rows):
             return activations.hidden.new_zeros(())
         return self._head_attention_loss(batch, targets, self.supervised.layer, self.supervised.heads)
 
     def _second_attn_loss(self, activations: Activations, batch: TrainingBatch, targets: Targets) -> Tensor:
+        """Return the loss of attention to the target of a coordinate, by the same heads one layer later."""
         if targets.attention_numbers.isnan().all():
             return activations.hidden.new_zeros(())
         return self._head_attention_loss(batch, targets, self.supervised.layer + 1, self.supervised.heads[:NUM_AXES])

@@ -39,8 +39,9 @@ class TrainingOptions:
         num_steps: Steps of the whole schedule.
         muon_lr: Peak learning rate of the hidden matrices, on the scale of AdamW's.
         adam_lr: Peak learning rate of all other weights.
-        row_rate: Rate of the tokens' embedding and head rows, as a share of `adam_lr`. Each step changes all head rows,
-            whether their tokens occur or not: at a high rate, rows of rare tokens are forgotten.
+        row_rate: Rate of the tokens' rows in the embedding and the output layer, as a share of `adam_lr`. Each step
+            changes all rows of the output layer, whether their tokens occur or not: at a high rate, rare tokens are
+            forgotten.
         filter_rate: Rate of the patch embedding, as a share of `adam_lr`. Its values are a tenth of others in size, and
             noise in them affects the whole input.
         warmup_steps: Steps in which the rates rise from 0.
@@ -83,8 +84,8 @@ class TrainingOptions:
 class StepReport:
     """Report of one step: losses before it, the gradients' norm before clipping, the rate as a share of the peak.
 
-    `imbalance` is the number of tokens of the busiest expert over the mean; `num_clipped` counts heads whose scores
-    were scaled.
+    `imbalance` is the number of tokens of the busiest expert over the mean; `num_clipped` counts attention
+    heads whose scores were scaled.
     """
 
     losses: dict[str, float]
@@ -180,7 +181,7 @@ class Trainer:
             image_rate: Rate of the vision tower and the projector, as a share of the others' learning rates; at 0 they
                 do not change, and a step costs less.
             rate: Share of the peak learning rates; None for the schedule's.
-            heads_only: True to train the auxiliary heads alone, for a model without those that it was trained with.
+            heads_only: True to train the auxiliary heads alone: those of an exported model have to be trained again.
         """
         self.model.requires_grad_(not heads_only)
         rate = compute_rate(self.step_number, self.options) if rate is None else rate

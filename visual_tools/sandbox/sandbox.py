@@ -34,7 +34,7 @@ _GRACE_S = 5.0  # after an interrupt, before the kernel is killed
 _INTERRUPT_INTERVAL_S = 1.0  # interrupts are repeated at this interval, because code may swallow one
 # A cell may send `_WASTE` times the encoded size of its output limits (displays repeat, text is escaped), and a minimum
 _MIN_OUTPUT_BYTES, _WASTE = 64 * 2**20, 4
-_LEFTOVERS_ENDED = "{count} processes that an earlier cell had left running were ended at its time limit"
+_LEFTOVERS_ENDED = "{count} processes that an earlier cell had left running were ended at that cell's time limit"
 _STATE_LOST = "the kernel was restarted: variables, imports and definitions of earlier cells are gone, files are kept"
 
 
@@ -169,7 +169,7 @@ class IsolatedKernel:
         message = channels.make("execute_request", content)
         cell = self._cell = _Cell(message["header"]["msg_id"], self._limits, channels)
         channels.allow_output(_count_allowed_bytes(self._limits))
-        self._zygote.set_busy(running.process, True, timeout_s)
+        self._zygote.set_busy(running.process, True, timeout_s)  # later it ends what the cell leaves running
         reply = channels.send("shell", message)
         try:
             return await self._follow(running, cell, reply, timeout_s)
@@ -361,7 +361,7 @@ class Sandbox:
             raise SandboxError("this sandbox is closed: start a new one")
         folder, paths = _prepare_paths(Path(folder), readable)
         limits = limits or self._limits
-        is_moved = self._plan.mode in ("nested", "exec")  # these mount the folder at another path
+        is_moved = self._plan.mode in ("nested", "exec")  # `Mode`; these mount the folder at another path
         inside_dir = _choose_inside_dir((*self._plan.system_paths, *paths)) if is_moved else str(folder)
 
         async def launch(on_output: Callable[[Message], None]) -> Running:
@@ -396,7 +396,7 @@ class Sandbox:
         async with self._in_memory_lock:
             if folder not in self._in_memory:
                 self._numbers += 1
-                number = self._numbers  # of this file: other calls increment the counter during the awaits below
+                number = self._numbers  # of this disk: other calls increment the counter during the awaits below
                 need = await asyncio.to_thread(measure_need, folder, limits.disk_bytes, limits.num_files)
                 fd = await self._zygote.mount_disk(number, *need)
                 in_memory = FolderInMemory(folder, fd, NOBODY if self._plan.is_root else None, inside_dir)

@@ -462,12 +462,12 @@ def run(
         code: Code that the model wrote.
         geometry: Geometry of the screenshot that the model saw.
         mode: Coordinate mode of the model, see `cua.gui_agent.interpreter.coordinates`.
-        pointer_px: Position of the mouse pointer, screen frame; None if unknown.
+        pointer_px: Position of the mouse pointer, in pixels of the screen; None if unknown.
         limits: Limits on work, size and waiting.
-        marks: Points of `mark(n)`, screen frame; empty if the model saw no numbered boxes.
+        marks: Points of `mark(n)`, in pixels of the screen; empty if the model saw no numbered boxes.
 
     Returns:
-        Actions in order, coordinates in the screen frame. Empty if the code does nothing.
+        Actions in order, coordinates in pixels of the screen. Empty if the code does nothing.
 
     Raises:
         CodeError: If the code is refused; the text gives the reason and says what to write instead.

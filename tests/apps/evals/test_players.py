@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apps.evals.page import render_page
-from apps.evals.players import GROUP, baseline_names, find_player, player_names
+from apps.evals.players import GROUP, baseline_names, find_player_kind, player_names
 from apps.evals.request import EvalRequest, prepare
 from apps.evals.results import load_evaluation
 from apps.evals.run import EvalOptions, run_evaluation
@@ -90,7 +90,7 @@ def test_results_of_a_kind_that_is_not_installed_are_read(tmp_path: Path, suite:
 )
 def test_a_kind_that_cannot_be_had_is_refused(suite: str, name: str, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        find_player(name)
+        find_player_kind(name)
     assert text in str(caught.value)
 
 
