@@ -4,8 +4,8 @@ import functools
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,20 +176,24 @@ class ScreenCamera:
         self._backend = backend
         self._region = region
         self._draw_cursor = draw_cursor
+        self._encoded: tuple[ScreenFrame, Cursor | None, bytes] | None = None
 
     def grab(self) -> ScreenFrame:
         """Capture the current pixels of the region, without the pointer."""
         return self._backend.grab(self._region)
 
     def encode(self, frame: ScreenFrame, pointer_px: tuple[int, int]) -> bytes:
-        """Encode a captured frame as PNG; draws the pointer into the frame in place."""
-        if self._draw_cursor:
-            draw_cursor(frame, self._region, self._backend.cursor() or arrow_at(*pointer_px))
-        return encode_png(frame.bgrx, frame.size_px)
+        """Encode a captured frame with the pointer as PNG; the last one again only if the pointer has changed."""
+        cursor = (self._backend.cursor() or arrow_at(*pointer_px)) if self._draw_cursor else None
+        if self._encoded is None or self._encoded[0] is not frame or self._encoded[1] != cursor:
+            with nullcontext() if cursor is None else drawn_cursor(frame, self._region, cursor):
+                self._encoded = (frame, cursor, encode_png(frame.bgrx, frame.size_px))
+        return self._encoded[2]
 
 
-def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> None:
-    """Draw the pointer into a captured frame, in place.
+@contextmanager
+def drawn_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> Iterator[None]:
+    """Draw the pointer into a captured frame, in place, until the context ends.
 
     Args:
         frame: Captured frame of `region`.
@@ -202,15 +206,17 @@ def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> Non
     cursor_width, cursor_height = cursor.size_px
     left = round((cursor.left_px - region.left_px) * width / region.width_px)
     top = round((cursor.top_px - region.top_px) * height / region.height_px)
-    x_begin, x_end = max(left, 0), min(left + cursor_width, width)
-    y_begin, y_end = max(top, 0), min(top + cursor_height, height)
-    if x_begin >= x_end or y_begin >= y_end:
-        return
-    screen = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[y_begin:y_end, x_begin:x_end, :3]
+    columns = slice(max(left, 0), max(left + cursor_width, 0))
+    rows = slice(max(top, 0), max(top + cursor_height, 0))
+    screen = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[rows, columns, :3]
+    behind = screen.copy()
     pointer = np.frombuffer(cursor.bgra, np.uint8).reshape(cursor_height, cursor_width, 4)
-    shown = pointer[y_begin - top : y_end - top, x_begin - left : x_end - left].astype(np.uint16)
-    behind = screen * (255 - shown[:, :, 3:]) // 255
-    screen[:] = np.minimum(shown[:, :, :3] + behind, 255).astype(np.uint8)
+    visible = (slice(rows.start - top, None), slice(columns.start - left, None))
+    shown = pointer[visible][: len(screen), : screen.shape[1]].astype(np.uint16)
+    covered = behind * (255 - shown[:, :, 3:]) // 255
+    screen[:] = np.minimum(shown[:, :, :3] + covered, 255).astype(np.uint8)
+    yield
+    screen[:] = behind
 
 
 _TILE_PX = 40  # unit of comparison: smaller tiles send less of a change, larger ones cost less time
@@ -239,15 +245,22 @@ class ScreenSettler:
         clock: Provides time and pauses.
         quiet_s: Time for which the screen must not change.
         timeout_s: Timeout.
+        prepare: Called in a pause with a frame that did not change during the last one, and so is probably the result.
     """
 
     def __init__(
-        self, grab: Callable[[], ScreenFrame], clock: InterruptibleClock, quiet_s: float, timeout_s: float
+        self,
+        grab: Callable[[], ScreenFrame],
+        clock: InterruptibleClock,
+        quiet_s: float,
+        timeout_s: float,
+        prepare: Callable[[ScreenFrame], object] = lambda frame: None,
     ) -> None:
         self._grab = grab
         self._clock = clock
         self._quiet_s = quiet_s
         self._timeout_s = timeout_s
+        self._prepare = prepare
         self._restless: frozenset[tuple[int, int]] = frozenset()
 
     def wait(self, before: ScreenFrame | None = None) -> SettledFrame:
@@ -260,6 +273,7 @@ class ScreenSettler:
         last = self._grab()
         has_effect = before is None or bool(changed_tiles(before, last))
         changes: Counter[tuple[int, int]] = Counter()
+        tiles: frozenset[tuple[int, int]] = frozenset()
         num_grabs = 0
         while True:
             now = self._clock.now_s()
@@ -271,13 +285,17 @@ class ScreenSettler:
                     tile for tile, count in changes.items() if count > _RESTLESS_SHARE * num_grabs
                 )
                 return SettledFrame(frame=last, is_quiet=False)
-            self._clock.pause(min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now)))
+            until = now + min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now))
+            if num_grabs and not tiles:
+                self._prepare(last)
+            self._clock.pause(max(0.0, until - self._clock.now_s()))
             frame = self._grab()
             num_grabs += 1
             tiles = changed_tiles(last, frame)
             changes.update(tiles)
             has_effect = has_effect or bool(tiles)
-            last = frame
+            if tiles:  # else the prepared frame stays
+                last = frame
             if tiles and not (self._clock.now_s() - begin > _PATIENCE_S and self._is_noise(tiles, frame)):
                 still_since = self._clock.now_s()
 

@@ -309,8 +309,14 @@ class DesktopSession:
         self.desktop.start()
         backend, region, options = self.desktop.backend, self.desktop.region, self._options
         self.executor = DesktopActionExecutor(backend, region, self.clock)
-        self._camera = ScreenCamera(backend, region, draw_cursor=options.draw_cursor)
-        self._settler = ScreenSettler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
+        self._camera = camera = ScreenCamera(backend, region, draw_cursor=options.draw_cursor)
+        self._settler = ScreenSettler(
+            camera.grab,
+            self.clock,
+            options.settle_quiet_s,
+            options.settle_timeout_s,
+            lambda frame: camera.encode(frame, backend.pointer_px()),
+        )
 
     def act(self, actions: Sequence[Action], *, is_first: bool = True) -> tuple[str | None, Terminate | None]:
         """Execute actions up to the first that fails or terminates.
