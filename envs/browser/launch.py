@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envs.browser.context import new_context
+from envs.browser.driver import start_driver
 from envs.browser.filter_proxy import FilterProxy, read_upstream
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
@@ -231,13 +232,7 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
 async def _start(
     api: Any, options: BrowserOptions, path: str | None, how: str, arguments: list[str], proxy: "ProxySettings | None"
 ) -> "tuple[Playwright, Browser]":
-    try:
-        playwright = await api.async_playwright().start()
-    except Exception as error:  # Playwright has no exception class for a driver that cannot run
-        raise EnvSetupError(
-            f"Playwright's driver does not start: {error}. A library may be missing (such as libatomic1). "
-            "Check and install what is missing with: cua setup"
-        ) from error
+    playwright = await start_driver()
     try:
         browser = await playwright.chromium.launch(
             executable_path=path,
