@@ -153,7 +153,7 @@ def starting_early(name: str | None, runner: "asyncio.Runner") -> contextlib.Abs
     """
     if name not in _IN_A_BROWSER:
         return contextlib.nullcontext()
-    from envs.browser.driver import early_driver
+    from envs.playwright_driver import early_driver
 
     return early_driver(runner)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envs.browser.context import new_context
-from envs.browser.driver import start_driver
 from envs.browser.filter_proxy import FilterProxy, read_upstream
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError, require
+from envs.playwright_driver import start_driver
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings

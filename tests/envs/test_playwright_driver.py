@@ -10,7 +10,7 @@ import pytest
 
 from envs import InstructionTask
 from envs.browser import BrowserEnv
-from envs.browser.driver import early_driver
+from envs.playwright_driver import early_driver
 from tests.apps.cli.running import DONE, PAGE, environment, script
 
 pytestmark = pytest.mark.browser
