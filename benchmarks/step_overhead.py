@@ -3,11 +3,11 @@
     python benchmarks/step_overhead.py browser|desktop [--rounds 8] [--steps 25] [--model-s 0]
 
 Ours: the agent loop with a scripted model, everything on (guard that looks up what each click hits, record on disk,
-report of stages). The model answers at once, or after `--model-s`: before a click that was decided on a screenshot older
-than 0.25 s, a browser captures the screen once more. The peer: what OSWorld's harness does for one step, on the same
-display: a new `python -c "import pyautogui; ..."` process and a screenshot in another process, by scrot, pyautogui or
-Pillow, whichever is fastest. Both take turns (`--rounds`), since other work on the machine slows them alike: read the
-ratio. The first five steps of each turn are not counted. pyautogui is taken from `.venv/guest`
+report of stages). The model answers at once, or after `--model-s`: before a click that was decided on a screenshot
+older than 0.25 s, a browser captures the screen once more. The peer: what OSWorld's harness does for one step, on the
+same display: a new `python -c "import pyautogui; ..."` process and a screenshot in another process, by scrot, pyautogui
+or Pillow, whichever is fastest. Both take turns (`--rounds`), since other work on the machine slows them alike: read
+the ratio. The first five steps of each turn are not counted. pyautogui is taken from `.venv/guest`
 (`scripts/bootstrap.sh dev`); without it the peer is left out.
 """
 

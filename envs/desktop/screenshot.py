@@ -3,8 +3,8 @@
 import functools
 import struct
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from envs.errors import require
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FILTER_UP = 2
+_BAND_ROWS = 32
 _PHOTO_SHARE = 0.35  # of the raw size: above it the "up" filter is tried
 _ARROW_ROWS = """
 X
@@ -49,25 +50,41 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     Returns:
         A PNG file, 8-bit RGB.
     """
-    import numpy as np
-    from PIL import Image
-
     width, height = size_px
-    # Read as RGBX and written as BGR: no copy on input, and red and blue are swapped on output.
-    image = Image.frombuffer("RGBX", size_px, np.frombuffer(bgrx, np.uint8), "raw", "RGBX", 0, 1)
-    rows = image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
-    data = _deflate(rows)
-    if len(data) > _PHOTO_SHARE * len(rows):
-        data = min(data, _deflate(_filtered_up(rows, size_px), _FILTER_UP), key=len)
+    data = _deflate(_rows(bgrx, size_px))
+    if len(data) > _PHOTO_SHARE * height * (width * 3 + 1):
+        rows = b"".join(_rows(bgrx, size_px))
+        data = min(data, _deflate([_filtered_up(rows, size_px)], _FILTER_UP), key=len)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return _PNG_SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
-def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
+def _rows(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> Iterator[bytes]:
+    """Yield the rows of the image as RGB, some at a time, each row followed by the filter byte of the next one.
+
+    A few rows fit in the processor's cache, and the memory for them is reused.
+    """
+    import numpy as np
+    from PIL import Image
+
+    width, height = size_px
+    pixels = np.frombuffer(bgrx, np.uint8).reshape(height, width * 4)
+    for top in range(0, height, _BAND_ROWS):
+        band = pixels[top : top + _BAND_ROWS]
+        # Read as RGBX and written as BGR: no copy on input, and red and blue are swapped on output.
+        image = Image.frombuffer("RGBX", (width, len(band)), band, "raw", "RGBX", 0, 1)
+        yield image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
+
+
+def _deflate(bands: Iterable[bytes], first_filter: int = 0) -> bytes:
     """Compress rows that end with the filter byte of the next row; the last byte is dropped."""
     stream = _find_deflate()(1)
-    data: bytes = stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
-    return data
+    parts = [stream.compress(bytes([first_filter]))]
+    last = b""
+    for band in bands:
+        parts.append(stream.compress(last))
+        last = band
+    return b"".join([*parts, stream.compress(memoryview(last)[:-1]), stream.flush()])
 
 
 @functools.cache
@@ -176,19 +193,35 @@ class ScreenCamera:
         self._backend = backend
         self._region = region
         self._draw_cursor = draw_cursor
-        self._encoded: tuple[ScreenFrame, Cursor | None, bytes] | None = None
+        # Kept so that a new frame finds the memory of an old one: with fewer frames left, the allocator returns it to
+        # the system, and 6,000 page faults per step take a third of its processor time.
+        self._recent: deque[ScreenFrame] = deque(maxlen=2)
+        self._prepared: tuple[ScreenFrame, Cursor | None, bytes] | None = None
 
     def grab(self) -> ScreenFrame:
         """Capture the current pixels of the region, without the pointer."""
-        return self._backend.grab(self._region)
+        frame = self._backend.grab(self._region)
+        self._recent.append(frame)
+        return frame
 
-    def encode(self, frame: ScreenFrame, pointer_px: tuple[int, int]) -> bytes:
-        """Encode a captured frame with the pointer as PNG; the last one again only if the pointer has changed."""
-        cursor = (self._backend.cursor() or arrow_at(*pointer_px)) if self._draw_cursor else None
-        if self._encoded is None or self._encoded[0] is not frame or self._encoded[1] != cursor:
+    def prepare(self, frame: ScreenFrame) -> None:
+        """Encode a captured frame ahead of `encode`, unless that was done and the pointer has not changed since."""
+        cursor = self._cursor()
+        if self._prepared is None or self._prepared[0] is not frame or self._prepared[1] != cursor:
             with nullcontext() if cursor is None else drawn_cursor(frame, self._region, cursor):
-                self._encoded = (frame, cursor, encode_png(frame.bgrx, frame.size_px))
-        return self._encoded[2]
+                self._prepared = (frame, cursor, encode_png(frame.bgrx, frame.size_px))
+
+    def encode(self, frame: ScreenFrame) -> bytes:
+        """Encode a captured frame with the pointer as PNG."""
+        self.prepare(frame)
+        assert self._prepared is not None
+        png, self._prepared = self._prepared[2], None
+        return png
+
+    def _cursor(self) -> Cursor | None:
+        if not self._draw_cursor:
+            return None
+        return self._backend.cursor() or arrow_at(*self._backend.pointer_px())
 
 
 @contextmanager
@@ -245,7 +278,8 @@ class ScreenSettler:
         clock: Provides time and pauses.
         quiet_s: Time for which the screen must not change.
         timeout_s: Timeout.
-        prepare: Called in a pause with a frame that did not change during the last one, and so is probably the result.
+        prepare: Called in a pause with a frame that is probably the result: it shows an effect of the input, or did not
+            change during the last pause.
     """
 
     def __init__(
@@ -286,7 +320,7 @@ class ScreenSettler:
                 )
                 return SettledFrame(frame=last, is_quiet=False)
             until = now + min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now))
-            if num_grabs and not tiles:
+            if not tiles and (has_effect or num_grabs):
                 self._prepare(last)
             self._clock.pause(max(0.0, until - self._clock.now_s()))
             frame = self._grab()

@@ -64,7 +64,7 @@ def test_a_frame_that_stays_is_prepared_while_it_is_waited_for() -> None:
         clock.time_s += 0.005
 
     settler, clock = make_settler(lambda now: frame((50, 50, 200, 200)) if now > 0.006 else frame(), prepare)
-    settled = settler.wait()
+    settled = settler.wait(before=frame())
     assert {id(still) for still in prepared} == {id(settled.frame)}
     assert 0.03 <= clock.time_s < 0.035  # the change is seen after 12 ms; the preparation takes no further time
 

@@ -125,13 +125,15 @@ def test_screen_and_settings() -> None:
     backend.close()
 
 
-def test_an_encoded_frame_is_encoded_again_only_if_the_pointer_has_changed() -> None:
-    backend, _ = make()  # gives no image of the pointer, so an arrow is drawn at its position
+def test_a_prepared_frame_shows_the_pointer_where_it_is_in_the_end() -> None:
+    backend, gui = make()  # gives no image of the pointer, so an arrow is drawn at its position
     camera = ScreenCamera(backend, ScreenRegion(left_px=0, top_px=0, width_px=40, height_px=30), draw_cursor=True)
     frame = ScreenFrame(bgrx=bytearray(40 * 30 * 4), size_px=(40, 30))
-    first = camera.encode(frame, (3, 4))
-    assert camera.encode(frame, (3, 4)) is first
-    second = camera.encode(frame, (20, 10))
+    gui.at = (3, 4)
+    first = camera.encode(frame)
+    camera.prepare(frame)
+    gui.at = (20, 10)
+    second = camera.encode(frame)
     shown = [np.asarray(Image.open(io.BytesIO(data))).any(axis=2) for data in (first, second)]
     assert shown[0].any()
     assert np.array_equal(shown[1], np.roll(shown[0], (6, 17), axis=(0, 1)))
