@@ -1,13 +1,14 @@
 """Time of a step in addition to the model and to the page's own settling: ours by stage, and the usual way.
 
-    python benchmarks/step_overhead.py browser|desktop [--rounds 8] [--steps 25]
+    python benchmarks/step_overhead.py browser|desktop [--rounds 8] [--steps 25] [--model-s 0]
 
-Ours: the agent loop with a scripted model that answers at once, everything on (guard that looks up what each click
-hits, record on disk, report of stages). The peer: what OSWorld's harness does for one step, on the same display: a new
-`python -c "import pyautogui; ..."` process and a screenshot in another process, by scrot, pyautogui or Pillow,
-whichever is fastest. Both take turns (`--rounds`), since other work on the machine slows them alike: read the ratio.
-The first five steps of each turn are not counted. pyautogui is taken from `.venv/guest` (`scripts/bootstrap.sh dev`);
-without it the peer is left out.
+Ours: the agent loop with a scripted model, everything on (guard that looks up what each click hits, record on disk,
+report of stages). The model answers at once, or after `--model-s`: before a click that was decided on a screenshot
+older than 0.25 s, a browser captures the screen once more. The peer: what OSWorld's harness does for one step, on the
+same display: a new `python -c "import pyautogui; ..."` process and a screenshot in another process, by scrot, pyautogui
+or Pillow, whichever is fastest. Both take turns (`--rounds`), since other work on the machine slows them alike: read
+the ratio. The first five steps of each turn are not counted. pyautogui is taken from `.venv/guest`
+(`scripts/bootstrap.sh dev`); without it the peer is left out.
 """
 
 import argparse
@@ -37,17 +38,19 @@ STAGES = ("interpret", "guard", "record", "act", "observe", "settle", "model")
 
 
 class ClickingModel:
-    """Answers at once and keeps nothing: clicks at changing points, so that no two steps are alike."""
+    """Answers after `latency_s` and keeps nothing: clicks at changing points, so that no two steps are alike."""
 
     name = "clicking"
 
-    def __init__(self) -> None:
+    def __init__(self, latency_s: float = 0.0) -> None:
         self._count = itertools.count()
+        self._latency_s = latency_s
 
     async def generate(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), sampling: Sampling | None = None
     ) -> Reply:
         number = next(self._count)
+        await asyncio.sleep(self._latency_s)
         x, y = 0.1 + 0.8 * (number % 37) / 37, 0.5 + 0.4 * (number % 11) / 11
         return Reply(content=f"## Action:\nClick\n## Code:\n```python\npyautogui.click({x:.4f}, {y:.4f})\n```")
 
@@ -55,7 +58,9 @@ class ClickingModel:
         pass
 
 
-async def measure(env: Env, steps: int, record: TrajectoryWriter) -> tuple[list[dict[str, float]], list[float]]:
+async def measure(
+    env: Env, steps: int, record: TrajectoryWriter, model_s: float = 0.0
+) -> tuple[list[dict[str, float]], list[float]]:
     """Stage times of each step, and the wall time from step to step."""
     stages: list[dict[str, float]] = []
     marks = [time.perf_counter()]
@@ -68,7 +73,7 @@ async def measure(env: Env, steps: int, record: TrajectoryWriter) -> tuple[list[
 
     options = AgentOptions(caps=Caps(max_steps=steps))
     agent = Agent(
-        model=ClickingModel(),
+        model=ClickingModel(model_s),
         env=env,
         options=options,
         guard=Guard(mode="auto"),
@@ -104,7 +109,7 @@ class Comparison:
 
     Attributes:
         stages: Of our steps, by stage.
-        walls: From step to step, without settling.
+        walls: From step to step, without settling and the model.
         settles: Settling of each step.
         usual: Times of the peer's processes by name; empty if it cannot run here.
     """
@@ -151,7 +156,7 @@ def run_usual_step(display: str, usual: dict[str, list[float]]) -> None:
             usual.setdefault(name, []).append(time.perf_counter() - started)
 
 
-async def compare(kind: str, *, rounds: int, steps: int, is_durable: bool = True) -> Comparison:
+async def compare(kind: str, *, rounds: int, steps: int, is_durable: bool = True, model_s: float = 0.0) -> Comparison:
     """Take steps of both ways in turn, on one display.
 
     Args:
@@ -159,6 +164,7 @@ async def compare(kind: str, *, rounds: int, steps: int, is_durable: bool = True
         rounds: Number of turns.
         steps: Steps of ours in each turn, including those that are not counted.
         is_durable: False to record without waiting for the disk.
+        model_s: Seconds that the model takes.
     """
     found = Comparison()
     with contextlib.ExitStack() as stack:
@@ -170,11 +176,12 @@ async def compare(kind: str, *, rounds: int, steps: int, is_durable: bool = True
             for number in range(rounds):
                 header = RunHeader(instruction="measure")
                 with TrajectoryWriter.create(folder / str(number), header, is_durable=is_durable) as writer:
-                    stages, walls = await measure(env, steps, writer)
-                settles = [step.get("settle", 0.0) for step in stages]
+                    stages, walls = await measure(env, steps, writer, model_s)
                 found.stages += stages
-                found.settles += settles
-                found.walls += [wall - settle for wall, settle in zip(walls, settles, strict=False)]
+                found.settles += [step.get("settle", 0.0) for step in stages]
+                found.walls += [
+                    wall - step.get("settle", 0.0) - step["model"] for wall, step in zip(walls, stages, strict=False)
+                ]
                 for _ in range(NUM_USUAL_STEPS):
                     await asyncio.to_thread(run_usual_step, display, found.usual)
         finally:
@@ -215,12 +222,17 @@ async def main() -> None:
     parser.add_argument("env", choices=list(GOALS_MS))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--model-s", type=float, default=0.0, help="seconds that the model takes")
     parser.add_argument("--no-fsync", action="store_true", help="record without waiting for the disk")
     arguments = parser.parse_args()
     if arguments.steps < 2 * NUM_WARM_UP:
         parser.error(f"--steps: at least {2 * NUM_WARM_UP}; the first {NUM_WARM_UP} are not counted")
     found = await compare(
-        arguments.env, rounds=arguments.rounds, steps=arguments.steps, is_durable=not arguments.no_fsync
+        arguments.env,
+        rounds=arguments.rounds,
+        steps=arguments.steps,
+        is_durable=not arguments.no_fsync,
+        model_s=arguments.model_s,
     )
     print(f"{arguments.env}, {arguments.rounds} x {arguments.steps} steps")
     show(found, GOALS_MS[arguments.env])

@@ -9,6 +9,7 @@
 The object behind a name is imported on first use, so that a broken distribution affects nothing else.
 """
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -25,6 +26,7 @@ from envs.secret_texts import HttpLogin
 from envs.suite import Suite, suite_of
 
 if TYPE_CHECKING:
+    import asyncio
     from importlib import metadata
 
 ENVS_GROUP = "k25.envs"
@@ -37,6 +39,7 @@ _OUR_ENVS = {
     "osworld": "envs.suites.osworld.providers:KIND",
     "webarena": "envs.suites.webarena.env:KIND",
 }
+_IN_A_BROWSER = frozenset({"browser", "apps", "miniwob", "webarena"})
 _OUR_SUITES = {
     "apps": "envs.suites.apps.suite:make_suite",
     "miniwob": "envs.suites.miniwob.tasks:make_suite",
@@ -139,6 +142,20 @@ def find_env(name: str) -> EnvKind:
             "Env from an EnvRequest"
         )
     return EnvKind(make=kind)
+
+
+def starting_early(name: str | None, runner: "asyncio.Runner") -> contextlib.AbstractContextManager[None]:
+    """Start the slow part of an environment that depends on no option, if there is one; it is stopped if unused.
+
+    Args:
+        name: Registered name; None if it is not known yet.
+        runner: Runner of the loop in which the environment will be used.
+    """
+    if name not in _IN_A_BROWSER:
+        return contextlib.nullcontext()
+    from envs.playwright_driver import early_driver
+
+    return early_driver(runner)
 
 
 def find_env_for(options: Iterable[str]) -> str | None:

@@ -142,12 +142,15 @@ class _Request:
 def _ask_and_exit(
     request: _Request, schema: str | None, *, verify: bool, report: bool, flags: Mapping[str, object]
 ) -> NoReturn:
+    import asyncio
+
     from apps.cli.running import fingerprint_of, print_outcome, run_watched, write_run_report
 
     def work(watch: "Watch") -> "Coroutine[object, object, RunResult]":
         return _answer(request, schema=schema, watch=watch, **flags)
 
-    result = run_watched(work, request.form, is_chat=request.is_chat)
+    with asyncio.Runner() as runner:
+        result = run_watched(work, runner, request.form, is_chat=request.is_chat)
     verification = None
     if verify and result.end.answer is not None and result.run_dir is not None:
         verification = _verified(Path(result.run_dir), request.files, None, flags)

@@ -58,28 +58,30 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 Work = Callable[[Watch], Coroutine[object, object, RunResult]]
 
 
-def run_and_exit(make_work: Work, *, output_format: str, write_report: bool) -> None:
+def run_and_exit(make_work: Work, runner: asyncio.Runner, *, output_format: str, write_report: bool) -> None:
     """Execute a run and end the process with the exit code of its result.
 
     Args:
         make_work: Function that creates the run for a `Watch`.
+        runner: Runner of its event loop.
         output_format: `text`, `json` or `stream-json`.
         write_report: True to write `report.html` at the end.
 
     Raises:
         CuaError: If a setting is wrong; nothing was started.
     """
-    result = run_watched(make_work, output_format)
+    result = run_watched(make_work, runner, output_format)
     report = write_run_report(result) if write_report else None
     print_outcome(result, output_format, {"report": report, "fingerprint": fingerprint_of(result)})
     sys.exit(result.end.exit_code)
 
 
-def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -> RunResult:
+def run_watched(make_work: Work, runner: asyncio.Runner, output_format: str, *, is_chat: bool = False) -> RunResult:
     """Execute a run with signals, progress and approvals connected.
 
     Args:
         make_work: Function that creates the run for a `Watch`.
+        runner: Runner of its event loop.
         output_format: `text`, `json` or `stream-json`.
         is_chat: True if it takes further questions; a signal between two of them ends it.
     """
@@ -92,7 +94,7 @@ def run_watched(make_work: Work, output_format: str, *, is_chat: bool = False) -
             switch.release()
 
     watch = Watch(listener=listen, approver=terminal_approver(switch.hand_back), on_control=switch.connect)
-    return asyncio.run(switch.guarded(make_work(watch)))
+    return runner.run(switch.guarded(make_work(watch)))
 
 
 def print_outcome(

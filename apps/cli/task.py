@@ -118,9 +118,10 @@ def task(
         cua task "Compute 12 times 7" --app galculator --model kimi-k2.5
         cua task --resume last
     """
-    from apps.cli.running import run_and_exit
-    from cua import resume_task, run_task
-    from envs.registry import find_env_for
+    import asyncio
+
+    from cua.config import load_settings
+    from envs.registry import find_env_for, starting_early
 
     chosen = chosen_settings(given)
     needs = [name for name, value in (("app", app), ("display", display)) if value]
@@ -129,12 +130,17 @@ def task(
     words = _instruction(instruction, resume)
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
 
-    def work(watch: "Watch") -> "Coroutine[object, object, RunResult]":
-        if resume is not None:
-            return resume_task(own_run(resume, chosen, "task"), schema=schema, watch=watch, **chosen)
-        return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
+    name = None if resume else load_settings(chosen).settings.env
+    with asyncio.Runner() as runner, starting_early(name, runner):  # meanwhile, the agent is imported
+        from apps.cli.running import run_and_exit
+        from cua import resume_task, run_task
 
-    run_and_exit(work, output_format=form, write_report=report)
+        def work(watch: "Watch") -> "Coroutine[object, object, RunResult]":
+            if resume is not None:
+                return resume_task(own_run(resume, chosen, "task"), schema=schema, watch=watch, **chosen)
+            return run_task(words or "", url=url, app=app, schema=schema, watch=watch, **chosen)
+
+        run_and_exit(work, runner, output_format=form, write_report=report)
 
 
 def own_run(name: str, flags: Mapping[str, object], command: str) -> Path:
@@ -201,13 +207,18 @@ def demo(
     The agent fills in a form, deletes an old entry and reads a total. The app runs on this machine only; its saved data
     is read at the end to verify the work.
     """
-    from apps.cli.running import run_and_exit
-    from apps.demo.task import ExpenseTask
-    from cua import run_task
+    import asyncio
 
-    task = ExpenseTask()
-    terminal.echo(f"{task.instruction}\n", err=True)
+    from envs.registry import starting_early
+
     flags: dict[str, Any] = {"model": model, "headed": headed, "env": "browser", "approve": "yolo"}
     chosen = {name: value for name, value in flags.items() if value is not None}
     form = choice("--output-format", output_format, ("text", "json", "stream-json"))
-    run_and_exit(lambda watch: run_task(task, watch=watch, **chosen), output_format=form, write_report=True)
+    with asyncio.Runner() as runner, starting_early("browser", runner):
+        from apps.cli.running import run_and_exit
+        from apps.demo.task import ExpenseTask
+        from cua import run_task
+
+        task = ExpenseTask()
+        terminal.echo(f"{task.instruction}\n", err=True)
+        run_and_exit(lambda watch: run_task(task, watch=watch, **chosen), runner, output_format=form, write_report=True)

@@ -18,6 +18,7 @@ from envs.browser.filter_proxy import FilterProxy, read_upstream
 from envs.browser.options import BrowserOptions
 from envs.domain_rules import DomainRules
 from envs.errors import EnvSetupError, require
+from envs.playwright_driver import start_driver
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright, ProxySettings
@@ -231,13 +232,7 @@ async def launch(options: BrowserOptions, rules: DomainRules, *, is_shared: bool
 async def _start(
     api: Any, options: BrowserOptions, path: str | None, how: str, arguments: list[str], proxy: "ProxySettings | None"
 ) -> "tuple[Playwright, Browser]":
-    try:
-        playwright = await api.async_playwright().start()
-    except Exception as error:  # Playwright has no exception class for a driver that cannot run
-        raise EnvSetupError(
-            f"Playwright's driver does not start: {error}. A library may be missing (such as libatomic1). "
-            "Check and install what is missing with: cua setup"
-        ) from error
+    playwright = await start_driver()
     try:
         browser = await playwright.chromium.launch(
             executable_path=path,

@@ -3,9 +3,9 @@
 import functools
 import struct
 import zlib
-from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from envs.errors import require
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FILTER_UP = 2
+_BAND_ROWS = 32
 _PHOTO_SHARE = 0.35  # of the raw size: above it the "up" filter is tried
 _ARROW_ROWS = """
 X
@@ -49,25 +50,41 @@ def encode_png(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> bytes:
     Returns:
         A PNG file, 8-bit RGB.
     """
-    import numpy as np
-    from PIL import Image
-
     width, height = size_px
-    # Read as RGBX and written as BGR: no copy on input, and red and blue are swapped on output.
-    image = Image.frombuffer("RGBX", size_px, np.frombuffer(bgrx, np.uint8), "raw", "RGBX", 0, 1)
-    rows = image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
-    data = _deflate(rows)
-    if len(data) > _PHOTO_SHARE * len(rows):
-        data = min(data, _deflate(_filtered_up(rows, size_px), _FILTER_UP), key=len)
+    data = _deflate(_rows(bgrx, size_px))
+    if len(data) > _PHOTO_SHARE * height * (width * 3 + 1):
+        rows = b"".join(_rows(bgrx, size_px))
+        data = min(data, _deflate([_filtered_up(rows, size_px)], _FILTER_UP), key=len)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return _PNG_SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
-def _deflate(rows: bytes, first_filter: int = 0) -> bytes:
+def _rows(bgrx: bytes | bytearray, size_px: tuple[int, int]) -> Iterator[bytes]:
+    """Yield the rows of the image as RGB, some at a time, each row followed by the filter byte of the next one.
+
+    A few rows fit in the processor's cache, and the memory for them is reused.
+    """
+    import numpy as np
+    from PIL import Image
+
+    width, height = size_px
+    pixels = np.frombuffer(bgrx, np.uint8).reshape(height, width * 4)
+    for top in range(0, height, _BAND_ROWS):
+        band = pixels[top : top + _BAND_ROWS]
+        # Read as RGBX and written as BGR: no copy on input, and red and blue are swapped on output.
+        image = Image.frombuffer("RGBX", (width, len(band)), band, "raw", "RGBX", 0, 1)
+        yield image.tobytes("raw", "BGR", width * 3 + 1)  # one zero byte after each row
+
+
+def _deflate(bands: Iterable[bytes], first_filter: int = 0) -> bytes:
     """Compress rows that end with the filter byte of the next row; the last byte is dropped."""
     stream = _find_deflate()(1)
-    data: bytes = stream.compress(bytes([first_filter])) + stream.compress(memoryview(rows)[:-1]) + stream.flush()
-    return data
+    parts = [stream.compress(bytes([first_filter]))]
+    last = b""
+    for band in bands:
+        parts.append(stream.compress(last))
+        last = band
+    return b"".join([*parts, stream.compress(memoryview(last)[:-1]), stream.flush()])
 
 
 @functools.cache
@@ -176,20 +193,40 @@ class ScreenCamera:
         self._backend = backend
         self._region = region
         self._draw_cursor = draw_cursor
+        # Kept so that a new frame finds the memory of an old one: with fewer frames left, the allocator returns it to
+        # the system, and 6,000 page faults per step take a third of its processor time.
+        self._recent: deque[ScreenFrame] = deque(maxlen=2)
+        self._prepared: tuple[ScreenFrame, Cursor | None, bytes] | None = None
 
     def grab(self) -> ScreenFrame:
         """Capture the current pixels of the region, without the pointer."""
-        return self._backend.grab(self._region)
+        frame = self._backend.grab(self._region)
+        self._recent.append(frame)
+        return frame
 
-    def encode(self, frame: ScreenFrame, pointer_px: tuple[int, int]) -> bytes:
-        """Encode a captured frame as PNG; draws the pointer into the frame in place."""
-        if self._draw_cursor:
-            draw_cursor(frame, self._region, self._backend.cursor() or arrow_at(*pointer_px))
-        return encode_png(frame.bgrx, frame.size_px)
+    def prepare(self, frame: ScreenFrame) -> None:
+        """Encode a captured frame ahead of `encode`, unless that was done and the pointer has not changed since."""
+        cursor = self._cursor()
+        if self._prepared is None or self._prepared[0] is not frame or self._prepared[1] != cursor:
+            with nullcontext() if cursor is None else drawn_cursor(frame, self._region, cursor):
+                self._prepared = (frame, cursor, encode_png(frame.bgrx, frame.size_px))
+
+    def encode(self, frame: ScreenFrame) -> bytes:
+        """Encode a captured frame with the pointer as PNG."""
+        self.prepare(frame)
+        assert self._prepared is not None
+        png, self._prepared = self._prepared[2], None
+        return png
+
+    def _cursor(self) -> Cursor | None:
+        if not self._draw_cursor:
+            return None
+        return self._backend.cursor() or arrow_at(*self._backend.pointer_px())
 
 
-def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> None:
-    """Draw the pointer into a captured frame, in place.
+@contextmanager
+def drawn_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> Iterator[None]:
+    """Draw the pointer into a captured frame, in place, until the context ends.
 
     Args:
         frame: Captured frame of `region`.
@@ -202,15 +239,17 @@ def draw_cursor(frame: ScreenFrame, region: ScreenRegion, cursor: Cursor) -> Non
     cursor_width, cursor_height = cursor.size_px
     left = round((cursor.left_px - region.left_px) * width / region.width_px)
     top = round((cursor.top_px - region.top_px) * height / region.height_px)
-    x_begin, x_end = max(left, 0), min(left + cursor_width, width)
-    y_begin, y_end = max(top, 0), min(top + cursor_height, height)
-    if x_begin >= x_end or y_begin >= y_end:
-        return
-    screen = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[y_begin:y_end, x_begin:x_end, :3]
+    columns = slice(max(left, 0), max(left + cursor_width, 0))
+    rows = slice(max(top, 0), max(top + cursor_height, 0))
+    screen = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[rows, columns, :3]
+    behind = screen.copy()
     pointer = np.frombuffer(cursor.bgra, np.uint8).reshape(cursor_height, cursor_width, 4)
-    shown = pointer[y_begin - top : y_end - top, x_begin - left : x_end - left].astype(np.uint16)
-    behind = screen * (255 - shown[:, :, 3:]) // 255
-    screen[:] = np.minimum(shown[:, :, :3] + behind, 255).astype(np.uint8)
+    visible = (slice(rows.start - top, None), slice(columns.start - left, None))
+    shown = pointer[visible][: len(screen), : screen.shape[1]].astype(np.uint16)
+    covered = behind * (255 - shown[:, :, 3:]) // 255
+    screen[:] = np.minimum(shown[:, :, :3] + covered, 255).astype(np.uint8)
+    yield
+    screen[:] = behind
 
 
 _TILE_PX = 40  # unit of comparison: smaller tiles send less of a change, larger ones cost less time
@@ -239,15 +278,23 @@ class ScreenSettler:
         clock: Provides time and pauses.
         quiet_s: Time for which the screen must not change.
         timeout_s: Timeout.
+        prepare: Called in a pause with a frame that is probably the result: it shows an effect of the input, or did not
+            change during the last pause.
     """
 
     def __init__(
-        self, grab: Callable[[], ScreenFrame], clock: InterruptibleClock, quiet_s: float, timeout_s: float
+        self,
+        grab: Callable[[], ScreenFrame],
+        clock: InterruptibleClock,
+        quiet_s: float,
+        timeout_s: float,
+        prepare: Callable[[ScreenFrame], object] = lambda frame: None,
     ) -> None:
         self._grab = grab
         self._clock = clock
         self._quiet_s = quiet_s
         self._timeout_s = timeout_s
+        self._prepare = prepare
         self._restless: frozenset[tuple[int, int]] = frozenset()
 
     def wait(self, before: ScreenFrame | None = None) -> SettledFrame:
@@ -260,6 +307,7 @@ class ScreenSettler:
         last = self._grab()
         has_effect = before is None or bool(changed_tiles(before, last))
         changes: Counter[tuple[int, int]] = Counter()
+        tiles: frozenset[tuple[int, int]] = frozenset()
         num_grabs = 0
         while True:
             now = self._clock.now_s()
@@ -271,13 +319,17 @@ class ScreenSettler:
                     tile for tile, count in changes.items() if count > _RESTLESS_SHARE * num_grabs
                 )
                 return SettledFrame(frame=last, is_quiet=False)
-            self._clock.pause(min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now)))
+            until = now + min(self._quiet_s / 2, max(0.001, still_since + quiet_s - now))
+            if not tiles and (has_effect or num_grabs):
+                self._prepare(last)
+            self._clock.pause(max(0.0, until - self._clock.now_s()))
             frame = self._grab()
             num_grabs += 1
             tiles = changed_tiles(last, frame)
             changes.update(tiles)
             has_effect = has_effect or bool(tiles)
-            last = frame
+            if tiles:  # else the prepared frame stays
+                last = frame
             if tiles and not (self._clock.now_s() - begin > _PATIENCE_S and self._is_noise(tiles, frame)):
                 still_since = self._clock.now_s()
 

@@ -309,8 +309,10 @@ class DesktopSession:
         self.desktop.start()
         backend, region, options = self.desktop.backend, self.desktop.region, self._options
         self.executor = DesktopActionExecutor(backend, region, self.clock)
-        self._camera = ScreenCamera(backend, region, draw_cursor=options.draw_cursor)
-        self._settler = ScreenSettler(self._camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s)
+        self._camera = camera = ScreenCamera(backend, region, draw_cursor=options.draw_cursor)
+        self._settler = ScreenSettler(
+            camera.grab, self.clock, options.settle_quiet_s, options.settle_timeout_s, camera.prepare
+        )
 
     def act(self, actions: Sequence[Action], *, is_first: bool = True) -> tuple[str | None, Terminate | None]:
         """Execute actions up to the first that fails or terminates.
@@ -328,8 +330,6 @@ class DesktopSession:
         self._typed_only = only_types and (is_first or self._typed_only)
         has_effect = not all(isinstance(action, Move | Wait | Terminate) for action in actions)
         if is_first or self._before is None:
-            # The old frame is released only after the new one is captured: with no frame left, the allocator returns
-            # the memory to the system, and 6,000 page faults per step take a third of its processor time.
             self._before = self._camera.grab() if has_effect else None
         until_s = self.clock.now_s() + self._options.step_timeout_s
         for number, action in enumerate(actions):
@@ -362,7 +362,7 @@ class DesktopSession:
         settled = self._settler.wait(self._before)
         settled_at = time.perf_counter()
         pointer_px = backend.pointer_px()
-        png = self._camera.encode(settled.frame, pointer_px)
+        png = self._camera.encode(settled.frame)
         title = backend.active_title()
         return ScreenCapture(
             png=png,

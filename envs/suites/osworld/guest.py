@@ -284,7 +284,7 @@ class Guest:
     def _take(self) -> bytes:
         region = self._backend.screen()
         camera = ScreenCamera(self._backend, region, draw_cursor=True)
-        return camera.encode(camera.grab(), self._backend.pointer_px())
+        return camera.encode(camera.grab())
 
     async def _on_display(self, function: Callable[[], T]) -> T:
         """Run a function on the thread that owns the display connection.

@@ -7,7 +7,7 @@ from PIL import Image
 
 from envs.desktop import screenshot
 from envs.desktop.backend import Cursor, ScreenFrame, ScreenRegion
-from envs.desktop.screenshot import draw_cursor
+from envs.desktop.screenshot import drawn_cursor
 
 
 def noise(width: int, height: int) -> np.ndarray:
@@ -39,7 +39,7 @@ def test_pixels_survive(picture: np.ndarray, deflate: str, monkeypatch: pytest.M
 def test_a_photograph_is_filtered() -> None:
     picture = slope(640, 480)
     data = screenshot.encode_png(picture.tobytes(), (640, 480))
-    plain = screenshot._deflate(b"".join(row[:, 2::-1].tobytes() + b"\0" for row in picture))
+    plain = screenshot._deflate(row[:, 2::-1].tobytes() + b"\0" for row in picture)
     assert len(data) < 0.9 * len(plain)
 
 
@@ -50,10 +50,12 @@ def test_the_pointer_is_blended_where_it_overlaps(at: tuple[int, int]) -> None:
     region = ScreenRegion(left_px=left, top_px=top, width_px=width, height_px=height)
     pixels = [b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x10\x20\x30\x80", b"\0\0\0\xff"]  # white, clear, half, black
     cursor = Cursor(bgra=b"".join(pixels), size_px=(2, 2), left_px=left + at[0], top_px=top + at[1])
-    draw_cursor(frame, region, cursor)
+    bare = bytes(frame.bgrx)
+    with drawn_cursor(frame, region, cursor):
+        found = np.frombuffer(bytes(frame.bgrx), np.uint8).reshape(height, width, 4)[:, :, :3]
+    assert frame.bgrx == bare
     shown = {(0, 0): (255, 255, 255), (1, 0): (0x40, 0x80, 0xC0), (1, 1): (0, 0, 0)}
     shown[0, 1] = (0x10 + 0x40 * 127 // 255, 0x20 + 0x80 * 127 // 255, 0x30 + 0xC0 * 127 // 255)
-    found = np.frombuffer(frame.bgrx, np.uint8).reshape(height, width, 4)[:, :, :3]
     for y in range(height):
         for x in range(width):
             expected = shown.get((x - at[0], y - at[1]), (0x40, 0x80, 0xC0))

@@ -37,7 +37,9 @@ def frame(*boxes: tuple[int, int, int, int]) -> ScreenFrame:
     return ScreenFrame(bgrx=pixels, size_px=(WIDTH, HEIGHT))
 
 
-def make_settler(show: Callable[[float], ScreenFrame]) -> tuple[ScreenSettler, FakeClock]:
+def make_settler(
+    show: Callable[[float], ScreenFrame], prepare: Callable[[ScreenFrame], None] = lambda frame: None
+) -> tuple[ScreenSettler, FakeClock]:
     """A settler of a screen whose image depends on the time; a grab takes 1 ms."""
     clock = FakeClock()
 
@@ -45,13 +47,26 @@ def make_settler(show: Callable[[float], ScreenFrame]) -> tuple[ScreenSettler, F
         clock.time_s += 0.001
         return show(clock.time_s)
 
-    return ScreenSettler(grab, clock, quiet_s=0.02, timeout_s=2.0), clock
+    return ScreenSettler(grab, clock, quiet_s=0.02, timeout_s=2.0, prepare=prepare), clock
 
 
 def test_an_idle_screen_takes_little_more_than_the_quiet_time() -> None:
     settler, clock = make_settler(lambda _: frame())
     assert settler.wait().is_quiet
     assert 0.02 <= clock.time_s < 0.025
+
+
+def test_a_frame_that_stays_is_prepared_while_it_is_waited_for() -> None:
+    prepared: list[ScreenFrame] = []
+
+    def prepare(still: ScreenFrame) -> None:
+        prepared.append(still)
+        clock.time_s += 0.005
+
+    settler, clock = make_settler(lambda now: frame((50, 50, 200, 200)) if now > 0.006 else frame(), prepare)
+    settled = settler.wait(before=frame())
+    assert {id(still) for still in prepared} == {id(settled.frame)}
+    assert 0.03 <= clock.time_s < 0.035  # the change is seen after 12 ms; the preparation takes no further time
 
 
 def test_input_without_an_effect_is_waited_for_a_little_longer() -> None:

@@ -1,13 +1,17 @@
 """Other systems: every call that reaches pyautogui, recorded by an object in its place."""
 
+import io
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from envs import ActionError, Click, Drag, Hotkey, KeyDown, KeyUp, MouseDown, MouseUp, Move, PressKey, Scroll, TypeText
 from envs.actions import Action
 from envs.desktop.backend import InterruptibleClock, ScreenFrame, ScreenRegion
 from envs.desktop.pyautogui_backend import PyAutoGuiBackend
+from envs.desktop.screenshot import ScreenCamera
 from envs.desktop.session import DesktopActionExecutor
 
 
@@ -119,3 +123,17 @@ def test_screen_and_settings() -> None:
     assert backend.grab(backend.screen()).size_px == (200, 160)
     assert (backend.pointer_px(), backend.active_title(), backend.wait_processed(1.0)) == ((5, 5), "Notes", None)
     backend.close()
+
+
+def test_a_prepared_frame_shows_the_pointer_where_it_is_in_the_end() -> None:
+    backend, gui = make()  # gives no image of the pointer, so an arrow is drawn at its position
+    camera = ScreenCamera(backend, ScreenRegion(left_px=0, top_px=0, width_px=40, height_px=30), draw_cursor=True)
+    frame = ScreenFrame(bgrx=bytearray(40 * 30 * 4), size_px=(40, 30))
+    gui.at = (3, 4)
+    first = camera.encode(frame)
+    camera.prepare(frame)
+    gui.at = (20, 10)
+    second = camera.encode(frame)
+    shown = [np.asarray(Image.open(io.BytesIO(data))).any(axis=2) for data in (first, second)]
+    assert shown[0].any()
+    assert np.array_equal(shown[1], np.roll(shown[0], (6, 17), axis=(0, 1)))
