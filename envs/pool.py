@@ -66,11 +66,11 @@ class LeasedEnv:
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """Call `Env.find_targets`."""
-        return await self._env.find_targets(action)
+        return await self._used(lambda: self._env.find_targets(action))
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Call `Env.describe_point`."""
-        return await self._env.describe_point(x_px, y_px)
+        return await self._used(lambda: self._env.describe_point(x_px, y_px))
 
     async def close(self) -> None:
         """Return the env to the pool; a broken env is closed instead. May be called twice."""

@@ -4,16 +4,21 @@ With every provider, agents, models, budget and records stay in this process, so
 endpoint, one budget and one episode log.
 """
 
+import asyncio
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
 from cua.cluster import RayChannel, connect_ray, count_cpus, open_actor
-from envs import Env, EnvSpec, Task, registry
+from envs import Env, EnvDiedError, EnvSpec, Task, registry
 from envs.pool import EnvPool
 from envs.registry import EnvSecrets
 from envs.remote import OpenChannel, ProcessChannel, RemoteEnv, RemoteTask, SuiteRef, open_server
+
+_LOST_NODE_S = 30.0  # until a cluster notices that a node is lost, and starts no more actors there; measured: 13 s
+_RETRY_S = 1.0
 
 ExecutorKind = Literal["local", "process", "ray"]
 
@@ -106,6 +111,14 @@ async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) 
     """Start an `EnvServer` as an actor of the cluster that this process has joined.
 
     Raises:
-        EnvError: If the suite or the environment raises it, or no node has free resources in time, which is retryable.
+        EnvError: If the suite or the environment raises it, or, retryable, no node has free resources in time, or the
+            actor is lost at its start for longer than the cluster needs to notice that a node is lost.
     """
-    return await open_actor(open_server, spec, suite, secrets)
+    give_up_at = time.monotonic() + _LOST_NODE_S
+    while True:
+        try:
+            return await open_actor(open_server, spec, suite, secrets)
+        except EnvDiedError:  # on a node that is lost
+            if time.monotonic() >= give_up_at:
+                raise
+        await asyncio.sleep(_RETRY_S)

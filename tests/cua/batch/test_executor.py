@@ -18,6 +18,7 @@ from cua.batch import (
     BatchSummary,
     EnvProvider,
     EpisodeLog,
+    executor,
     make_env_provider,
     make_episodes,
     run_batch,
@@ -251,6 +252,30 @@ class TestPool:
         assert other.num_resets == 0
         await other.close()
         await pool.close()
+
+
+@pytest.mark.parametrize(("num_lost", "error"), [(2, None), (1000, "gone")])
+async def test_actors_are_started_again_until_the_cluster_knows_that_a_node_is_lost(
+    monkeypatch: pytest.MonkeyPatch, num_lost: int, error: str | None
+) -> None:
+    num_tries = 0
+
+    async def open_actor(open_server: object, *values: object) -> str:
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries <= num_lost:
+            raise EnvDiedError("gone")
+        return "opened"
+
+    monkeypatch.setattr(executor, "open_actor", open_actor)
+    monkeypatch.setattr(executor, "_RETRY_S", 0.01)
+    monkeypatch.setattr(executor, "_LOST_NODE_S", 0.5)
+    opening: Any = executor.open_ray_channel(chores.ENV, SUITE, EnvSecrets())
+    if error is None:
+        assert (await opening, num_tries) == ("opened", 3)
+    else:
+        with pytest.raises(EnvDiedError, match=error):
+            await opening
 
 
 @pytest.fixture
