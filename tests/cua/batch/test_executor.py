@@ -148,6 +148,20 @@ async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
     assert "exit code -9" in tried[0]
 
 
+async def test_an_env_whose_process_died_in_an_evaluation_is_lent_with_a_new_one() -> None:
+    executor = make_env_provider("process", SUITE)
+    for task_id in ("click/dying", "click/left"):
+        env, task = await executor.take_env(chores.ENV), executor.make_task(task_id, 1)
+        await env.reset(task)
+        if task_id == "click/dying":
+            with pytest.raises(EnvDiedError):
+                await task.evaluate(env)
+        else:
+            assert (await task.evaluate(env)).score == 0.0
+        await env.close()
+    await executor.close()
+
+
 async def test_an_env_that_cannot_be_made_there_says_so_here(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
     file.write_text("1 / 0")

@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cua.batch import AgentPlayer, EnvProvider, make_env_provider, make_episodes
 from cua.models.scripted import ScriptedModel
-from cua.rollouts.export import read_rollouts
 from cua.rollouts.journal import FILE, RolloutJournal
 from cua.rollouts.play import make_episode_spec
-from cua.rollouts.rollout import Rollout, RolloutLimits
-from cua.rollouts.samples import PolicySpan, RolloutSample, SampleWriter
+from cua.rollouts.rollout import RolloutLimits
 from cua.rollouts.scheduler import RolloutGroup, RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
-from cua.run.end import RunResult
 from cua.run.events import Watch
 from cua.run.scope import RunScope
 from envs.remote import SuiteRef
@@ -32,14 +28,6 @@ GROUP_SIZE = 6
 
 def done(status: str) -> str:
     return f"## Action:\nDone\n## Code:\n```python\ncomputer.terminate(status='{status}')\n```"
-
-
-def sample(rollout: Rollout, run: RunResult) -> tuple[RolloutSample, ...]:
-    mask, logprobs = np.array([False, True]), np.array([0.0, -0.5], np.float32)
-    spans = (PolicySpan(1, 2, 0),)
-    return (
-        RolloutSample(ids=np.array([1, 2], np.uint32), mask=mask, logprobs=logprobs, versions=spans, prompt_length=1),
-    )
 
 
 async def roll(
@@ -59,12 +47,11 @@ async def roll(
         make_model=lambda: ScriptedModel([CLICK, done(status)]),
     )
     player, scope = AgentPlayer(folder / "runs", watch=watch, approve="yolo"), RunScope(caps=Caps(max_steps=None))
-    journal = RolloutJournal(folder, SampleWriter(folder, media_token_id=9))
     options = RolloutOptions(backoff_s=0.01, get_slots=lambda: int(provider.max_leased))
-    async with RolloutScheduler(journal, take_env=provider.take_env, options=options) as scheduler:
+    async with RolloutScheduler(RolloutJournal(folder), take_env=provider.take_env, options=options) as scheduler:
         groups = [
             scheduler.submit(
-                make_episode_spec(episode, player, scope=scope, env=chores.ENV, limits=limits, read_branches=sample),
+                make_episode_spec(episode, player, scope=scope, env=chores.ENV, limits=limits),
                 group_size,
             )
             for episode in episodes
@@ -118,7 +105,6 @@ async def test_a_node_that_is_lost_loses_and_doubles_no_rollout(tmp_path: Path, 
     assert 2 <= max(end.num_attempts for end in ends) <= 3
     ids = [group.member_id(number) for group in groups for number in range(GROUP_SIZE)]
     assert Counter(line["id"] for line in lines(tmp_path, "ended")) == Counter(ids)
-    assert Counter(rollout.rollout for rollout in read_rollouts(tmp_path)) == Counter(ids)
     assert provider.max_leased == 2
 
 
@@ -145,4 +131,3 @@ async def test_without_any_node_rollouts_are_errors_and_not_scores_of_0(tmp_path
     ends = [end for group in groups for end in group.ends if end is not None]
     assert [(end.kind, end.score) for end in ends] == [("error", None)] * GROUP_SIZE
     assert groups[0].scores == []
-    assert list(read_rollouts(tmp_path)) == []
