@@ -1,14 +1,15 @@
 """Cost of the scheduler of rollouts: many scripted tasks that all wait at once for a made-up engine.
 
     python -m benchmarks.rollouts [--tasks 10000] [--json]
-    python -m benchmarks.rollouts --episodes 200
+    python -m benchmarks.rollouts --episodes 200 [--suite miniwob]
     python -m benchmarks.rollouts --check garden [--tasks 10]
 
 Prints memory of a waiting task, transitions a second, and the delay of the event loop. Every tenth group fails, is not
 scored, or has sub-tasks; all must be accounted for. In the same run, for comparison: the memory of a plain asyncio
 task, and the delay of an event loop that has nothing to do.
 
-With `--episodes`: GUI agents with scripted replies in fake environments, by the batch runner and as rollouts, in turns.
+With `--episodes`: GUI agents by the batch runner and as rollouts, in turns: with scripted replies in fake environments,
+or, with `--suite`, by the literal model (rules) at tasks drawn from the suite, in groups of 4.
 With `--check`: `check_rollout_env` of tasks of a suite, one seed each, without solutions.
 """
 
@@ -25,10 +26,14 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from apps.literal import LiteralModel
 from cua.batch import AgentPlayer, BatchOptions, EpisodeLog, make_episodes, run_batch
 from cua.errors import ModelError
+from cua.model import Model
 from cua.models.scripted import ScriptedModel
 from cua.rollouts.check_env import check_rollout_env
 from cua.rollouts.journal import FILE, RolloutJournal
@@ -37,16 +42,29 @@ from cua.rollouts.rollout import Rollout, RolloutOutcome, RolloutSpec
 from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
 from cua.run.scope import RunScope
+from envs import Suite
 from envs.fake import FakeEnv
 from envs.pool import EnvPool
-from envs.registry import load_suite
+from envs.registry import load_suite, make_env
 from tests.cua.batch import chores
 from tests.cua.batch.test_executor import CLICK, DONE
 
 NUM_PARALLEL = 4
 GROUP_SIZE = 8
+EPISODE_GROUP_SIZE = 4
+NUM_RUNS = 6
 REPLIES_A_TURN = 20
 LAG_EVERY_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """Tasks and seeds of a comparison, each as a group of episodes."""
+
+    suite: Suite
+    keys: tuple[tuple[str, int | None], ...]
+    group_size: int
+    make_model: Callable[[], Model]
 
 
 class Engine:
@@ -167,53 +185,73 @@ async def measure_idle_lag(seconds: float) -> float:
     return round(1000 * sorted(lags)[int(0.99 * (len(lags) - 1))], 1)
 
 
-async def measure_episodes(num_episodes: int, folder: Path, *, as_rollouts: bool) -> float:
-    """Return episodes a second of GUI agents with scripted replies."""
-    suite = chores.make_suite()
-    player = AgentPlayer(folder / "runs", approve="yolo")
+async def measure_episodes(plan: EpisodePlan, folder: Path, *, as_rollouts: bool) -> tuple[float, float]:
+    """Return episodes a second, and the mean score."""
+    suite, num_episodes = plan.suite, len(plan.keys) * plan.group_size
+    player = AgentPlayer(folder / "runs", approve=suite.approve, max_steps=suite.max_steps)
+    repeats = 1 if as_rollouts else plan.group_size
     started = time.perf_counter()
-    async with EnvPool(lambda spec: FakeEnv(), max_idle=NUM_PARALLEL, max_leased=NUM_PARALLEL) as pool:
+    async with EnvPool(suite.make_env or make_env, max_idle=NUM_PARALLEL, max_leased=NUM_PARALLEL) as pool:
         episodes = make_episodes(
-            [("click/left", seed, 0) for seed in range(1, num_episodes + 1)],
+            [(*key, repeat) for key in plan.keys for repeat in range(repeats)],
             make_task=suite.make_task,
             take_env=pool.take,
-            make_model=lambda: ScriptedModel([CLICK, DONE]),
+            make_model=plan.make_model,
         )
         if as_rollouts:
             scope = RunScope(caps=Caps(max_steps=None))
-            options = RolloutOptions(get_slots=lambda: NUM_PARALLEL)
+            options = RolloutOptions(get_slots=lambda: NUM_PARALLEL + plan.group_size - 1)
             async with RolloutScheduler(RolloutJournal(folder), take_env=pool.take, options=options) as scheduler:
                 for episode in episodes:
-                    scheduler.submit(make_episode_spec(episode, player, scope=scope, env=chores.ENV))
-                num_scored = sum([len(group.scores) async for group in scheduler.finished()])
+                    env = episode.make_task().spec.env
+                    scheduler.submit(make_episode_spec(episode, player, scope=scope, env=env), plan.group_size)
+                scores = [score async for group in scheduler.finished() for score in group.scores]
         else:
             with EpisodeLog(folder) as log:
                 summary = await run_batch(episodes, player, log=log, options=BatchOptions(num_parallel=NUM_PARALLEL))
-            num_scored = sum(result.score is not None for result in summary.results)
-    assert num_scored == num_episodes
-    return num_episodes / (time.perf_counter() - started)
+            scores = [result.score for result in summary.results if result.score is not None]
+    assert len(scores) == num_episodes
+    return num_episodes / (time.perf_counter() - started), sum(scores) / num_episodes
 
 
-def compare_episodes(num_episodes: int) -> dict[str, float]:
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    for number in range(6):
+def compare_episodes(plan: EpisodePlan) -> dict[str, float]:
+    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for number in range(NUM_RUNS):
         with tempfile.TemporaryDirectory() as folder:
             as_rollouts = number % 2 == 1
-            rates[as_rollouts].append(
-                asyncio.run(measure_episodes(num_episodes, Path(folder), as_rollouts=as_rollouts))
-            )
-    batch, rollouts = (statistics.median(rates[kind]) for kind in (False, True))
+            found[as_rollouts].append(asyncio.run(measure_episodes(plan, Path(folder), as_rollouts=as_rollouts)))
+    (batch, batch_score), (rollouts, score) = (
+        tuple(statistics.median(values) for values in zip(*found[kind], strict=True)) for kind in (False, True)
+    )
     return {
-        "episodes a second, batch": round(batch, 1),
-        "episodes a second, rollouts": round(rollouts, 1),
+        "episodes a run": len(plan.keys) * plan.group_size,
+        "episodes a second, batch": round(batch, 2),
+        "episodes a second, rollouts": round(rollouts, 2),
         "ratio": round(rollouts / batch, 2),
+        "mean score, batch": round(batch_score, 3),
+        "mean score, rollouts": round(score, 3),
     }
+
+
+def make_plan(num_episodes: int, suite_name: str) -> EpisodePlan:
+    if not suite_name:
+        keys: list[tuple[str, int | None]] = [("click/left", seed) for seed in range(1, num_episodes + 1)]
+        suite = replace(chores.make_suite(), make_env=lambda spec: FakeEnv(), approve="yolo")
+        return EpisodePlan(suite, tuple(keys), 1, lambda: ScriptedModel([CLICK, DONE]))
+    suite = load_suite(suite_name)
+    task_ids = draw_tasks(suite, num_episodes // EPISODE_GROUP_SIZE)
+    keys = [(task_id, suite.seeds[0]) for task_id in task_ids]
+    model = LiteralModel()
+    return EpisodePlan(suite, tuple(keys), EPISODE_GROUP_SIZE, lambda: model)
+
+
+def draw_tasks(suite: Suite, num_tasks: int) -> list[str]:
+    return random.Random(0).sample(suite.task_ids, min(num_tasks, len(suite.task_ids)))
 
 
 async def check_suite(name: str, num_tasks: int) -> dict[str, float]:
     suite = load_suite(name)
-    task_ids = random.Random(0).sample(suite.task_ids, min(num_tasks, len(suite.task_ids)))
-    report = await check_rollout_env(suite, task_ids=task_ids, max_seeds=1)
+    report = await check_rollout_env(suite, task_ids=draw_tasks(suite, num_tasks), max_seeds=1)
     return {"episodes": report.num_episodes, "null": report.null_score, "random": report.random_score}
 
 
@@ -221,13 +259,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--episodes", type=int, default=0)
+    parser.add_argument("--suite", default="")
     parser.add_argument("--check", default="")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.check:
         found = asyncio.run(check_suite(arguments.check, arguments.tasks))
+    elif arguments.episodes:
+        found = compare_episodes(make_plan(arguments.episodes, arguments.suite))
     else:
-        found = compare_episodes(arguments.episodes) if arguments.episodes else measure_tasks(arguments.tasks)
+        found = measure_tasks(arguments.tasks)
     table = "\n".join(f"{name:28} {value:>12,}" for name, value in found.items())
     print(json.dumps(found) if arguments.json else table)
 

@@ -32,6 +32,7 @@ from statistics import median
 from typing import Any
 
 from cua.messages import Message, TextPart, ThinkPart, ToolCall, ToolResult
+from cua.model import Tool
 from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.run.budget import Caps
 from cua.run.events import Event, RunEnded, Watch
@@ -45,8 +46,8 @@ TURNS = (1, 10, 30, 100)
 NUM_MEASURED = 20
 
 
-class NoteTool:
-    """Returns a text of `num_chars` characters; implements `cua.model.Tool`."""
+class NoteTool(Tool):
+    """Returns a text of `num_chars` characters."""
 
     name = "note"
     description = "Note something."

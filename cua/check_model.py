@@ -28,7 +28,7 @@ from cua.messages import (
     ToolResult,
     Usage,
 )
-from cua.model import Model
+from cua.model import Model, Tool
 
 SamplingField = Literal["max_tokens", "stop", "seed"]
 _CANCELLED_AFTER_S = 0.05  # long enough for a call to start, shorter than a reply of any model
@@ -42,7 +42,7 @@ class ModelContractError(AssertionError):
 
 
 @dataclass(slots=True)
-class _ProbeTool:
+class _ProbeTool(Tool):
     """Tool that is offered and never called."""
 
     name: str = "look_up"

@@ -42,6 +42,11 @@ def connect_ray(address: str | None = None) -> None:
         raise EnvSetupError(f"there is no Ray cluster at {address or 'this machine'}: {error}") from error
 
 
+def count_cpus() -> int:
+    """Return the number of CPUs of the nodes that are alive; a lost one is noticed seconds later."""
+    return int(require("ray", "ray").cluster_resources().get("CPU", 0.0))
+
+
 def count_free_cpus() -> int:
     """Return the number of CPUs without an actor, as far as the cluster knows; takes 2 ms of processor time."""
     return int(require("ray", "ray").available_resources().get("CPU", 0.0))

@@ -1,5 +1,6 @@
 """Interfaces of an agent: a model that answers, and a tool that can be called."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -7,25 +8,26 @@ from cua.json_text import JsonMapping
 from cua.messages import Message, Reply, Sampling, ToolResult
 
 
-class Tool(Protocol):
+class Tool(ABC):
     """Function that the model may call.
-
-    Two more attributes are optional: `checked_parameters`, the schema that arguments are checked against if it is not
-    `parameters`, and `is_repeatable`, True if repeating a call has no further effect, as after a crash.
 
     Attributes:
         name: Name for the model.
         description: Description for the model.
         parameters: JSON schema of the arguments.
+        checked_parameters: Schema that arguments are checked against; None: `parameters`.
+        is_repeatable: True if repeating a call has no further effect, as after a crash.
     """
 
     name: str
     description: str
     parameters: JsonMapping
+    checked_parameters: JsonMapping | None = None
+    is_repeatable: bool = False
 
+    @abstractmethod
     async def call(self, arguments: JsonMapping) -> ToolResult:
         """Run the tool. Errors of the model are returned as a result with `is_error`, never raised."""
-        ...
 
 
 class Model(Protocol):

@@ -10,6 +10,9 @@ of an env requires.
 """
 
 import asyncio
+import contextlib
+import math
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -24,6 +27,7 @@ from envs.target import ActionCheck, Target
 
 T = TypeVar("T")
 _CLOSE_S = 30.0  # an environment that hangs is dropped
+_LIMIT_CHECK_S = 1.0  # between two questions for a limit that changes
 
 
 class LeasedEnv:
@@ -62,11 +66,11 @@ class LeasedEnv:
 
     async def find_targets(self, action: Action) -> tuple[Target, ...]:
         """Call `Env.find_targets`."""
-        return await self._env.find_targets(action)
+        return await self._used(lambda: self._env.find_targets(action))
 
     async def describe_point(self, x_px: int, y_px: int) -> str | None:
         """Call `Env.describe_point`."""
-        return await self._env.describe_point(x_px, y_px)
+        return await self._used(lambda: self._env.describe_point(x_px, y_px))
 
     async def close(self) -> None:
         """Return the env to the pool; a broken env is closed instead. May be called twice."""
@@ -97,7 +101,8 @@ class EnvPool:
         make_env: Factory of an env that was not reset yet.
         max_idle: Maximum number of idle envs; beyond it the longest idle one is closed.
         max_episodes: Number of episodes after which an env is closed and replaced, to bound accumulated state.
-        max_leased: Maximum number of leased envs of one spec; further takers wait, in order. None: no limit.
+        max_leased: Maximum number of leased envs, or a function that returns the current one; further takers wait, in
+            order, and idle envs beyond it are closed. Default: no limit.
     """
 
     def __init__(
@@ -106,11 +111,15 @@ class EnvPool:
         *,
         max_idle: int = 8,
         max_episodes: int = 200,
-        max_leased: int | None = None,
+        max_leased: float | Callable[[], float] = math.inf,
     ) -> None:
         self._make_env = make_env
-        self._max_leased = max_leased
-        self._rooms: dict[str, asyncio.Semaphore] = {}
+        self._find_limit = max_leased if callable(max_leased) else None
+        self._max_leased = math.inf if callable(max_leased) else max_leased
+        self._find_at = 0.0
+        self._num_leased = 0
+        self._turn = asyncio.Lock()
+        self._returned = asyncio.Event()
         self._max_idle = max_idle
         self._max_episodes = max_episodes
         self._idle: list[tuple[str, Env]] = []
@@ -131,19 +140,38 @@ class EnvPool:
         Raises:
             EnvSetupError: If `make_env` raises it.
         """
-        key = spec.key
-        if self._max_leased is not None and not self._is_closed:
-            await self._rooms.setdefault(key, asyncio.Semaphore(self._max_leased)).acquire()
+        async with self._turn:  # first in, first out
+            while not self._is_closed and self._num_leased >= self.max_leased:
+                await self._wait_for_return()
+            self._num_leased += 1
         try:
-            return self._lease(spec, key)
+            return await self._lease(spec)
         except BaseException:
-            self._release_room(key)
+            self._release_room()
             raise
 
-    def _lease(self, spec: EnvSpec, key: str) -> LeasedEnv:
+    @property
+    def max_leased(self) -> float:
+        """Current maximum number of leased envs; infinite without a limit."""
+        if self._find_limit is not None and time.monotonic() >= self._find_at:
+            self._max_leased, self._find_at = self._find_limit(), time.monotonic() + _LIMIT_CHECK_S
+        return self._max_leased
+
+    async def _wait_for_return(self) -> None:
+        """Wait until an env was returned, or a limit that changes may have."""
+        self._returned.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if self._find_limit is None else _LIMIT_CHECK_S):
+                await self._returned.wait()
+
+    async def _lease(self, spec: EnvSpec) -> LeasedEnv:
         if self._is_closed:
             raise EnvError("the env pool was closed; make a new one", retryable=False)
+        key = spec.key
         place = next((at for at in reversed(range(len(self._idle))) if self._idle[at][0] == key), None)
+        while place is None and self._idle and len(self._idle) + self._num_leased > self.max_leased:
+            with contextlib.suppress(EnvError):  # no episode uses it any more
+                await self._close(self._idle.pop(0)[1])
         env = self._make(spec) if place is None else self._idle.pop(place)[1]
         self._num_episodes[id(env)] += 1
         return LeasedEnv(env, self, key)
@@ -153,11 +181,11 @@ class EnvPool:
         try:
             await self._take_back(key, env, is_broken)
         finally:
-            self._release_room(key)
+            self._release_room()
 
-    def _release_room(self, key: str) -> None:
-        if (room := self._rooms.get(key)) is not None:
-            room.release()
+    def _release_room(self) -> None:
+        self._num_leased -= 1
+        self._returned.set()
 
     async def _take_back(self, key: str, env: Env, is_broken: bool) -> None:
         if is_broken or self._is_closed or self._num_episodes[id(env)] >= self._max_episodes:
@@ -173,6 +201,7 @@ class EnvPool:
         Errors while closing are ignored, since no episode uses these envs any more.
         """
         self._is_closed = True
+        self._returned.set()
         idle, self._idle = self._idle, []
         await asyncio.gather(*(self._close(env) for _, env in idle), return_exceptions=True)
 

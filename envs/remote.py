@@ -177,8 +177,13 @@ class RemoteEnv:
             TaskCodeError: If the code of the task raised on the server.
         """
         if self._channel is None:
-            raise EnvDiedError("this env was not reset yet" if not self._is_closed else "this env was closed")
-        kind, *results = await self._channel.call(verb, *values)
+            raise EnvDiedError("this env was closed" if self._is_closed else "this env has no server: reset it first")
+        try:
+            kind, *results = await self._channel.call(verb, *values)
+        except EnvDiedError:
+            channel, self._channel = self._channel, None  # the next reset starts another server
+            await channel.close()
+            raise
         if kind == "ok":
             return results[0]
         name, text, retryable = results

@@ -42,8 +42,8 @@ class BadRequestError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class DeclaredTool:
-    """A tool that the client can run and we cannot; implements `cua.model.Tool`."""
+class DeclaredTool(Tool):
+    """A tool that the client can run and we cannot."""
 
     name: str
     description: str

@@ -23,7 +23,7 @@ from cua.assemble import make_caps
 from cua.config import load_settings
 from cua.errors import ConfigError
 from cua.messages import ToolResult
-from cua.model import Model
+from cua.model import Model, Tool
 from cua.run.end import RunResult
 from cua.tool_agent.profile import VISUAL_TOOLS, ContextOptions, Profile, ToolContext
 from cua.tools.kernel_tools import SecondKernel, to_tool_result
@@ -108,8 +108,8 @@ class CheckArguments(Arguments):
     expect: list[str] = Field(default=[], description="Counts that were asked for, such as words>=10000, pages=100.")
 
 
-class CheckTool:
-    """Verifier as a tool: counts, findings, images of the pages; implements `cua.model.Tool`."""
+class CheckTool(Tool):
+    """Verifier as a tool: counts, findings, images of the pages."""
 
     name = "check_office"
     is_repeatable = True

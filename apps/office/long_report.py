@@ -33,7 +33,7 @@ from cua import Watch
 from cua.config import Settings, load_settings
 from cua.errors import ConfigError
 from cua.messages import ToolResult
-from cua.model import Model
+from cua.model import Model, Tool
 from cua.run.end import End, RunResult
 from cua.swarm import FinalStep, SwarmOptions, resume_swarm, run_plan, run_swarm
 from cua.swarm.child import Assignment, SubagentConfig
@@ -273,8 +273,8 @@ class CheckChapterArguments(Arguments):
     """Arguments of `check_chapter`: none."""
 
 
-class CheckChapterTool:
-    """Checks a writer's chapter.md: faults, length and appearance; implements `cua.model.Tool`."""
+class CheckChapterTool(Tool):
+    """Checks a writer's chapter.md: faults, length and appearance."""
 
     name = "check_chapter"
     is_repeatable = True

@@ -39,8 +39,8 @@ class CompareArguments(Arguments):
     """Arguments of `compare_site`: none."""
 
 
-class CompareTool:
-    """Renders the site of a working folder, scores it and reports the differences; implements `cua.model.Tool`."""
+class CompareTool(Tool):
+    """Renders the site of a working folder, scores it and reports the differences."""
 
     name = "compare_site"
     is_repeatable = True

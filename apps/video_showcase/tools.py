@@ -31,6 +31,7 @@ from apps.video_showcase.sources import VideoInputError, VideoSource
 from apps.video_showcase.spans import NEAR_S, VideoSpan
 from cua.errors import name_choices
 from cua.messages import ImagePart, TextPart, ToolResult
+from cua.model import Tool
 from cua.tool_agent.inputs import encode_for_model
 from cua.tool_agent.profile import ToolContext, ToolMaker
 from cua.tools.toolset import Arguments, failed, schema_of
@@ -258,8 +259,8 @@ class MergeArguments(Arguments):
     offset: int = Field(0, ge=0, description="First event to list")
 
 
-class _VideoTool:
-    """Base of the tools of one agent; implements `cua.model.Tool`."""
+class _VideoTool(Tool):
+    """Base of the tools of one agent."""
 
     name = ""
     description = ""

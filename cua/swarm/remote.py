@@ -75,13 +75,13 @@ class HostOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Tool):
     """Description of a tool for the model, with the properties that decide about a call."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    checked_parameters: Mapping[str, Any]
+    checked_parameters: Mapping[str, Any] | None = None
     is_repeatable: bool = False
 
     @classmethod
@@ -91,8 +91,8 @@ class ToolSpec:
             name=tool.name,
             description=tool.description,
             parameters=tool.parameters,
-            checked_parameters=getattr(tool, "checked_parameters", tool.parameters),
-            is_repeatable=getattr(tool, "is_repeatable", False),
+            checked_parameters=tool.checked_parameters,
+            is_repeatable=tool.is_repeatable,
         )
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -288,8 +288,8 @@ class LeasedModel:
         """Do nothing: the host closes the model."""
 
 
-class ParentTool:
-    """Tool that runs in the parent process; implements `Tool`."""
+class ParentTool(Tool):
+    """Tool that runs in the parent process."""
 
     def __init__(self, spec: ToolSpec, link: ParentLink) -> None:
         self.name, self.description, self.parameters = spec.name, spec.description, spec.parameters

@@ -107,14 +107,13 @@ class _SlotKernel:
             return await self._kernel.run(code, timeout_s=timeout_s, store_history=store_history)
 
 
-class LendingTool:
-    """Tool that waits for an agent's own sub-agents, to which the agent's slot is lent meanwhile; implements `Tool`."""
+class LendingTool(Tool):
+    """Tool that waits for an agent's own sub-agents, to which the agent's slot is lent meanwhile."""
 
     def __init__(self, tool: Tool, workspace: "AgentWorkspace") -> None:
         self._tool, self._workspace = tool, workspace
         self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
-        self.checked_parameters = getattr(tool, "checked_parameters", tool.parameters)
-        self.is_repeatable = getattr(tool, "is_repeatable", False)
+        self.checked_parameters, self.is_repeatable = tool.checked_parameters, tool.is_repeatable
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Call the tool."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cua.messages import TextPart, ToolResult
+from cua.model import Tool
 from cua.swarm.child import ENV_KINDS, MESSAGE_CHARS, TOOLS, SubagentConfig
 from cua.swarm.protocol import ASSIGN_MORE, ASSIGN_TASK, CREATE_SUBAGENT, create_more
 from cua.swarm.swarm import Swarm
@@ -26,8 +27,8 @@ def _with_more(schema: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
     return {**schema, "properties": {**schema["properties"], **more}, "additionalProperties": False}
 
 
-class CreateSubagentTool:
-    """Tool that makes a configuration; implements `cua.model.Tool`.
+class CreateSubagentTool(Tool):
+    """Tool that makes a configuration.
 
     Args:
         swarm: Swarm that stores it.
@@ -53,8 +54,8 @@ class CreateSubagentTool:
         return await self._swarm.create(SubagentConfig(**arguments), parent=self._parent)
 
 
-class AssignTaskTool:
-    """Tool that runs a child and waits for its message; implements `cua.model.Tool`. Args: see `CreateSubagentTool`."""
+class AssignTaskTool(Tool):
+    """Tool that runs a child and waits for its message. Args: see `CreateSubagentTool`."""
 
     name: str = ASSIGN_TASK["name"]
     is_repeatable = True
@@ -73,8 +74,8 @@ class AssignTaskTool:
         return await self._swarm.assign(CALL_NUMBER.get(), agent, prompt, parent=self._parent, **more)
 
 
-class ReadResultTool:
-    """Tool that reads a part of a child's full text; implements `cua.model.Tool`."""
+class ReadResultTool(Tool):
+    """Tool that reads a part of a child's full text."""
 
     name = "read_result"
     description = "Read on in the message of a sub-agent that was cut."

@@ -22,6 +22,7 @@ from cua.bounded_http import bound_body, is_packed
 from cua.errors import ConfigError
 from cua.json_text import Json, JsonMapping, well_formed
 from cua.messages import ImagePart, Part, TextPart, ToolResult
+from cua.model import Tool
 from cua.tool_agent.mcp_file import McpServer
 from cua.tool_agent.outside import MAX_DESCRIPTION_CHARS, OutsideTool, check_schema
 from cua.tools.toolset import failed
@@ -182,8 +183,8 @@ UNKNOWN_OUTCOME = (
 )
 
 
-class McpTool:
-    """Tool of a server; implements `cua.model.Tool`, to be wrapped in an `OutsideTool`."""
+class McpTool(Tool):
+    """Tool of a server, to be wrapped in an `OutsideTool`."""
 
     def __init__(self, connection: "McpConnection", name: str, shown: Any) -> None:
         self._connection = connection

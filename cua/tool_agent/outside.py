@@ -31,8 +31,8 @@ KIND = "outside"
 """`kind` in the data of a result: it is not a cell, and cannot be repeated from the record."""
 
 
-class OutsideTool:
-    """External tool with limits on time and on the size of its results; implements `cua.model.Tool`.
+class OutsideTool(Tool):
+    """External tool with limits on time and on the size of its results.
 
     Only the names of its arguments are checked, because validation against an external schema may never end; the tool
     validates the values.

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from cua.json_text import Json, JsonMapping
 from cua.messages import ImagePart, Part, TextPart, ToolResult
+from cua.model import Tool
 from cua.tools.toolset import Arguments, read_arguments, read_description, schema_of
 from visual_tools.sandbox.contract import CellResult, Kernel, KernelLimits
 
@@ -71,8 +72,8 @@ class IPythonArguments(Arguments):
     code: str = Field(description="Python code; IPython syntax is allowed.")
 
 
-class IPythonTool:
-    """Tool that runs code in a kernel; implements `cua.model.Tool`.
+class IPythonTool(Tool):
+    """Tool that runs code in a kernel.
 
     Args:
         kernel: Kernel of the run.
@@ -140,8 +141,8 @@ class FilesArguments(Arguments):
     limit: int = Field(default=500, ge=1, le=5000, description="Lines to read at most.")
 
 
-class FilesTool:
-    """Tool for files of the working folder; implements `cua.model.Tool`."""
+class FilesTool(Tool):
+    """Tool for files of the working folder."""
 
     name = "files"
 
@@ -174,8 +175,8 @@ class ShellArguments(Arguments):
     command: str = Field(description="The command line.", min_length=1)
 
 
-class ShellTool:
-    """Tool that runs commands in the working folder; implements `cua.model.Tool`."""
+class ShellTool(Tool):
+    """Tool that runs commands in the working folder."""
 
     name = "shell"
 
@@ -203,8 +204,8 @@ class ViewImageArguments(Arguments):
     )
 
 
-class ViewImageTool:
-    """Tool that shows an image file of the working folder; implements `cua.model.Tool`."""
+class ViewImageTool(Tool):
+    """Tool that shows an image file of the working folder."""
 
     name = "view_image"
 

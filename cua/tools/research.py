@@ -156,8 +156,8 @@ class DownloadArguments(Arguments):
     expect: str = Field(default="", max_length=10, description='Type that they must have, such as "pdf".')
 
 
-class SearchTool:
-    """Search tool; implements `cua.model.Tool`."""
+class SearchTool(Tool):
+    """Search tool."""
 
     name = "search"
 
@@ -197,8 +197,8 @@ def _line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-class BrowseTool:
-    """Tool that reads pages; implements `cua.model.Tool`."""
+class BrowseTool(Tool):
+    """Tool that reads pages."""
 
     name = "browse"
 
@@ -310,8 +310,8 @@ def _write(folder: Path, name: str, body: bytes) -> None:
             raise FetchError(f"{name} already exists with other content") from None
 
 
-class DownloadTool:
-    """Tool that downloads files; implements `cua.model.Tool`."""
+class DownloadTool(Tool):
+    """Tool that downloads files."""
 
     name = "download"
 

@@ -45,7 +45,7 @@ class Toolset:
         self.folder = folder
         self.tools = (*tools, *outside)
         self.outside_names = frozenset(tool.name for tool in outside)
-        self.repeatable = frozenset(tool.name for tool in self.tools if getattr(tool, "is_repeatable", False))
+        self.repeatable = frozenset(tool.name for tool in self.tools if tool.is_repeatable)
         self._by_name = {tool.name: tool for tool in self.tools}
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have the same name: {', '.join(sorted(tool.name for tool in self.tools))}")
@@ -69,7 +69,7 @@ class Toolset:
         arguments = _read_json(call.arguments)
         if isinstance(arguments, str):
             return failed(f"The arguments of {call.name} cannot be read: {arguments}", is_unusable=True)
-        wrong = describe_schema_error(arguments, getattr(tool, "checked_parameters", tool.parameters))
+        wrong = describe_schema_error(arguments, tool.checked_parameters or tool.parameters)
         if wrong:
             return failed(f"The arguments of {call.name} do not fit: {wrong}", is_unusable=True)
         try:

@@ -1,5 +1,7 @@
 """A suite as a user writes it, with an env of its own; loaded by path in several processes."""
 
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +46,8 @@ class Click(Task):
         self.warnings.append("judged")
         if self.spec.id == "click/broken":
             raise ZeroDivisionError("in the task's own code")
+        if self.spec.id == "click/dying":
+            os.kill(os.getpid(), signal.SIGKILL)
         clicks = [action for action in env.actions if getattr(action, "x_px", None) is not None]
         score = min(1.0, len(clicks) / max(1, self.spec.seed or 1))
         return TaskVerdict(score, other_scores={"half": score / 2, "too much": 2.0})

@@ -18,6 +18,7 @@ from cua.batch import (
     BatchSummary,
     EnvProvider,
     EpisodeLog,
+    executor,
     make_env_provider,
     make_episodes,
     run_batch,
@@ -147,6 +148,20 @@ async def test_a_killed_process_gives_its_task_back(tmp_path: Path) -> None:
     assert "exit code -9" in tried[0]
 
 
+async def test_an_env_whose_process_died_in_an_evaluation_is_lent_with_a_new_one() -> None:
+    executor = make_env_provider("process", SUITE)
+    for task_id in ("click/dying", "click/left"):
+        env, task = await executor.take_env(chores.ENV), executor.make_task(task_id, 1)
+        await env.reset(task)
+        if task_id == "click/dying":
+            with pytest.raises(EnvDiedError):
+                await task.evaluate(env)
+        else:
+            assert (await task.evaluate(env)).score == 0.0
+        await env.close()
+    await executor.close()
+
+
 async def test_an_env_that_cannot_be_made_there_says_so_here(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
     file.write_text("1 / 0")
@@ -251,6 +266,30 @@ class TestPool:
         assert other.num_resets == 0
         await other.close()
         await pool.close()
+
+
+@pytest.mark.parametrize(("num_lost", "error"), [(2, None), (1000, "gone")])
+async def test_actors_are_started_again_until_the_cluster_knows_that_a_node_is_lost(
+    monkeypatch: pytest.MonkeyPatch, num_lost: int, error: str | None
+) -> None:
+    num_tries = 0
+
+    async def open_actor(open_server: object, *values: object) -> str:
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries <= num_lost:
+            raise EnvDiedError("gone")
+        return "opened"
+
+    monkeypatch.setattr(executor, "open_actor", open_actor)
+    monkeypatch.setattr(executor, "_RETRY_S", 0.01)
+    monkeypatch.setattr(executor, "_LOST_NODE_S", 0.5)
+    opening: Any = executor.open_ray_channel(chores.ENV, SUITE, EnvSecrets())
+    if error is None:
+        assert (await opening, num_tries) == ("opened", 3)
+    else:
+        with pytest.raises(EnvDiedError, match=error):
+            await opening
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytest.importorskip("trafilatura")
 TEXT: Mapping[str, Any] = {"type": "string"}
 
 
-class CreateSubagent:
+class CreateSubagent(Tool):
     """As published; keeps the name."""
 
     name = "create_subagent"
@@ -44,7 +44,7 @@ class CreateSubagent:
         return ToolResult(parts=(TextPart(text="success"),))
 
 
-class AssignTask:
+class AssignTask(Tool):
     """As published; each task is a fresh agent with the same model and tools."""
 
     name = "assign_task"

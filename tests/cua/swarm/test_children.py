@@ -11,6 +11,7 @@ import pytest
 
 from cua.errors import ModelError
 from cua.messages import Reply, TextPart, ToolCall, ToolResult, Usage
+from cua.model import Tool
 from cua.models.scripted import ConversationScript, ScriptedModel
 from cua.run.budget import Caps
 from cua.swarm import PRESETS, SwarmOptions, run_swarm
@@ -34,8 +35,8 @@ def make_worker(**more: str) -> ToolCall:
     return call("create_subagent", name="worker", system_prompt="You work.", **more)
 
 
-class Shout:
-    """Writes `in.txt` of its agent's folder in capitals to `out.txt`; implements `cua.model.Tool`."""
+class Shout(Tool):
+    """Writes `in.txt` of its agent's folder in capitals to `out.txt`."""
 
     name = "shout"
     description = "Write in.txt in capitals to out.txt."

@@ -14,6 +14,7 @@ import pytest
 
 from cua.errors import ConfigError, ModelAccessError, ModelError, TruncatedReplyError
 from cua.messages import Reply, TextPart, ToolResult
+from cua.model import Tool
 from cua.run.budget import CapReachedError, Caps
 from cua.run.control import Control
 from cua.run.events import Watch
@@ -40,8 +41,8 @@ def make_note(place: Any) -> Note:
     return Note()
 
 
-class Write:
-    """Adds a line to `log.txt` of its agent's folder; implements `cua.model.Tool`."""
+class Write(Tool):
+    """Adds a line to `log.txt` of its agent's folder."""
 
     name = "note"
     description = "Note."

@@ -107,8 +107,8 @@ class Writers(Cast):
         return Reply(content=messages[-1].text)
 
 
-class Merge:
-    """Counts its calls; implements `cua.model.Tool`."""
+class Merge(Tool):
+    """Counts its calls."""
 
     name = "merge"
     description = "Merge."

@@ -251,8 +251,8 @@ class SlowKernels:
         pass
 
 
-class Cell:
-    """Runs a cell; implements `cua.model.Tool`."""
+class Cell(Tool):
+    """Runs a cell."""
 
     name = "note"
     description = "Run a cell."

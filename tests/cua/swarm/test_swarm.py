@@ -36,8 +36,8 @@ def calls(*made: ToolCall, usage: Usage = NOTHING) -> Reply:
     return Reply(content="", tool_calls=made, usage=usage)
 
 
-class Note:
-    """A tool that does nothing but count; implements `cua.model.Tool`."""
+class Note(Tool):
+    """A tool that does nothing but count."""
 
     name = "note"
     description = "Note something."

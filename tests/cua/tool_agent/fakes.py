@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cua.messages import ImagePart, Part, Reply, TextPart, ToolCall, ToolResult, Usage
+from cua.model import Tool
 from cua.tool_agent import Profile, ToolAgent
 from cua.tools import Toolset
 
@@ -17,8 +18,8 @@ PNG = bytes.fromhex(
 QUESTION = (TextPart(text="How many?"),)
 
 
-class FakeTool:
-    """Answers as told; implements `cua.model.Tool`."""
+class FakeTool(Tool):
+    """Answers as told."""
 
     def __init__(self, name: str, answer: Callable[[Mapping[str, Any]], Awaitable[ToolResult]]) -> None:
         self.name = name
