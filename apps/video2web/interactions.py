@@ -10,15 +10,18 @@ from typing import Literal
 import numpy as np
 
 from apps.video2web.pixels import RgbImage
+from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.types import PageState, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
+from visual_tools.widgets import find_rectangles
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
 _HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
+_BUTTON_PX, _MAX_BUTTON = (18, 72), 6  # sides of a button, also its distance from what it changes, and its proportions
 _REDUCED, _NEAR_ROWS = 4, 5
 _EDGE_LEVELS, _SCROLL_BAR_PX, _FIXED_EDGE_PX = 64, 16, 2  # of 255, above codec noise; widths
 _MIN_LIKE = 0.8  # correlation; at rest 0.91 to 0.99 on the scrolled pages of web_recordings/acts, 0.3 if stitched wrong
@@ -191,7 +194,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _LeadsByState, 
         raise _LostError("no pointer is seen")
     before, after, row = _crops_of(transition, board)
     way = ways[transition.before]
-    x, y = transition.pointer_px or _guess_place(transition)
+    x, y = transition.pointer_px or _guess_place(transition, board)
     act = PageAction(
         trigger="hover" if transition.trigger == "hover" else "click",
         x_px=x,
@@ -231,12 +234,35 @@ def _lead_to(number: int, board: Storyboard, ways: _LeadsByState, interaction: I
     return state
 
 
-def _guess_place(transition: Transition) -> tuple[int, int]:
-    """Return where a click without a visible pointer is likely: on the header of what unfolds, else on what changes."""
+def _guess_place(transition: Transition, board: Storyboard) -> tuple[int, int]:
+    """Return where a click without a visible pointer is likely: on a button, the header of what unfolds, or the change.
+
+    A carousel's buttons are two that stay as they are next to it; the right one leads to states not seen before.
+    """
     box = transition.box_px
     if transition.kind in ("accordion", "menu") and box.top >= _HEADER_PX:
         return box.left + min(round(box.width / 4), _LABEL_PX), box.top - _HEADER_PX
-    return round(box.center[0]), round(box.center[1])
+    center = round(box.center[0]), round(box.center[1])
+    if transition.kind == "carousel" and transition.after != transition.before:
+        buttons = _find_buttons(box, board.states[transition.before].image, board.states[transition.after].image)
+        if len(buttons) == 2:
+            x, y = buttons[transition.after > transition.before].center
+            return round(x), round(y)
+    return center
+
+
+def _find_buttons(box: Box, before: RgbImage, after: RgbImage) -> list[Box]:
+    """Return the boxes of button size in or near a box that look the same in two windows, from left to right."""
+    found = [
+        each.box_px
+        for each in find_rectangles(before)
+        if _BUTTON_PX[0] <= each.box_px.height <= _BUTTON_PX[1]
+        and _BUTTON_PX[0] <= each.box_px.width <= _MAX_BUTTON * each.box_px.height
+        and box.padded(_BUTTON_PX[1]).contains(each.box_px)
+        and int(max_difference(before[each.box_px.slices], after[each.box_px.slices]).max()) <= _EDGE_LEVELS
+    ]
+    outer = [each for each in found if not any(other != each and other.contains(each) for other in found)]
+    return sorted(outer, key=lambda each: each.left)
 
 
 def _by_keys(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:

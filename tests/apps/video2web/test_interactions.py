@@ -380,6 +380,30 @@ async def test_a_state_entered_on_a_scrolled_page_has_its_place_there_and_no_hea
     assert (unscrolled.end_row_px, unscrolled.end_page.shape[0]) == (0, 320)
 
 
+async def test_a_carousel_turned_without_a_pointer_is_clicked_at_the_button_of_its_direction() -> None:
+    pages = []
+    for name, color in (("Tuesday flowers", (242, 226, 184)), ("Thursday cheese", (207, 227, 212))):
+        page = Image.new("RGB", SIZE, "white")
+        paint, font = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 16)
+        paint.rectangle((40, 30, 439, 199), color)
+        paint.text((70, 60), name, (30, 30, 30), font)
+        for left, right, label in ((40, 110, "Back"), (130, 230, "Forward")):
+            paint.rectangle((left, 220, right, 260), "white", (30, 30, 30))
+            paint.text((left + 12, 230), label, (30, 30, 30), font)
+        pages.append(np.asarray(page))
+    turns = [
+        replace(_change("carousel", "click", before, after, None), box_px=Box(40, 30, 440, 200))
+        for before, after in ((0, 1), (1, 0))
+    ]
+    for buttons in (True, False):
+        if not buttons:
+            pages = [np.concatenate([page[:210], page[280:], page[280:], page[280:]])[:320] for page in pages]
+        forth, back = interactions_of(replace(_board(pages, []), transitions=tuple(turns)))
+        assert forth.is_guess and back.is_guess
+        places = [(each.act.x_px, each.act.y_px) for each in (forth, back)]
+        assert np.allclose(places, [(180, 240), (75, 240)] if buttons else [(240, 115)] * 2, atol=1)
+
+
 def _draw_cards(*names: str) -> np.ndarray:
     page = Image.new("RGB", (SIZE[0], 240 * len(names)), (251, 253, 248))
     paint, font = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 20)
