@@ -10,16 +10,22 @@ from typing import Literal
 import numpy as np
 
 from apps.video2web.pixels import RgbImage
+from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.types import PageState, Storyboard, Transition
 from visual_tools.box import Box
 from visual_tools.errors import require
 from visual_tools.ocr import read_text
+from visual_tools.widgets import find_rectangles
 
 MAX_INTERACTIONS = 40  # each is replayed in every round: bounds the time
 _MAX_WAIT_S = 10.0
 _HEADER_PX, _LABEL_PX = 20, 100  # middle of a header's label: above what unfolds, right of its edge
 _MAX_TYPED = 200
+_BUTTON_PX, _MAX_BUTTON = (18, 72), 6  # sides of a button, also its distance from what it changes, and its proportions
 _REDUCED, _NEAR_ROWS = 4, 5
+_EDGE_LEVELS, _SCROLL_BAR_PX, _FIXED_EDGE_PX = 64, 16, 2  # of 255, above codec noise; widths
+_MIN_LIKE = 0.8  # correlation; at rest 0.91 to 0.99 on the scrolled pages of web_recordings/acts, 0.3 if stitched wrong
+_AROUND_S = 0.2  # between the start or end of a change and the frames in which it is seen
 Trigger = Literal["hover", "click", "type", "scroll", "wait"]
 
 
@@ -188,7 +194,7 @@ def _by_pointer(transition: Transition, board: Storyboard, ways: _LeadsByState, 
         raise _LostError("no pointer is seen")
     before, after, row = _crops_of(transition, board)
     way = ways[transition.before]
-    x, y = transition.pointer_px or _guess_place(transition)
+    x, y = transition.pointer_px or _guess_place(transition, board)
     act = PageAction(
         trigger="hover" if transition.trigger == "hover" else "click",
         x_px=x,
@@ -228,12 +234,35 @@ def _lead_to(number: int, board: Storyboard, ways: _LeadsByState, interaction: I
     return state
 
 
-def _guess_place(transition: Transition) -> tuple[int, int]:
-    """Return where a click without a visible pointer is likely: on the header of what unfolds, else on what changes."""
+def _guess_place(transition: Transition, board: Storyboard) -> tuple[int, int]:
+    """Return where a click without a visible pointer is likely: on a button, the header of what unfolds, or the change.
+
+    A carousel's buttons are two that stay as they are next to it; the right one leads to states not seen before.
+    """
     box = transition.box_px
     if transition.kind in ("accordion", "menu") and box.top >= _HEADER_PX:
         return box.left + min(round(box.width / 4), _LABEL_PX), box.top - _HEADER_PX
-    return round(box.center[0]), round(box.center[1])
+    center = round(box.center[0]), round(box.center[1])
+    if transition.kind == "carousel" and transition.after != transition.before:
+        buttons = _find_buttons(box, board.states[transition.before].image, board.states[transition.after].image)
+        if len(buttons) == 2:
+            x, y = buttons[transition.after > transition.before].center
+            return round(x), round(y)
+    return center
+
+
+def _find_buttons(box: Box, before: RgbImage, after: RgbImage) -> list[Box]:
+    """Return the boxes of button size in or near a box that look the same in two windows, from left to right."""
+    found = [
+        each.box_px
+        for each in find_rectangles(before)
+        if _BUTTON_PX[0] <= each.box_px.height <= _BUTTON_PX[1]
+        and _BUTTON_PX[0] <= each.box_px.width <= _MAX_BUTTON * each.box_px.height
+        and box.padded(_BUTTON_PX[1]).contains(each.box_px)
+        and int(max_difference(before[each.box_px.slices], after[each.box_px.slices]).max()) <= _EDGE_LEVELS
+    ]
+    outer = [each for each in found if not any(other != each and other.contains(each) for other in found)]
+    return sorted(outer, key=lambda each: each.left)
 
 
 def _by_keys(transition: Transition, board: Storyboard, ways: _LeadsByState) -> Interaction:
@@ -272,7 +301,11 @@ def _by_scrolling(transition: Transition, board: Storyboard, ways: _LeadsByState
     end = _find_scroll(transition.after_image, box, state)
     if transition.kind != "reveal":
         start = _find_scroll(transition.before_image, box, state)
-        if end == start:
+        end_s = transition.start_s + transition.duration_s
+        windows = (transition.before_image, start, transition.start_s), (transition.after_image, end, end_s)
+        if end == start or not all(
+            _is_moving(board, at) or _is_on_page(window, row, state) for window, row, at in windows
+        ):
             raise _LostError("the rows that it shows are not found on the page")
         acts = acts if start == 0 and not acts else (*acts, _scrolled(way.row_px + start, box))
     return Interaction(
@@ -328,6 +361,34 @@ def _crops_of(transition: Transition, board: Storyboard) -> tuple[RgbImage, RgbI
     box = box.clipped(states[0].image.shape[1], states[0].image.shape[0])
     before, after = (state.image[box.slices] for state in states)
     return before, after, states[0].top_px
+
+
+def _is_moving(board: Storyboard, time_s: float) -> bool:
+    """Return whether contents appear at a time: a window is then not what the page shows at rest."""
+    reveals = (each for each in board.transitions if each.kind == "reveal")
+    return any(each.start_s - _AROUND_S <= time_s <= each.start_s + each.duration_s + _AROUND_S for each in reveals)
+
+
+def _is_on_page(window: RgbImage, row: int, state: PageState) -> bool:
+    """Return whether a recorded window is what the stitched page shows at a row: its edges, without fixed parts.
+
+    The page may show more, such as contents that appear later. A page that is stitched wrong does not show all of its
+    windows.
+    """
+    cv2 = require("cv2", "visual")
+    page = state.full_page[row : row + len(window)]
+    if page.shape != window.shape:
+        return False
+    levels = [cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY) for image in (window, page)]
+    edges = cv2.morphologyEx(levels[0], cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > _EDGE_LEVELS
+    around = cv2.dilate(edges.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    top, bottom, left, right = (state.fixed.get(side, 0) for side in ("top", "bottom", "left", "right"))
+    inner = (slice(top + _FIXED_EDGE_PX, len(page) - bottom), slice(left, page.shape[1] - max(right, _SCROLL_BAR_PX)))
+    theirs, ours = (image[inner][around[inner]].astype(np.float64) for image in levels)
+    if not theirs.size:
+        return True
+    norm = float(theirs.std() * ours.std())
+    return norm > 0 and float(((theirs - theirs.mean()) * (ours - ours.mean())).mean()) >= _MIN_LIKE * norm
 
 
 def _find_scroll(before: RgbImage, box: Box, state: PageState) -> int:

@@ -502,10 +502,10 @@ def _find_thin_rules(
 
 
 def _make_texts(image: RgbImage, lines: Sequence[TextLine], rooms: Sequence[Box]) -> list[Primitive]:
-    """Return the lines with their measurements; `rooms` are the flat areas around them, small ones first."""
-    found: list[tuple[str, Ink, Box | None]] = []
+    """Return the lines with their measurements; `rooms` are the flat areas around and over them, small ones first."""
+    found: list[tuple[str, Ink, Box]] = []
     for line in lines:
-        room = next((box for box in rooms if box.contains(line.box_px, slack_px=3)), None)
+        room = _find_room(line.box_px, rooms, Box(0, 0, image.shape[1], image.shape[0]).padded(1))
         ink = measure_ink(image, line.box_px, room)
         if ink is not None and line.text.strip():
             found.append((line.text.strip(), ink, room))
@@ -517,6 +517,17 @@ def _make_texts(image: RgbImage, lines: Sequence[TextLine], rooms: Sequence[Box]
         runs, mixed = find_ink_runs(image, text, ink, (fit, usual or fit), room)
         made.append(_paint_runs(make_text(text, ink, mixed), runs, inks))
     return made
+
+
+def _find_room(line: Box, rooms: Sequence[Box], page: Box) -> Box:
+    """Return the smallest area around a line, less those that cover an end or an edge of it, such as a dialog's."""
+    room = next((box for box in rooms if box.contains(line, slack_px=3)), page)
+    for box in rooms:
+        covered = 0 if box.contains(line, slack_px=3) else box.intersection(line)
+        if 0 < covered < line.area / 2 and box.height > _MAX_INLINE * line.height:
+            sides = {"right": box.left, "left": box.right, "bottom": box.top, "top": box.bottom}
+            room = max((replace(room, **{side: edge}) for side, edge in sides.items()), key=line.intersection)
+    return room
 
 
 def _paint_runs(piece: Primitive, runs: Sequence[InkRun], inks: Sequence[Ink]) -> Primitive:

@@ -111,17 +111,28 @@ def _guess_shifts(before: Levels, after: Levels, changed: Mask) -> list[int]:
 
 
 def _explained(before: Levels, after: Levels, changed: Mask, shift: int) -> float:
-    """Return the share of the changed pixels that the shift explains, of those visible in both frames."""
+    """Return the share of the changed pixels that the shift explains, of those visible in both frames.
+
+    Rows that come from below a fixed header or footer were not visible before.
+    """
     height = before.shape[0]
-    if abs(shift) >= height - 16:
+    top, bottom = _still_rows(changed), height - _still_rows(changed[::-1])
+    if abs(shift) >= bottom - top - 16:
         return 0.0
-    rows_after = slice(0, height - shift) if shift > 0 else slice(-shift, height)
-    rows_before = slice(shift, height) if shift > 0 else slice(0, height + shift)
+    rows_after = slice(0, bottom - shift) if shift > 0 else slice(top - shift, height)
+    rows_before = slice(shift, bottom) if shift > 0 else slice(top, height + shift)
     asked = changed[rows_after]
     if asked.mean() < _MIN_CHANGED / 2:
         return 0.0
     same = np.abs(after[rows_after].astype(np.int16) - before[rows_before]) <= _SAME_LEVELS
     return float(same[asked].mean())
+
+
+def _still_rows(changed: Mask) -> int:
+    """Return the number of rows at the top where nothing changes, at most those of a header."""
+    depth = round(_MAX_HEADER_SHARE * len(changed))
+    moves = changed[:depth].sum(axis=1) >= _MIN_VOTES
+    return int(np.argmax(moves)) if moves.any() else depth
 
 
 def compare_shifted(before: RgbImage, after: RgbImage, shift: int) -> Levels:

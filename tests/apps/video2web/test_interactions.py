@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytest_asyncio
+from PIL import Image, ImageDraw, ImageFont
 
 from apps.video2web.build import SiteEvaluator, build
 from apps.video2web.interactions import Interaction, PageAction, interactions_of, pages_of
@@ -377,6 +378,59 @@ async def test_a_state_entered_on_a_scrolled_page_has_its_place_there_and_no_hea
         assert np.array_equal(each.end_page, page[40:])
     unscrolled, _ = interactions_of(_board(pages, changes, header_px=40))
     assert (unscrolled.end_row_px, unscrolled.end_page.shape[0]) == (0, 320)
+
+
+async def test_a_carousel_turned_without_a_pointer_is_clicked_at_the_button_of_its_direction() -> None:
+    pages = []
+    for name, color in (("Tuesday flowers", (242, 226, 184)), ("Thursday cheese", (207, 227, 212))):
+        page = Image.new("RGB", SIZE, "white")
+        paint, font = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 16)
+        paint.rectangle((40, 30, 439, 199), color)
+        paint.text((70, 60), name, (30, 30, 30), font)
+        for left, right, label in ((40, 110, "Back"), (130, 230, "Forward")):
+            paint.rectangle((left, 220, right, 260), "white", (30, 30, 30))
+            paint.text((left + 12, 230), label, (30, 30, 30), font)
+        pages.append(np.asarray(page))
+    turns = [
+        replace(_change("carousel", "click", before, after, None), box_px=Box(40, 30, 440, 200))
+        for before, after in ((0, 1), (1, 0))
+    ]
+    for buttons in (True, False):
+        if not buttons:
+            pages = [np.concatenate([page[:210], page[280:], page[280:], page[280:]])[:320] for page in pages]
+        forth, back = interactions_of(replace(_board(pages, []), transitions=tuple(turns)))
+        assert forth.is_guess and back.is_guess
+        places = [(each.act.x_px, each.act.y_px) for each in (forth, back)]
+        assert np.allclose(places, [(180, 240), (75, 240)] if buttons else [(240, 115)] * 2, atol=1)
+
+
+def _draw_cards(*names: str) -> np.ndarray:
+    page = Image.new("RGB", (SIZE[0], 240 * len(names)), (251, 253, 248))
+    paint, font = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 20)
+    for number, name in enumerate(names):
+        paint.rectangle((20, 240 * number + 15, 440, 240 * number + 225), (232, 241, 225))
+        paint.text((40, 240 * number + 40), name, (32, 48, 32), font)
+        paint.text((40, 240 * number + 180), f"All about {name}", (32, 48, 32), font)
+    return np.asarray(page)
+
+
+async def test_a_scroll_whose_windows_are_not_on_the_stitched_page_is_lost() -> None:
+    page = _draw_cards("March snow", "April showers", "May flowers", "June picnics")
+    windows = page[:320], page[500:820]
+    scroll = Transition(
+        kind="scroll", trigger="scroll", box_px=Box(0, 0, *SIZE), before=0, after=0, pointer_px=None, duration_s=0.5,
+        easing="", start_s=1.0, confidence=0.9, before_image=windows[0], after_image=windows[1],
+    )  # fmt: skip
+    later = page.copy()
+    later[560:600, 200:400] = page[40:80, 40:240]  # contents that appear once the page is scrolled
+    for stitched in (page, later):
+        (good,) = interactions_of(replace(_board([stitched], []), transitions=(scroll,)))
+        assert (good.lost, good.act.scroll_px) == ("", 500)
+    twice = _board([_draw_cards("March snow", "April showers", "April showers", "May flowers")], [])
+    (bad,) = interactions_of(replace(twice, transitions=(scroll,)))
+    assert bad.lost == "the rows that it shows are not found on the page"
+    reveal = replace(scroll, kind="reveal", start_s=1.3)  # moves while the page scrolls: its windows say nothing
+    assert interactions_of(replace(twice, transitions=(scroll, reveal)))[0].lost == ""
 
 
 async def test_a_storyboard_becomes_pages_and_interactions() -> None:

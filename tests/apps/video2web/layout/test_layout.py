@@ -17,6 +17,7 @@ from apps.video2web.render import Renderer, Rendering, SiteFiles, SitePages, ope
 from apps.video2web.score import read_reference, rendered_reference, score_page
 from apps.video2web.site_files import write_site
 from visual_tools.box import Box
+from visual_tools.ocr import TextLine
 from visual_tools.pages.similarity import visual_similarity
 from visual_tools.pages.text_blocks import match_blocks
 
@@ -263,6 +264,25 @@ async def test_words_of_a_line_keep_their_colour_and_weight(renderer: Renderer) 
     ours = await renderer.render(SitePages(markup.files()), (640, 260))
     score = score_page(rendered_reference(reference), ours)
     assert score.blocks.position > 0.99 and score.static > 0.95
+
+
+CUTS = {"right": (190, 54, 420, 300), "left": (4, 20, 64, 300), "below": (10, 72, 400, 300)}
+
+
+@pytest.mark.parametrize("side", CUTS)
+async def test_a_line_cut_by_a_frame_has_the_colour_of_its_own_letters(side: str) -> None:
+    page = Image.new("RGB", (480, 320), (127, 127, 127))
+    paint, face = ImageDraw.Draw(page), ImageFont.truetype("DejaVuSans.ttf", 16)
+    text = "Everything can be"
+    left, top, right, bottom = map(round, paint.textbbox((50, 60), text, face))
+    paint.text((50, 60), text, (17, 17, 17), face)
+    paint.rounded_rectangle(CUTS[side], 12, "white")
+    step = (right - left) / len(text)
+    chars = tuple((left + at * step, left + (at + 1) * step) for at in range(len(text)))
+    line = TextLine(text=text, box_px=Box(left, top, right, bottom), confidence=0.99, char_x_px=chars)
+    (piece,) = (leaf for leaf in find_pieces(np.asarray(page), [line]).leaves if leaf.kind == "text")
+    assert max(piece.rgb) < 60
+    assert all(run.rgb is None for run in piece.runs)
 
 
 SHOP = (

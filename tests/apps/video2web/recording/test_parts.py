@@ -68,6 +68,38 @@ def test_scrolling_is_found_below_a_fixed_header(shift: int) -> None:
     assert find_shift(grey(frames[0]), grey(frames[1])) == shift
 
 
+def draw_cards() -> Pixels:
+    """A heading and four cards of one height, 240 px apart, whose texts differ."""
+    image = Image.new("RGB", (1000, 1160), (251, 253, 248))
+    draw, title, text = ImageDraw.Draw(image), *(ImageFont.truetype("DejaVuSans.ttf", size) for size in (24, 16))
+    draw.text((40, 90), "Month by month", (32, 48, 32), title)
+    for number, (name, line) in enumerate(
+        (
+            ("March: sharpen and wait", "The soil is cold, so oil the shears and draw plans."),
+            ("April: sow the hardy ones", "Peas, broad beans and spinach do not mind a late frost."),
+            ("May: everything at once", "Plant out, weed, water, and sleep less than usual."),
+            ("June: pick and share", "Lettuce does not keep, neighbours are grateful."),
+        )
+    ):
+        top = 160 + 240 * number
+        draw.rectangle((40, top, 900, top + 210), (232, 241, 225))
+        draw.text((68, top + 30), name, (32, 48, 32), title)
+        draw.text((68, top + 80), line, (32, 48, 32), text)
+    return np.asarray(image)
+
+
+@pytest.mark.parametrize("shift", [20, -20, 40, -40, -100])
+def test_scrolling_along_equal_cards_is_not_off_by_one_of_them(shift: int) -> None:
+    page, found = draw_cards(), {}
+    for top in range(100, 420, 20):
+        frames = [page[row : row + 640].copy() for row in (top, top + shift)]
+        for frame in frames:
+            frame[:60] = (41, 87, 58)
+            frame[20:40, 40:600:5] = 240
+        found[top] = find_shift(grey(frames[0]), grey(frames[1]))
+    assert found == dict.fromkeys(found, shift)
+
+
 def test_an_accordion_that_opens_is_no_scrolling() -> None:
     page = draw_page()[:400]
     opened = page.copy()
