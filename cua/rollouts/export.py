@@ -5,6 +5,7 @@ verl: fields of `AgentLoopOutput` (`verl/experimental/agent_loop/agent_loop.py`)
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from cua.json_text import Json
@@ -58,7 +59,7 @@ def _jsonl_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
         "ids": sample.ids.tolist(),
         "mask": sample.mask.astype(int).tolist(),
         "logprobs": sample.logprobs.tolist(),
-        "versions": [[span.start, span.end, span.version] for span in sample.versions],
+        "spans": [astuple(span) for span in sample.spans],
         "media": [[item.start, item.length, item.sha256, item.processor] for item in sample.media],
         "prompt_length": sample.prompt_length,
         "num_turns": sample.num_turns,
@@ -78,7 +79,7 @@ def _verl_row(rollout: SampledRollout, sample: RolloutSample, group: int, number
         "num_turns": sample.num_turns,
         "metrics": {},
         "extra_fields": {
-            "versions": [[span.start - start, span.end - start, span.version] for span in sample.versions],
+            "spans": [astuple(replace(span, start=span.start - start, end=span.end - start)) for span in sample.spans],
             "group": rollout.group,
             "weight": sample.weight,
         },
@@ -97,7 +98,7 @@ def _slime_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
         "loss_mask": sample.mask[start:].astype(int).tolist(),
         "rollout_log_probs": sample.logprobs[start:].tolist(),
         "rollout_routed_experts": sample.routes,
-        "weight_versions": [str(span.version) for span in sample.versions],
+        "weight_versions": [str(span.version) for span in sample.spans],
         "multimodal_inputs": {"images": _images(sample, media)} if sample.media else None,
         "reward": reward * sample.weight,
         "status": "truncated" if sample.is_truncated else "completed",

@@ -232,10 +232,12 @@ class Gateway:
         if session.is_closed:
             raise GatewayError("the session was closed", 409)
         choice = answer["choices"][0]
-        temperature = number_of((answer.get("sampling") or request).get("temperature"))
+        sampling = answer.get("sampling") or request
+        temperature, top_p = (number_of(sampling.get(name)) for name in ("temperature", "top_p"))
         turn = session.log.add(
             tokens,
             temperature=1.0 if temperature is None else temperature,
+            top_p=1.0 if top_p is None else top_p,
             files=files,
             finish_reason=str(choice.get("finish_reason")),
             request_sha256=sha256,

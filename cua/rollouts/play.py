@@ -1,18 +1,15 @@
 """Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from typing import cast
-
-import numpy as np
 
 from cua.batch.episode import Episode, Player, classify_end
 from cua.errors import ModelError
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
-from cua.rollouts.samples import MediaRange, PolicySpan, RolloutSample, SampleError
-from cua.rollouts.turns import TurnLog
+from cua.rollouts.samples import RolloutSample
 from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
@@ -46,7 +43,7 @@ def make_episode_spec(
         limits: Time limits of the states; None: the defaults.
         prompt: What was drawn for the group: its constraints follow the instruction and are part of the score. System
             prompt, tools and scale of images are settings of the player.
-        read_branches: Returns the samples of a run, by its record.
+        read_branches: Returns the samples of a run, such as those of `TurnLog.branches`.
     """
     caps, limits = caps or Caps(), limits or RolloutLimits()
     if limits.run_s is not None:
@@ -86,52 +83,6 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
     if kind == "model_error":
         raise ModelError(end.reason, retryable=end.retryable)
     return RolloutOutcome(score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores))
-
-
-def samples_of(
-    log: TurnLog,
-    *,
-    stored: Collection[str] = (),
-    processor: str = "",
-    version_of: Callable[[str], int] = int,
-) -> tuple[RolloutSample, ...]:
-    """Return the samples of a session of the gateway, with equal weights; for `read_branches`.
-
-    Args:
-        log: Turns of the session.
-        stored: Hashes of the images that `SampleWriter.put_media` has stored, of `GatewaySession.read_media`.
-        processor: Name of the conversion of images to pixels.
-        version_of: Number of a version of the weights, by its name.
-
-    Raises:
-        SampleError: If an image is not in `stored`, or a version has no number.
-    """
-    branches = log.branches()
-    samples = []
-    for branch in branches:
-        mask = np.frombuffer(branch.mask, np.uint8).astype(bool)
-        if len(branch.media) != len(branch.files) or not set(branch.files) <= set(stored):
-            raise SampleError(
-                f"{len(branch.media)} images in the ids, {len(branch.files)} in the requests, or not stored"
-            )
-        try:
-            spans = tuple(PolicySpan(start, end, version_of(name)) for start, end, name in branch.versions)
-        except ValueError as error:
-            raise SampleError(f"a version of the weights has no number: {error}") from error
-        media = zip(branch.media, branch.files, strict=True)
-        samples.append(
-            RolloutSample(
-                ids=np.array(branch.ids, np.uint32),
-                mask=mask,
-                logprobs=np.array(branch.logprobs, np.float32),
-                versions=spans,
-                media=tuple(MediaRange(item.offset, item.num_tokens, file, processor) for item, file in media),
-                prompt_length=int(mask.argmax()) if mask.any() else len(mask),
-                num_turns=len(branch.turn_ids),
-                weight=1.0 / len(branches),
-            )
-        )
-    return tuple(samples)
 
 
 async def _take_env(episode: Episode, rollout: Rollout) -> Env:

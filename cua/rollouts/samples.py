@@ -1,4 +1,4 @@
-"""File of training samples: token ids, mask, log-probabilities, versions, media, routes, reward, weight.
+"""File of training samples: token ids, mask, log-probabilities, spans, media, routes, reward, weight.
 
     samples.jsonl     a header, then one line for each rollout with all of its branches
     blobs/<sha256>    media and routes, by content, each stored once
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -40,11 +40,21 @@ class SampleError(CuaError):
 
 @dataclass(frozen=True, slots=True)
 class PolicySpan:
-    """Tokens [start, end) that were sampled by one version of the policy."""
+    """Tokens [start, end) that one version of the policy sampled, with the same parameters.
+
+    Attributes:
+        start: Position of the first token.
+        end: Position after the last token.
+        version: Version of the policy.
+        temperature: Temperature, above 0: log-probabilities are of the logits divided by it.
+        top_p: Probability mass of the tokens that were sampled from; 1.0 for all.
+    """
 
     start: int
     end: int
     version: int
+    temperature: float = 1.0
+    top_p: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class RolloutSample:
         ids: Token ids, uint32 [T].
         mask: True for tokens that are trained: sampled by the policy, bool [T].
         logprobs: Log-probabilities under the distribution that was sampled from, float32 [T]; 0 where `mask` is False.
-        versions: Spans of the policy's versions, in order; they cover all tokens with `mask`.
+        spans: Versions of the policy and sampling parameters, in order; they cover all tokens with `mask`.
         media: Media in order of their position.
         routes: Experts of each token, uint16 [T, layers, top_k]; None if not recorded.
         prompt_length: Number of tokens of the first prompt.
@@ -85,7 +95,7 @@ class RolloutSample:
     ids: NDArray[np.uint32]
     mask: NDArray[np.bool_]
     logprobs: NDArray[np.float32]
-    versions: tuple[PolicySpan, ...]
+    spans: tuple[PolicySpan, ...]
     media: tuple[MediaRange, ...] = ()
     routes: NDArray[np.uint16] | None = None
     prompt_length: int
@@ -96,7 +106,7 @@ class RolloutSample:
 
     def without_loss(self) -> Self:
         """Return the sample with no token to train: a stale or overlong rollout counts in its group's mean only."""
-        return replace(self, mask=np.zeros_like(self.mask), logprobs=np.zeros_like(self.logprobs), versions=())
+        return replace(self, mask=np.zeros_like(self.mask), logprobs=np.zeros_like(self.logprobs), spans=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +133,7 @@ def check_rollout_samples(rollout: SampledRollout, media_token_id: int) -> None:
 
     Raises:
         SampleError: If lengths differ, media tokens do not match the media, a token outside of the mask has a
-            log-probability, versions do not cover the mask, or weights do not add up to 1.
+            log-probability, spans do not cover the mask, or weights do not add up to 1.
     """
     name = f"the rollout {rollout.rollout!r}"
     if rollout.reward is not None and not 0.0 <= rollout.reward <= 1.0:
@@ -152,7 +162,7 @@ def _find_problem(sample: RolloutSample, media_token_id: int) -> str | None:
     routes = sample.routes
     if routes is not None and (routes.ndim != 3 or len(routes) != num_tokens or routes.dtype != np.uint16):
         return f"routes of {routes.shape} {routes.dtype}, expected ({num_tokens}, layers, top_k) uint16"
-    return _find_media_problem(sample, media_token_id) or _find_version_problem(sample)
+    return _find_media_problem(sample, media_token_id) or _find_span_problem(sample)
 
 
 def _find_media_problem(sample: RolloutSample, media_token_id: int) -> str | None:
@@ -168,13 +178,15 @@ def _find_media_problem(sample: RolloutSample, media_token_id: int) -> str | Non
     return "media tokens are in the mask" if (is_media & sample.mask).any() else None
 
 
-def _find_version_problem(sample: RolloutSample) -> str | None:
+def _find_span_problem(sample: RolloutSample) -> str | None:
     is_covered, end = np.zeros(len(sample.ids), dtype=bool), 0
-    for span in sample.versions:
+    for span in sample.spans:
         if not end <= span.start < span.end <= len(sample.ids):
-            return f"the versions' span [{span.start}, {span.end}) overlaps another, or leaves the sample"
+            return f"the span [{span.start}, {span.end}) overlaps another, or leaves the sample"
+        if not (0.0 < span.temperature < math.inf and 0.0 < span.top_p <= 1.0):
+            return f"tokens were sampled at temperature {span.temperature} and top_p {span.top_p}"
         is_covered[span.start : span.end], end = True, span.end
-    return "tokens of the mask are in no version's span" if (sample.mask & ~is_covered).any() else None
+    return "tokens of the mask are in no span" if (sample.mask & ~is_covered).any() else None
 
 
 class SampleWriter:
@@ -262,7 +274,7 @@ class SampleWriter:
             ids=_to_base64(sample.ids, "<u4"),
             mask=_to_base64(np.packbits(sample.mask), "u1"),
             logprobs=_to_base64(sample.logprobs, "<f4"),
-            versions=[(span.start, span.end, span.version) for span in sample.versions],
+            spans=[astuple(span) for span in sample.spans],
             media=[(item.start, item.length, item.sha256, item.processor) for item in sample.media],
             routes=routes,
             prompt_length=sample.prompt_length,
@@ -361,7 +373,7 @@ class SampleReader:
                     ids=ids,
                     mask=bits[: len(ids)].astype(bool),
                     logprobs=np.frombuffer(_bytes_of(given.logprobs), "<f4").astype(np.float32),
-                    versions=tuple(PolicySpan(*span) for span in given.versions),
+                    spans=tuple(PolicySpan(*span) for span in given.spans),
                     media=tuple(MediaRange(*item) for item in given.media),
                     routes=routes,
                     prompt_length=given.prompt_length,
@@ -404,7 +416,7 @@ class _Branch(_Strict):
     ids: str
     mask: str
     logprobs: str
-    versions: list[tuple[_Count, _Count, _Count]]
+    spans: list[tuple[_Count, _Count, _Count, float, float]]
     media: list[tuple[_Count, _Count, _Sha256, _Name]]
     routes: _Routes | None
     prompt_length: _Count

@@ -78,7 +78,7 @@ def test_verl_rows_validate_and_split_at_the_first_prompt(folder: Path) -> None:
     assert (first["response_mask"], first["response_logprobs"]) == ([1, 1, 0, 1], [-0.5, -1.25, 0.0, -3.0])
     assert first["routed_experts"].shape == (8, 2, 3)
     assert "routed_experts" not in rows[1]
-    assert first["extra_fields"]["versions"] == [[0, 2, 3], [3, 4, 4]]
+    assert first["extra_fields"]["spans"] == [(0, 2, 3, 1.0, 1.0), (3, 4, 4, 1.0, 1.0)]
 
 
 def test_slime_rows_have_its_fields_and_siblings_share_the_reward(folder: Path) -> None:

@@ -188,7 +188,7 @@ async def test_a_reply_that_was_not_delivered_is_kept_and_not_trained() -> None:
             while not session.log.turns:
                 await asyncio.sleep(0.01)
             assert [turn.is_delivered for turn in session.log.turns] == [False]
-            assert session.log.branches() == []
+            assert session.log.branches() == ()
 
 
 class AnswerEngine:

@@ -31,7 +31,7 @@ def make_sample(**changes: Any) -> RolloutSample:
         ids=np.array([5, MEDIA, MEDIA, 6, 70_000, 8, 9, 163_839], dtype=np.uint32),
         mask=np.array([0, 0, 0, 0, 1, 1, 0, 1], dtype=bool),
         logprobs=np.array([0, 0, 0, 0, -0.5, -1.25, 0, -3.0], dtype=np.float32),
-        versions=(PolicySpan(4, 6, 3), PolicySpan(7, 8, 4)),
+        spans=(PolicySpan(4, 6, 3), PolicySpan(7, 8, 4)),
         media=(MediaRange(1, 2, "", "moonvit@1"),),
         routes=np.arange(8 * 2 * 3, dtype=np.uint16).reshape(8, 2, 3) + 300,
         prompt_length=4,
@@ -103,9 +103,11 @@ BAD: dict[str, dict[str, Any]] = {
     "an image of more features than tokens": {"media": (MediaRange(1, 3, "", "moonvit@1"),)},
     "images that overlap": {"media": (MediaRange(1, 1, "", "a"), MediaRange(1, 1, "", "a"))},
     "an image at another place": {"media": (MediaRange(2, 2, "", "a"),)},
-    "a version for a part of the mask": {"versions": (PolicySpan(4, 6, 3),)},
-    "versions that overlap": {"versions": (PolicySpan(4, 8, 3), PolicySpan(7, 8, 4))},
-    "a version beyond the end": {"versions": (PolicySpan(4, 9, 3),)},
+    "a version for a part of the mask": {"spans": (PolicySpan(4, 6, 3),)},
+    "spans that overlap": {"spans": (PolicySpan(4, 8, 3), PolicySpan(7, 8, 4))},
+    "a version beyond the end": {"spans": (PolicySpan(4, 9, 3),)},
+    "greedy tokens": {"spans": (PolicySpan(4, 8, 3, 0.0),)},
+    "an unknown nucleus": {"spans": (PolicySpan(4, 8, 3, 1.0, 0.0),)},
     "a prompt that is trained": {"prompt_length": 5},
     "a prompt longer than the sample": {"prompt_length": 9},
     "routes of another length": {"routes": np.zeros((7, 2, 3), dtype=np.uint16)},
@@ -124,7 +126,7 @@ def test_an_inconsistent_sample_is_refused_when_it_is_written(writer: SampleWrit
 def test_a_media_token_that_is_trained_is_refused(writer: SampleWriter) -> None:
     mask = np.array([0, 1, 0, 0, 1, 1, 0, 1], dtype=bool)
     with pytest.raises(SampleError, match="media tokens are in the mask"):
-        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, versions=(PolicySpan(0, 8, 1),))))
+        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, spans=(PolicySpan(0, 8, 1),))))
 
 
 def test_media_that_were_not_stored_are_refused(writer: SampleWriter) -> None:
@@ -175,7 +177,7 @@ def changed_line(path: Path, **changes: object) -> None:
         {"num_turns": "2"},
         {"unknown": 1},
         {"routes": {"sha256": "0" * 64, "layers": 2, "top_k": 3}},
-        {"versions": []},
+        {"spans": []},
     ],
 )
 def test_content_is_checked_when_it_is_read(writer: SampleWriter, tmp_path: Path, changes: dict[str, object]) -> None:
@@ -214,7 +216,7 @@ def test_reading_takes_the_memory_of_one_rollout(writer: SampleWriter, tmp_path:
             ids=np.arange(length, dtype=np.uint32),
             mask=mask,
             logprobs=logprobs,
-            versions=(PolicySpan(0, length, number),),
+            spans=(PolicySpan(0, length, number),),
             prompt_length=0,
         )
         writer.append(SampledRollout(rollout=f"g/{number}", group="g", reward=1.0, branches=(sample,)))
