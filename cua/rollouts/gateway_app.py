@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 MAX_BODY_BYTES = 64 * 2**20
 MAX_ANSWER_BYTES = 64 * 2**20
@@ -34,9 +35,10 @@ class HttpEngine:
     Args:
         endpoint: Address and key.
         timeout_s: Limit of a call.
+        app: ASGI application in this process that answers instead of the address.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float = 3600.0) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_s: float = 3600.0, app: "ASGIApp | None" = None) -> None:
         import httpx
 
         self._client = httpx.AsyncClient(
@@ -44,6 +46,7 @@ class HttpEngine:
             headers={"Authorization": f"Bearer {endpoint.api_key}"},
             timeout=httpx.Timeout(timeout_s, connect=10.0),
             limits=httpx.Limits(max_connections=None),
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False) if app else None,
             trust_env=False,
         )
 

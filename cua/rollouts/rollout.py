@@ -58,6 +58,7 @@ class RolloutOutcome:
         is_truncated: True if a limit cut the rollout off; the score rates the state at that time.
         parts: Scores by other rules, by name.
         branches: Samples, whose weights add up to 1; empty if the tokens are not recorded.
+        run_dir: Folder of the agent's record; None without one.
     """
 
     score: float | None
@@ -65,6 +66,7 @@ class RolloutOutcome:
     is_truncated: bool = False
     parts: Mapping[str, float] = field(default_factory=dict)
     branches: tuple[RolloutSample, ...] = ()
+    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class RolloutEnd:
         is_truncated: True if a limit cut the rollout off.
         num_attempts: Number of attempts in all processes.
         version: Version of the policy when the last attempt started.
+        run_dir: Folder of the record of the last attempt, in the journal relative to its folder; None without one.
     """
 
     kind: RolloutEndKind
@@ -86,6 +89,7 @@ class RolloutEnd:
     is_truncated: bool = False
     num_attempts: int = 1
     version: int = 0
+    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

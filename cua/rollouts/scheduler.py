@@ -455,6 +455,7 @@ class RolloutScheduler:
             is_truncated=outcome.is_truncated,
             num_attempts=rollout.attempt,
             version=rollout.version,
+            run_dir=outcome.run_dir,
         )
         score = outcome.score
         if score is None or not 0.0 <= score <= 1.0:
