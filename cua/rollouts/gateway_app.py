@@ -52,18 +52,36 @@ class HttpEngine:
 
     async def complete(self, body: object) -> Json:
         """See `CompletionEngine.complete`."""
+        value = await self._post("chat/completions", body)
+        if value is None or not value.get("choices"):
+            raise ModelError("the engine's answer is not a chat completion", retryable=False)
+        return value
+
+    async def _post(self, path: str, body: object) -> Json | None:
         import httpx
 
         try:
-            answer = await self._client.post("chat/completions", json=body)
+            answer = await self._client.post(path, json=body)
         except httpx.HTTPError as error:
             raise ModelError(f"the engine cannot be reached: {error!r}", retryable=True) from error
         value = read_object(answer.content) if len(answer.content) <= MAX_ANSWER_BYTES else None
         if answer.status_code != 200:
             raise EngineError(answer.status_code, value or {"error": {"message": answer.text[:500]}})
-        if value is None or not value.get("choices"):
-            raise ModelError("the engine's answer is not a chat completion", retryable=False)
         return value
+
+    async def update_weights(self, version: str, folder: str, running: str = "pause") -> None:
+        """Replace the weights of a server of `cua serve`; returns when the next token comes from the new ones.
+
+        Args:
+            version: Name of the new version, a number for `GatewayModels`.
+            folder: Folder below the one that the server allows.
+            running: What happens to running requests: `finish`, `pause` or `restart`.
+
+        Raises:
+            EngineError: If the server refuses.
+            ModelError: If it cannot be reached.
+        """
+        await self._post("update_weights", {"version": version, "folder": folder, "running": running})
 
     async def close(self) -> None:
         """Close the connections."""
