@@ -72,6 +72,9 @@ def run(
     agent: Annotated[
         str | None, common.ModelFlag(metavar="AGENT", help="gui, tools or swarm.", show_default="that of the suite")
     ] = None,
+    media_token: Annotated[
+        int, common.ModelFlag(metavar="ID", min=0, help="Token of images in the vocabulary of a server's model.")
+    ] = 163_605,
     temperature: Annotated[
         str | None, common.ModelFlag(metavar="NUMBER", help="Sampling temperature, above 0.", show_default="1.0")
     ] = None,
@@ -119,7 +122,13 @@ def run(
     plan = planned.plan
     num_groups = len(plan.task_ids) * len(plan.seeds)
     echo(f"{num_groups} groups of {plan.repeats} rollouts with {plan.model}, in {out}", err=True)
-    options = RunOptions(num_parallel=parallel, executor=kind, ray_address=ray_address, with_reports=report)
+    options = RunOptions(
+        num_parallel=parallel,
+        media_token_id=media_token,
+        executor=kind,
+        ray_address=ray_address,
+        with_reports=report,
+    )
     counts = run_cancelled_by_signals(run_rollouts(planned, out.absolute(), options, listener=_print_group))
     echo(f"{_describe_ends(counts.ends)} of {counts.num_queued} rollouts", err=True)
     echo(f"page: {write_page(out)}")

@@ -11,8 +11,8 @@ A process that was killed is continued by the same command with `resume`.
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -22,15 +22,19 @@ from apps.evals.plan import EvalPlan
 from apps.evals.players import find_player
 from apps.evals.request import EvalRequest, PlannedRequest, check_same_plan, plan_request
 from apps.evals.results import RUNS
-from apps.rollouts.engine import open_engine
+from apps.nano.model import MAX_TOKENS, NanoModel, load_nano
 from apps.rollouts.logprobs import SampleCheck, check_samples
-from cua.assemble import env_spec, make_secrets
+from cua.assemble import env_spec, make_secrets, make_settings_model
 from cua.batch.episode import Episode, make_episodes
 from cua.batch.executor import ExecutorKind, make_env_provider
-from cua.config import load_settings
+from cua.config import Settings, load_settings
 from cua.errors import ConfigError, TrajectoryError
+from cua.messages import Sampling
 from cua.model import Model
+from cua.models.endpoint import Endpoint
+from cua.models.openai_compat import OpenAICompatModel
 from cua.rollouts.gateway import Gateway
+from cua.rollouts.gateway_app import HttpEngine
 from cua.rollouts.gateway_models import GatewayModels
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.play import make_episode_spec
@@ -47,6 +51,8 @@ from envs.registry import EnvSecrets
 PLAN = "plan.json"
 DEFAULTS: Mapping[str, object] = {"model": "nano", "temperature": "1.0", "top_p": "1.0"}
 """Settings that differ from those of an evaluation: the recorded distribution is the model's own."""
+MEDIA_TOKEN_ID = 163_605
+"""Token that the features of images replace, in the release."""
 _MAX_PLAN_BYTES = 64 * 2**20
 _PLANS = TypeAdapter(EvalPlan)
 
@@ -56,13 +62,15 @@ class RunOptions:
     """How a run is executed, which does not affect its results.
 
     Attributes:
-        num_parallel: Number of environments at the same time; a whole group runs in any case.
+        num_parallel: Number of environments at the same time.
+        media_token_id: Token that the features of images replace, for a server.
         executor: Place where the environments run.
         ray_address: Address of the cluster, for `ray`; None starts one on this machine.
         with_reports: True to write the page of each agent's run.
     """
 
     num_parallel: int = 8
+    media_token_id: int = MEDIA_TOKEN_ID
     executor: ExecutorKind = "local"
     ray_address: str | None = None
     with_reports: bool = True
@@ -70,6 +78,66 @@ class RunOptions:
 
 Listener = Callable[[RolloutGroup, RolloutCounts], None]
 """Called with each group that is handed out, and the state of the scheduler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutEngine:
+    """Engine of a run.
+
+    Attributes:
+        engine: Engine of the gateway.
+        model: Name of the model at the engine.
+        media_token_id: Token that the features of images replace.
+        sampling: Parameters of every call.
+        weights: Folder of the weights; None if they are elsewhere.
+    """
+
+    engine: HttpEngine
+    model: str
+    media_token_id: int
+    sampling: Sampling
+    weights: Path | None
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings, media_token_id: int = MEDIA_TOKEN_ID) -> AsyncIterator[RolloutEngine]:
+    """Open the engine of the configured model.
+
+    Args:
+        settings: Settings of the model.
+        media_token_id: Token that the features of images replace, for a server.
+
+    Raises:
+        ConfigError: If the model returns no token ids, or would be sampled greedily.
+    """
+    temperature, top_p = (
+        value if isinstance(value, float) else None for value in (settings.temperature, settings.top_p)
+    )
+    if temperature == 0.0:
+        raise ConfigError("the temperature is 0: greedy tokens cannot be trained on; expected a number above 0")
+    model, max_tokens = make_settings_model(settings), settings.max_output_tokens
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(model.close)
+        if isinstance(model, NanoModel):
+            thread, app = await asyncio.to_thread(load_nano, model.folder, model.name)
+            stack.push_async_callback(thread.close)
+            engine = HttpEngine(Endpoint(base_url="http://nano.localhost/v1", api_key="none"), app=app)
+            max_tokens, media_token_id = max_tokens or MAX_TOKENS, thread.tokenizer.special.media_pad
+        elif isinstance(model, OpenAICompatModel):
+            engine = HttpEngine(model.endpoint)
+        else:
+            raise ConfigError(
+                f"the model {model.name!r} returns no token ids; use --model nano, or a server such as `cua serve` "
+                "with --base-url"
+            )
+        stack.push_async_callback(engine.close)
+        yield RolloutEngine(
+            engine=engine,
+            model=model.name,
+            media_token_id=media_token_id,
+            sampling=Sampling(temperature=temperature, top_p=top_p, max_tokens=max_tokens),
+            weights=model.folder if isinstance(model, NanoModel) else None,
+        )
 
 
 def plan_rollouts(
@@ -143,7 +211,7 @@ async def run_rollouts(
     secrets = make_secrets(settings)
     scope = RunScope(caps=planned.caps)
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(open_engine(settings))
+        engine = await stack.enter_async_context(open_engine(settings, options.media_token_id))
         provider = make_env_provider(
             options.executor if kind.uses_envs else "local",
             planned.suite,
