@@ -88,7 +88,9 @@ def run(
     ] = None,
     report: Annotated[bool, common.OutputFlag("--report/--no-report", help="Write the report of each agent.")] = True,
 ) -> None:
-    """Run groups of episodes of a suite, and write journal, samples and a page.
+    """Run groups of episodes of a suite as training data.
+
+    Writes a journal, the samples and a page into the folder.
 
         cua rollout run screens --group 4 --sample 8 --seeds 1 -o rollouts
         cua rollout run miniwob --model kimi-k2.5 --base-url http://localhost:8000/v1 -o rollouts
@@ -150,7 +152,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     html: Annotated[bool, typer.Option("--html", help="Write index.html into the folder, and print its path.")] = False,
 ) -> None:
-    """Print groups, scores, ends and trained tokens of a run, or write its page."""
+    """Print groups, scores, ends and tokens of a run, or write its page."""
     from cua.errors import ConfigError
     from cua.rollouts.journal import FILE, read_journal
 
@@ -194,7 +196,11 @@ def check(
         typer.Option(metavar="FOLDER", help="Weights of the last version.", show_default="those of the model nano"),
     ] = None,
 ) -> None:
-    """Compare samples with the trainer's log-probabilities of the same tokens, and with those for black pictures."""
+    """Compare samples with the trainer's log-probabilities.
+
+    The tokens are the same; black pictures must change the log-probabilities, else pictures do not reach the trainer.
+    Exit code 1: k3 is above 0.005.
+    """
     import asyncio
 
     from apps.nano.model import find_weights
