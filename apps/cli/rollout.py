@@ -198,7 +198,7 @@ def check(
 ) -> None:
     """Compare samples with the trainer's log-probabilities.
 
-    The tokens are the same; black pictures must change the log-probabilities, else pictures do not reach the trainer.
+    The tokens are the same; black images must change the log-probabilities, else images do not reach the trainer.
     Exit code 1: k3 is above 0.005.
     """
     import asyncio
@@ -220,8 +220,8 @@ def check(
     found = asyncio.run(checked())
     mismatch = found.mismatch
     echo(f"version {found.version}: k1 {mismatch.k1:.2e}, k3 {mismatch.k3:.2e} over {mismatch.num_tokens} tokens")
-    if found.picture_effect is not None:
-        echo(f"black pictures change log-probabilities by {found.picture_effect:.3g} on average")
+    if found.image_effect is not None:
+        echo(f"black images change log-probabilities by {found.image_effect:.3g} on average")
     if mismatch.k3 > MAX_K3:
         raise typer.Exit(1)
 

@@ -1,4 +1,4 @@
-"""Checks of recorded samples by the forward pass of the trainer: its log-probabilities, and the effect of pictures."""
+"""Checks of recorded samples by the forward pass of the trainer: its log-probabilities, and the effect of images."""
 
 import io
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from PIL import Image
 
 from cua.rollouts.export import read_rollouts
 from cua.rollouts.journal import read_journal
-from cua.rollouts.mismatch import PolicyMismatch, check_pictures, measure_mismatch
+from cua.rollouts.mismatch import PolicyMismatch, check_images, measure_mismatch
 from cua.rollouts.samples import RolloutSample, SampleError, SampleReader
 
 MAX_ROLLOUTS = 16
@@ -27,12 +27,12 @@ class SampleCheck:
     Attributes:
         version: Version of the policy.
         mismatch: Differences between the engine's and the trainer's log-probabilities.
-        picture_effect: Result of `check_pictures`; None if no sample has pictures.
+        image_effect: Result of `check_images`; None if no sample has images.
     """
 
     version: int
     mismatch: PolicyMismatch
-    picture_effect: float | None
+    image_effect: float | None
 
 
 class SampleScorer:
@@ -96,7 +96,7 @@ def check_samples(folder: Path, weights: Path, read_media: ReadMedia | None = No
         read_media: Returns an encoded image for the trainer; None: the images of the run.
 
     Raises:
-        SampleError: If no sample is of this version, or pictures do not reach the trainer.
+        SampleError: If no sample is of this version, or images do not reach the trainer.
         TrajectoryError: If the run cannot be read.
     """
     version, scorer = read_journal(folder).version, SampleScorer(weights)
@@ -116,8 +116,8 @@ def check_samples(folder: Path, weights: Path, read_media: ReadMedia | None = No
     trainer, mask = np.concatenate(shown), np.concatenate(masks)
     mismatch = measure_mismatch(np.concatenate(rollout_logprobs), trainer, mask)
     mask &= np.concatenate(with_media)
-    effect = check_pictures(trainer, np.concatenate(black), mask) if mask.any() else None
-    return SampleCheck(version=version, mismatch=mismatch, picture_effect=effect)
+    effect = check_images(trainer, np.concatenate(black), mask) if mask.any() else None
+    return SampleCheck(version=version, mismatch=mismatch, image_effect=effect)
 
 
 def _blacken(data: bytes) -> bytes:

@@ -119,7 +119,7 @@ class RolloutsView:
     versions: tuple[VersionRow, ...]
     charts: tuple[Histogram, ...]
     reasons: tuple[tuple[str, int], ...]
-    picture_effect: float | None
+    image_effect: float | None
     groups: tuple[GroupRow, ...]
     num_more_groups: int
 
@@ -157,7 +157,7 @@ def page_view(folder: Path) -> RolloutsView:
                 f"{end.kind}: {_clipped(end.reason)}" for end in journal.ends.values() if end.kind != "scored"
             ).most_common(10)
         ),
-        picture_effect=journal.picture_effect,
+        image_effect=journal.image_effect,
         groups=tuple(_group_row(folder, name, journal, tokens, report_file) for name in names),
         num_more_groups=len(journal.groups) - len(names),
     )

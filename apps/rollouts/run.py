@@ -50,7 +50,7 @@ from envs.registry import EnvSecrets
 
 PLAN = "plan.json"
 DEFAULTS: Mapping[str, object] = {"model": "nano", "temperature": "1.0", "top_p": "1.0"}
-"""Settings that differ from those of an evaluation: the recorded distribution is the model's own."""
+"""Settings whose defaults differ from an evaluation's: the recorded distribution is the model's own."""
 MEDIA_TOKEN_ID = 163_605
 """Token that the features of images replace, in the release."""
 _MAX_PLAN_BYTES = 64 * 2**20
@@ -59,7 +59,7 @@ _PLANS = TypeAdapter(EvalPlan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is executed, which does not affect its results.
+    """Execution options of a run, which do not affect its results.
 
     Attributes:
         num_parallel: Number of environments at the same time.
@@ -200,7 +200,7 @@ async def run_rollouts(
         listener: Called with each group that is handed out.
 
     Raises:
-        CuaError: If a setting is wrong, the model records no tokens, the folder cannot be written, or pictures do not
+        CuaError: If a setting is wrong, the model records no tokens, the folder cannot be written, or images do not
             reach the trainer.
         EnvError: If the cluster does not exist.
     """
@@ -268,12 +268,12 @@ async def check_run(journal: RolloutJournal, weights: Path) -> SampleCheck:
         weights: Folder of the weights of its last version.
 
     Raises:
-        SampleError: If the run has no samples of this version, or pictures do not reach the trainer.
+        SampleError: If the run has no samples of this version, or images do not reach the trainer.
     """
     check = await asyncio.to_thread(check_samples, journal.folder, weights)
     journal.measured(check.version, check.mismatch)
-    if check.picture_effect is not None:
-        journal.pictured(check.picture_effect)
+    if check.image_effect is not None:
+        journal.measured_images(check.image_effect)
     return check
 
 

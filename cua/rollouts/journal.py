@@ -41,7 +41,7 @@ class JournalContent:
         taken: Version of the policy when a group was handed out, by its key.
         version: Last version of the policy.
         mismatches: Differences between the engine's and the trainer's log-probabilities, by version of the policy.
-        picture_effect: Result of the last `check_pictures`; None without one.
+        image_effect: Result of the last `check_images`; None without one.
     """
 
     attempts: Counter[str] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class JournalContent:
     taken: dict[str, int] = field(default_factory=dict)
     version: int = 0
     mismatches: dict[int, PolicyMismatch] = field(default_factory=dict)
-    picture_effect: float | None = None
+    image_effect: float | None = None
 
 
 def read_journal(folder: Path) -> JournalContent:
@@ -102,8 +102,8 @@ def _apply(entry: Json, content: JournalContent) -> None:
         case "mismatch":
             found = PolicyMismatch(**{name: entry[name] for name in PolicyMismatch.__slots__})
             content.mismatches[int(entry["number"])] = found
-        case "pictures":
-            content.picture_effect = float(entry["effect"])
+        case "images":
+            content.image_effect = float(entry["effect"])
 
 
 class RolloutJournal:
@@ -173,9 +173,9 @@ class RolloutJournal:
         """Record how far the trainer's log-probabilities are from those of a version of the engine."""
         self._write({"event": "mismatch", "number": version, **asdict(mismatch)})
 
-    def pictured(self, effect: float) -> None:
-        """Record the result of `check_pictures`."""
-        self._write({"event": "pictures", "effect": effect})
+    def measured_images(self, effect: float) -> None:
+        """Record the result of `check_images`."""
+        self._write({"event": "images", "effect": effect})
 
     def note(self, event: str, **values: object) -> None:
         """Record something that is not a transition: a version, a report of the watchdog."""

@@ -10,8 +10,8 @@ from cua.rollouts.samples import SampleError
 MAX_K3 = 5e-3
 """k3 above which a run with the same weights should stop. Dense models in bf16 stay below 1e-3; mixtures of experts
 whose routes are not replayed reach 1e-2 and more."""
-MIN_PICTURE_EFFECT = 1e-4
-"""Mean change of a log-probability by black pictures below which pictures do not reach the trainer."""
+MIN_IMAGE_EFFECT = 1e-4
+"""Mean change of a log-probability by black images below which images do not reach the trainer."""
 _MAX_LOG_RATIO = 20.0  # of verl; exp of it is still finite in float32
 
 
@@ -74,25 +74,25 @@ def measure_mismatch(
     )
 
 
-def check_pictures(shown: NDArray[np.floating], black: NDArray[np.floating], mask: NDArray[np.bool_]) -> float:
-    """Check that pictures reach the trainer: with black ones, its log-probabilities differ; return by how much.
+def check_images(shown: NDArray[np.floating], black: NDArray[np.floating], mask: NDArray[np.bool_]) -> float:
+    """Check that images reach the trainer: with black ones, its log-probabilities differ; return by how much.
 
-    A trainer that gets no pictures, or always the same, learns with a loss that looks normal.
+    A trainer that gets no images, or always the same, learns with a loss that looks normal.
 
     Args:
-        shown: Log-probabilities of the trainer with the pictures of the samples, [T].
-        black: The same with black pictures of the same sizes, [T].
+        shown: Log-probabilities of the trainer with the images of the samples, [T].
+        black: The same with black images of the same sizes, [T].
         mask: True for trained tokens, [T].
 
     Raises:
-        SampleError: If the mean absolute difference is below `MIN_PICTURE_EFFECT`, or no token is trained.
+        SampleError: If the mean absolute difference is below `MIN_IMAGE_EFFECT`, or no token is trained.
     """
     if not shown.shape == black.shape == mask.shape or not mask.any():
         raise SampleError(f"log-probabilities of {shown.shape} and {black.shape}, a mask of {int(mask.sum())} tokens")
     effect = float(np.abs(shown.astype(np.float64) - black.astype(np.float64))[mask].mean())
-    if not effect >= MIN_PICTURE_EFFECT:
+    if not effect >= MIN_IMAGE_EFFECT:
         raise SampleError(
-            f"black pictures change the trainer's log-probabilities by {effect:.1e} on average, expected at least "
-            f"{MIN_PICTURE_EFFECT}: pictures do not reach the trainer"
+            f"black images change the trainer's log-probabilities by {effect:.1e} on average, expected at least "
+            f"{MIN_IMAGE_EFFECT}: images do not reach the trainer"
         )
     return effect

@@ -1,4 +1,4 @@
-"""Real samples against the forward pass of the trainer: equal log-probabilities, and pictures that arrive."""
+"""Real samples against the forward pass of the trainer: equal log-probabilities, and images that arrive."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,8 @@ def test_the_trainer_computes_the_recorded_log_probabilities(run: Path) -> None:
     assert journal.mismatches[0].num_tokens == sum(int(sample.mask.sum()) for sample in samples)
 
 
-def test_pictures_that_are_blanked_on_the_way_are_noticed(run: Path, tmp_path: Path) -> None:
-    recorded = read_journal(run).picture_effect
+def test_images_that_are_blanked_on_the_way_are_noticed(run: Path, tmp_path: Path) -> None:
+    recorded = read_journal(run).image_effect
     assert recorded is not None and recorded > 0.01
 
     def read_black(sha256: str) -> bytes:
@@ -37,7 +37,7 @@ def test_pictures_that_are_blanked_on_the_way_are_noticed(run: Path, tmp_path: P
             Image.new("RGB", image.size).save(tmp_path / "black.png")
         return (tmp_path / "black.png").read_bytes()
 
-    with pytest.raises(SampleError, match="pictures do not reach the trainer"):
+    with pytest.raises(SampleError, match="images do not reach the trainer"):
         check_samples(run, WEIGHTS, read_black)
 
 

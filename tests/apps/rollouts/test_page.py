@@ -26,7 +26,7 @@ def test_a_real_run_links_to_the_report_of_each_rollout(run: Path) -> None:
     links = re.findall(r'href="(runs/[^"]+)"', html)
     assert len(set(links)) == 4
     assert all((run / link).is_file() for link in links)
-    assert "pictures reach the trainer" in html
+    assert "images reach the trainer" in html
 
 
 async def make_run(folder: Path, num_groups: int, run_dir: str = "") -> None:
