@@ -3,7 +3,9 @@
 import base64
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 
     from cua.json_text import Json
     from cua.rollouts.journal import JournalContent
+    from cua.rollouts.samples import RolloutSample, SampleReader
+    from model_runtime.processor.processor import Processor
+    from model_runtime.training.scoring import SampledSequence
 
-app = App(name="rollout", help="Show and export rollouts for reinforcement learning.")
+app = App(name="rollout", help="Show, score and export rollouts for reinforcement learning.")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder with rollouts.jsonl or samples.jsonl.")]
 
@@ -85,6 +90,96 @@ def export(
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}") from error
     echo(f"{number} samples in {output}", err=True)
+
+
+@app.command("score")
+def score(
+    run: RunArgument,
+    weights: Annotated[Path, typer.Option("--weights", metavar="FOLDER", help="Model that sampled the rollouts.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compute the log-probabilities of samples with the training code, and compare them with the recorded ones.
+
+    In float32 on the CPU. Exit code 1 if k3, an estimate of the KL divergence, is above 0.005.
+    """
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from cua.errors import ConfigError
+    from cua.rollouts.mismatch import MAX_K3, measure_mismatch
+
+    scored = list(_score_samples(run, weights))
+    if not scored:
+        raise ConfigError(f"{run} has no samples with trained tokens")
+    recorded, computed = (np.concatenate(column) for column in zip(*scored, strict=True))
+    found = measure_mismatch(recorded, computed, np.ones(len(recorded), dtype=bool))
+    if as_json:
+        echo(json.dumps({"num_samples": len(scored), **asdict(found)}))
+    else:
+        echo(f"samples: {len(scored)}, {found.num_tokens:,} trained tokens")
+        echo(f"difference of log-probabilities: at most {found.abs_max:.2g}, 99 % below {found.abs_p99:.2g}")
+        echo(f"k1 {found.k1:.2g}, k3 {found.k3:.2g} (limit {MAX_K3})")
+    if found.k3 > MAX_K3:
+        raise typer.Exit(1)
+
+
+def _score_samples(run: Path, weights: Path) -> "Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]":
+    """Yield recorded and computed log-probabilities of the trained tokens of each sample."""
+    from envs.errors import require
+
+    torch = require("torch", "runtime")
+    from cua.rollouts.export import read_rollouts
+    from cua.rollouts.samples import SampleReader
+    from model_runtime.checkpoint.folder import unpack_folder
+    from model_runtime.checkpoint.reader import Checkpoint, is_quantized
+    from model_runtime.model import load_model
+    from model_runtime.processor.processor import Processor
+    from model_runtime.training.scoring import score_tokens
+
+    with TemporaryDirectory() as folder, SampleReader(run) as media, torch.inference_mode():
+        source = weights
+        if is_quantized(Checkpoint.open(weights)):
+            source = Path(folder)
+            unpack_folder(weights, source, "float32")
+        model = load_model(source, dtype="float32", kernels="autograd")
+        processor = Processor.load(weights)
+        for rollout in read_rollouts(run):
+            for sample in rollout.branches:
+                if sample.mask.any():
+                    computed = score_tokens(model, _make_sequence(sample, media, processor, weights))
+                    yield sample.logprobs[sample.mask], computed.numpy()
+
+
+def _make_sequence(
+    sample: "RolloutSample", media: "SampleReader", processor: "Processor", weights: Path
+) -> "SampledSequence":
+    """Convert a sample to the input of the training code."""
+    import numpy as np
+    import torch
+
+    from cua.errors import ConfigError
+    from model_runtime.engine.sampling.state import find_banned_ids
+    from model_runtime.tokenizer import load_tokenizer
+    from model_runtime.training.scoring import SampledSequence
+
+    names = {item.processor for item in sample.media} - {processor.processor_id}
+    if names:
+        raise ConfigError(f"images were converted by {names.pop()}, and here by {processor.processor_id}")
+    temperatures = np.zeros(len(sample.ids))
+    for span in sample.spans:
+        temperatures[span.start : span.end] = span.temperature
+    num_kept = np.zeros(len(sample.ids)) if sample.kept is None else sample.kept.num
+    kept_ids = np.zeros(0) if sample.kept is None else sample.kept.ids
+    return SampledSequence(
+        token_ids=tuple(sample.ids.tolist()),
+        images=tuple(processor.image(media.read_media(item.sha256)) for item in sample.media),
+        positions=torch.from_numpy(sample.mask.nonzero()[0]),
+        temperatures=torch.from_numpy(temperatures[sample.mask]),
+        num_kept=torch.from_numpy(num_kept[sample.mask].astype(np.int64)),
+        kept_ids=torch.from_numpy(kept_ids.astype(np.int64)),
+        banned_ids=find_banned_ids(load_tokenizer(weights).special),
+    )
 
 
 def _summarise(journal: "JournalContent") -> "Json":

@@ -23,6 +23,7 @@ class PolicyMismatch:
         k3: Mean of exp(d) - 1 - d, which is never negative.
         sequence_ratio: exp of the sum of d.
         abs_p99: 99th percentile of abs(d).
+        abs_max: Maximum of abs(d).
         share_below: Share of tokens with d below the lower bound; their gradient is zero in equation 1 of the report.
         share_above: Share of tokens with d above the upper bound.
     """
@@ -32,6 +33,7 @@ class PolicyMismatch:
     k3: float
     sequence_ratio: float
     abs_p99: float
+    abs_max: float
     share_below: float
     share_above: float
 
@@ -67,6 +69,7 @@ def measure_mismatch(
         k3=float((np.exp(clipped) - 1.0 - clipped).mean()),
         sequence_ratio=float(np.exp(np.clip(difference.sum(), -_MAX_LOG_RATIO, _MAX_LOG_RATIO))),
         abs_p99=float(np.percentile(np.abs(difference), 99)),
+        abs_max=float(np.abs(difference).max()),
         share_below=float((difference < low).mean()),
         share_above=float((difference > high).mean()),
     )

@@ -337,9 +337,7 @@ class Sampler:
         listed = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
         logprobs = dict(zip(raw_rows, listed, strict=True))
         logprobs |= _list_processed(logits, drawn, states, [row for row in logprob_rows if row not in logprobs])
-        kept_rows = [
-            row for row in logprob_rows if states[row].params.return_kept_ids and states[row].forced_id is None
-        ]
+        kept_rows = [row for row in logprob_rows if _has_kept_set(states[row])]
         for row, kept_ids in zip(kept_rows, find_kept_ids(logits[kept_rows], drawn.num_kept[kept_rows]), strict=True):
             logprobs[row] = replace(logprobs[row], kept_ids=kept_ids)
         for row in _find_unsampled(logits, states, logprob_rows):
@@ -408,6 +406,12 @@ def _list_processed(
         for row, token_id in forced.items()
     }
     return alone | dict(zip(free, listed, strict=True))
+
+
+def _has_kept_set(state: SamplingState) -> bool:
+    """Return True if the kept set is requested, and filters or a grammar may leave out tokens of this draw."""
+    is_limited = state.params.is_filtered or state.active_matcher is not None
+    return state.params.return_kept_ids and is_limited and state.forced_id is None
 
 
 def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> list[int]:

@@ -360,7 +360,7 @@ def test_kept_sets_are_empty_where_nothing_was_left_out_or_nothing_was_drawn() -
     unlimited = make_plain(logprobs=0, return_kept_ids=True)
     unasked = make_plain(logprobs=0, top_k=5)
     forced = make_plain(in_reasoning=True, thinking_budget=0, logprobs=0, return_kept_ids=True, top_k=5)
-    greedy = make_plain(logprobs=0, return_kept_ids=True, temperature=0.0)
+    greedy = make_plain(logprobs=0, return_kept_ids=True, temperature=0.0, top_k=5)
     found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits, [unlimited, unasked, forced, greedy])
     sets = [sampled.logprob.kept_ids for sampled in found if sampled.logprob]
     assert sets == [(), (), (), (found[3].token_id,)]
