@@ -98,9 +98,9 @@ def score(
     weights: Annotated[Path, typer.Option("--weights", metavar="FOLDER", help="Model that sampled the rollouts.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compute the log-probabilities of samples with the training code, and compare them with the recorded ones.
+    """Check recorded log-probabilities against those of the training code.
 
-    In float32 on the CPU. Exit code 1 if k3, an estimate of the KL divergence, is above 0.005.
+    They are computed in float32 on the CPU. Exit code 1 if k3, an estimate of the KL divergence, is above 0.005.
     """
     from dataclasses import asdict
 
