@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from apps.rollouts.logprobs import SampleCheck
+    from apps.rollouts.scoring import RunScore
     from cua.batch.executor import ExecutorKind
     from cua.json_text import Json
     from cua.rollouts.journal import JournalContent
     from cua.rollouts.scheduler import RolloutCounts, RolloutGroup
 
-app = App(name="rollout", help="Run, show and export rollouts for reinforcement learning.")
+app = App(name="rollout", help="Run, show, score and export rollouts for reinforcement learning.")
 TaskFlag = partial(typer.Option, rich_help_panel="Tasks and groups")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder with rollouts.jsonl or samples.jsonl.")]
@@ -188,41 +188,50 @@ def show(
         )
 
 
-@app.command("check")
-def check(
+@app.command("score")
+def score(
     run: RunArgument,
     weights: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Weights of the last version.", show_default="those of the model nano"),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Compare samples with the trainer's log-probabilities.
+    """Check recorded log-probabilities against those of the training code.
 
-    The tokens are the same; black images must change the log-probabilities, else images do not reach the trainer.
-    Exit code 1: k3 is above 0.005.
+    They are computed in float32 on the CPU, for the first rollouts also with black images, and recorded for the page.
+    Exit code 1 if k3, an estimate of the KL divergence, is above 0.005, or black images change nothing.
     """
     import asyncio
+    from dataclasses import asdict
 
     from apps.nano.model import find_weights
-    from apps.rollouts.run import check_run
-    from cua.rollouts.journal import RolloutJournal, read_journal
+    from apps.rollouts.run import record_score
+    from apps.rollouts.scoring import score_run
+    from cua.rollouts.journal import FILE, RolloutJournal
     from cua.rollouts.mismatch import MAX_K3
 
-    read_journal(run)  # a folder without a run is refused, not made
+    folder = weights or find_weights()
 
-    async def checked() -> "SampleCheck":
+    async def recorded() -> "RunScore":
         journal = RolloutJournal(run)
         try:
-            return await check_run(journal, weights or find_weights())
+            return await record_score(journal, folder)
         finally:
             await journal.close()
 
-    found = asyncio.run(checked())
+    found = asyncio.run(recorded()) if (run / FILE).exists() else score_run(run, folder)
     mismatch = found.mismatch
-    echo(f"version {found.version}: k1 {mismatch.k1:.2e}, k3 {mismatch.k3:.2e} over {mismatch.num_tokens} tokens")
-    if found.image_effect is not None:
-        echo(f"black images change log-probabilities by {found.image_effect:.3g} on average")
-    if mismatch.k3 > MAX_K3:
+    if as_json:
+        echo(json.dumps({"num_samples": found.num_samples, "image_effect": found.image_effect, **asdict(mismatch)}))
+    else:
+        echo(f"samples: {found.num_samples}, {mismatch.num_tokens:,} trained tokens")
+        echo(f"difference of log-probabilities: at most {mismatch.abs_max:.2g}, 99 % below {mismatch.abs_p99:.2g}")
+        echo(f"k1 {mismatch.k1:.2g}, k3 {mismatch.k3:.2g} (limit {MAX_K3})")
+        if found.image_effect is not None:
+            echo(f"black images change log-probabilities by {found.image_effect:.3g} on average")
+    if found.problem:
+        echo(found.problem, err=True)
         raise typer.Exit(1)
 
 

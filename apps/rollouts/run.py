@@ -23,7 +23,7 @@ from apps.evals.players import find_player
 from apps.evals.request import EvalRequest, PlannedRequest, check_same_plan, plan_request
 from apps.evals.results import RUNS
 from apps.nano.model import MAX_TOKENS, NanoModel, load_nano
-from apps.rollouts.logprobs import SampleCheck, check_samples
+from apps.rollouts.scoring import NUM_BLACKENED, RunScore, score_run
 from cua.assemble import env_spec, make_secrets, make_settings_model
 from cua.batch.episode import Episode, make_episodes
 from cua.batch.executor import ExecutorKind, make_env_provider
@@ -39,7 +39,7 @@ from cua.rollouts.gateway_models import GatewayModels
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.play import make_episode_spec
 from cua.rollouts.rollout import RolloutLimits
-from cua.rollouts.samples import SampleWriter
+from cua.rollouts.samples import SampleError, SampleWriter
 from cua.rollouts.scheduler import RolloutCounts, RolloutGroup, RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
 from cua.run.scope import RunScope
@@ -256,25 +256,23 @@ async def run_rollouts(
                         await asyncio.to_thread(kind.write_run_report, folder / end.run_dir)
             listener(group, scheduler.counts)
         if engine.weights is not None and scheduler.counts.num_accepted:
-            await check_run(journal, engine.weights)
+            score = await record_score(journal, engine.weights, max_rollouts=NUM_BLACKENED)
+            if score.problem:
+                raise SampleError(score.problem)
         return scheduler.counts
 
 
-async def check_run(journal: RolloutJournal, weights: Path) -> SampleCheck:
-    """Compare samples with the trainer's log-probabilities of the same tokens, and record the result.
-
-    Args:
-        journal: Journal of the run.
-        weights: Folder of the weights of its last version.
+async def record_score(journal: RolloutJournal, weights: Path, max_rollouts: int | None = None) -> RunScore:
+    """Score the samples of a run with the weights of its last version, and record the result in the journal.
 
     Raises:
-        SampleError: If the run has no samples of this version, or images do not reach the trainer.
+        CuaError: See `score_run`.
     """
-    check = await asyncio.to_thread(check_samples, journal.folder, weights)
-    journal.measured(check.version, check.mismatch)
-    if check.image_effect is not None:
-        journal.measured_images(check.image_effect)
-    return check
+    score = await asyncio.to_thread(score_run, journal.folder, weights, max_rollouts=max_rollouts)
+    journal.measured(score.version or 0, score.mismatch)
+    if score.image_effect is not None:
+        journal.measured_images(score.image_effect)
+    return score
 
 
 def _check_can_repeat(episodes: tuple[Episode, ...]) -> None:

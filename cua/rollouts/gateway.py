@@ -22,6 +22,7 @@ from cua.errors import CuaError, ModelError
 from cua.json_text import Json, JsonMapping, read_object
 from cua.messages import ReplyTokens
 from cua.models.accumulator import StreamAccumulator, number_of
+from cua.models.token_turns import TOKEN_FIELDS
 from cua.rollouts.turns import MAX_REALIGNED, Drift, TurnLog, realigned_share
 
 MAX_SESSIONS = 10_000
@@ -33,6 +34,9 @@ PASSED = (
     "tool_choice",
     "parallel_tool_calls",
     "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
     "max_tokens",
     "stop",
     "seed",
@@ -44,9 +48,6 @@ DROPPED = frozenset(
 """Fields without an effect on the reply."""
 NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "n": (1, None),
-    "top_p": (1, 1.0, None),
-    "top_k": (0, -1, None),
-    "min_p": (0, None),
     "frequency_penalty": (0, None),
     "presence_penalty": (0, None),
     "repetition_penalty": (1, None),
@@ -58,7 +59,15 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "reasoning_effort": (None,),
 }
 """Values of fields that leave the distribution as it is, or change it in a way that is recorded."""
-REQUIRED = {"return_token_ids": True, "logprobs": True, "logprobs_mode": "processed_logprobs", "top_p": 1.0}
+RECORDS = frozenset(
+    {
+        *("prompt_token_ids", "media", "processor", "token_ids", "logprobs", "kept_token_ids", "num_kept"),
+        *("weight_versions", "sampling"),
+    }
+)
+"""Fields of an answer that an agent does not get."""
+FILTERS: Mapping[str, tuple[float, ...]] = {"top_p": (1,), "top_k": (0, -1), "min_p": (0,)}
+"""Fields that leave tokens out, with the values that leave out none; the engine returns what they kept."""
 
 
 class GatewayError(CuaError):
@@ -139,7 +148,7 @@ class Gateway:
 
     def __init__(self, engine: CompletionEngine, model: str = "") -> None:
         self._engine = engine
-        self._fields = REQUIRED | ({"model": model} if model else {})
+        self._fields = TOKEN_FIELDS | ({"model": model} if model else {})
         self._drifts: Counter[Drift] = Counter()  # of all turns after the first of a session, closed ones included
         self._is_open, self._is_idle = asyncio.Event(), asyncio.Event()
         self._is_open.set()
@@ -256,6 +265,7 @@ class Gateway:
             self._num_calls -= 1
             self._is_idle.set()
         tokens = _tokens_of(answer)
+        _check_kept(request, tokens)
         if session.is_closed:
             raise GatewayError("the session was closed", 409)
         choice = answer["choices"][0]
@@ -326,7 +336,8 @@ def check_request(body: JsonMapping) -> Json:
             )
         if name not in (*PASSED, *NEUTRAL, *DROPPED, "max_completion_tokens", "chat_template_kwargs"):
             raise GatewayError(f"{name} is not a field that can be accounted for; leave it out")
-    request = {name: body[name] for name in (*PASSED, "chat_template_kwargs") if body.get(name) is not None}
+    request: Json = {"top_p": 1.0}  # the engine's default is less
+    request |= {name: body[name] for name in (*PASSED, "chat_template_kwargs") if body.get(name) is not None}
     if body.get("max_completion_tokens") is not None:
         request["max_tokens"] = body["max_completion_tokens"]
     return request
@@ -408,8 +419,24 @@ def _tokens_of(answer: Json) -> ReplyTokens:
     return tokens
 
 
+def _check_kept(request: JsonMapping, tokens: ReplyTokens) -> None:
+    """Check that the sets which filters kept are known: log-probabilities are normalized over them.
+
+    Raises:
+        GatewayError: If the request has a filter, and the engine does not return the kept sets.
+    """
+    filters = [name for name, neutral in FILTERS.items() if request.get(name, neutral[0]) not in neutral]
+    sampled = tokens.sampled or (True,) * len(tokens.ids)
+    kept = tokens.num_kept or (0,) * len(tokens.ids)
+    if filters and any(is_sampled and not num for is_sampled, num in zip(sampled, kept, strict=True)):
+        raise GatewayError(
+            f"{filters[0]} is {json.dumps(request[filters[0]])}, and the engine returns no kept sets "
+            f"(return_kept_token_ids), over which log-probabilities are normalized: send {FILTERS[filters[0]][0]}, or "
+            "use `cua serve`"
+        )
+
+
 def _without_records(answer: Json) -> Json:
     """Return an answer as an OpenAI client expects it."""
-    hidden = ("prompt_token_ids", "media", "processor", "token_ids", "logprobs", "weight_versions", "sampling")
-    choices = [{name: value for name, value in choice.items() if name not in hidden} for choice in answer["choices"]]
-    return {name: value for name, value in answer.items() if name not in hidden} | {"choices": choices}
+    choices = [{name: value for name, value in choice.items() if name not in RECORDS} for choice in answer["choices"]]
+    return {name: value for name, value in answer.items() if name not in RECORDS} | {"choices": choices}

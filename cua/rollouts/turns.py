@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cua.messages import ReplyTokens, TokenMedia
-from cua.rollouts.samples import MediaRange, PolicySpan, RolloutSample, SampleError
+from cua.rollouts.samples import KeptSets, MediaRange, PolicySpan, RolloutSample, SampleError
 
 MAX_REALIGNED = 0.01
 """Share of turns whose history was tokenized again; above it a run fails."""
@@ -42,6 +43,8 @@ class RecordedTurn:
         output_ids: Ids of the reply, with its end token.
         logprobs: Natural logarithm of the probability of each output id under the distribution that was sampled.
         sampled: True for each output id that the model chose.
+        kept_ids: Kept sets of all output ids, one after the other; see `ReplyTokens`.
+        num_kept: Number of `kept_ids` of each output id.
         temperature: Temperature that was used.
         top_p: Probability mass of the tokens that were sampled from.
         media: Media in the prompt, in order.
@@ -60,6 +63,8 @@ class RecordedTurn:
     output_ids: "array[int]" = field(repr=False)
     logprobs: "array[float]" = field(repr=False)
     sampled: tuple[bool, ...] = field(repr=False)
+    kept_ids: "array[int]" = field(repr=False)
+    num_kept: "array[int]" = field(repr=False)
     temperature: float
     top_p: float = 1.0
     media: tuple[TokenMedia, ...] = ()
@@ -114,6 +119,8 @@ class TurnLog:
             output_ids=array("I", tokens.ids),
             logprobs=array("f", tokens.logprobs),
             sampled=tokens.sampled or (True,) * num_ids,
+            kept_ids=array("I", tokens.kept_ids),
+            num_kept=array("I", tokens.num_kept or [0] * num_ids),
             temperature=temperature,
             top_p=top_p,
             media=tokens.media,
@@ -166,6 +173,12 @@ class TurnLog:
         return tuple(replace(branch, weight=1.0 / len(branches)) for branch in branches)
 
 
+def _kept_ids(turn: RecordedTurn) -> NDArray[np.uint32]:
+    """Return the kept sets of the sampled tokens of a turn; a set of a token that was not sampled is left out."""
+    ids: NDArray[np.uint32] = np.array(turn.kept_ids, np.uint32)[np.repeat(turn.sampled, turn.num_kept)]
+    return ids
+
+
 def _make_sample(
     path: Sequence[RecordedTurn], fresh: Sequence[RecordedTurn], version_of: Callable[[str], int]
 ) -> RolloutSample:
@@ -174,12 +187,14 @@ def _make_sample(
         raise SampleError(f"{len(leaf.media)} media in the ids, {len(leaf.files)} in the requests")
     ids = np.array(leaf.prompt_ids + leaf.output_ids, np.uint32)
     mask, logprobs = np.zeros(len(ids), bool), np.zeros(len(ids), np.float32)
+    num_kept = np.zeros(len(ids), np.uint32)
     spans: list[PolicySpan] = []
     for turn in fresh:
         start = len(turn.prompt_ids)
         reply = slice(start, start + len(turn.output_ids))
         mask[reply] = turn.sampled
         logprobs[reply] = np.where(turn.sampled, turn.logprobs, 0.0)
+        num_kept[reply] = np.where(turn.sampled, turn.num_kept, 0)
         for name, number in turn.versions or (("", len(turn.output_ids)),):
             try:
                 version = version_of(name)
@@ -192,6 +207,7 @@ def _make_sample(
         ids=ids,
         mask=mask,
         logprobs=logprobs,
+        kept=KeptSets(num_kept, np.concatenate([_kept_ids(turn) for turn in fresh])) if num_kept.any() else None,
         spans=tuple(spans),
         media=tuple(MediaRange(item.offset, item.num_tokens, file, leaf.processor) for item, file in media),
         prompt_length=int(mask.argmax()) if mask.any() else len(mask),

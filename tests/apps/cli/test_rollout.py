@@ -60,7 +60,7 @@ def test_wrong_use_is_one_line(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "new.jsonl"
     form = rollout(run, "export", str(run), "--format", "parquet", "-o", str(target))
     assert (form.code != 0, "jsonl, verl, slime" in form.stderr, target.exists()) == (True, True, False)
-    nowhere = rollout(run, "check", str(tmp_path / "none"))
+    nowhere = rollout(run, "score", str(tmp_path / "none"))
     assert (nowhere.code, (tmp_path / "none").exists(), "Traceback" in nowhere.stderr) == (2, False, False)
     nothing = rollout(run, "show", str(tmp_path))
     assert (nothing.code, "neither rollouts.jsonl nor samples.jsonl" in nothing.stderr) == (2, True)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,8 @@ def test_the_turns_of_a_session_become_samples_that_can_be_written(tmp_path: Pat
     writer = SampleWriter(tmp_path, media_token_id=99)
     image = writer.put_media(b"image")
     log = TurnLog()
-    first = log.add(reply((1, 99, 99, 2), (3, 4, 5), "7"), temperature=0.7, top_p=0.9, files=(image,))
+    nucleus = replace(reply((1, 99, 99, 2), (3, 4, 5), "7"), kept_ids=(3, 4), num_kept=(1, 1, 0))
+    first = log.add(nucleus, temperature=0.7, top_p=0.9, files=(image,))
     extended = (*first.prompt_ids, *first.output_ids, 6)
     log.add(reply(extended, (7, 8), "8"), temperature=1.0, files=(image,))
     log.add(reply((9, 9), (10, 11), "8", media=False), temperature=1.0)  # a fork

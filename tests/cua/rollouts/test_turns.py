@@ -54,6 +54,18 @@ def test_each_reply_is_trained_once() -> None:
     assert (second.spans, second.num_turns) == ((PolicySpan(4, 5, 9),), 2)  # the engine named no version
 
 
+def test_kept_sets_of_tokens_that_were_not_sampled_are_left_out() -> None:
+    log = record(
+        tokens((1,), (2, 3, 4), sampled=(True, False, True), kept_ids=(2, 9, 3, 4), num_kept=(2, 1, 1)),
+        tokens((1, 2, 3, 4), (5,), kept_ids=(5, 6, 7), num_kept=(3,)),
+        tokens((1, 2, 3, 4, 5), (6,)),
+    )
+    (sample,) = log.branches(lambda _: 0)
+    assert sample.kept is not None
+    assert sample.kept.num.tolist() == [0, 2, 0, 1, 3, 0]
+    assert sample.kept.ids.tolist() == [2, 9, 4, 5, 6, 7]
+
+
 def test_missing_log_probabilities_are_refused() -> None:
     with pytest.raises(ValueError, match="2 ids, 0 log-probabilities"):
         TurnLog().add(ReplyTokens(prompt_ids=(1,), ids=(2, 3)), temperature=1.0)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("prometheus_client")  # of the server
 
-from apps.rollouts.logprobs import SampleScorer
+from apps.rollouts.scoring import SampleScorer
 from cua.batch import AgentPlayer, make_episodes
 from cua.errors import TruncatedReplyError
 from cua.messages import ImagePart, Message, Reply, Sampling, TextPart
