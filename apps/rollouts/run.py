@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.plan import EvalPlan
-from apps.evals.players import find_player
+from apps.evals.players import PlayerKind, find_player
 from apps.evals.request import EvalRequest, PlannedRequest, check_same_plan, plan_request
 from apps.evals.results import RUNS
 from apps.nano.model import MAX_TOKENS, NanoModel, load_nano
@@ -239,6 +239,7 @@ async def run_rollouts(
         scheduler = await stack.enter_async_context(
             RolloutScheduler(journal, options=RolloutOptions(get_slots=lambda: options.num_parallel))
         )
+        groups = []
         for episode in episodes:
             spec = make_episode_spec(
                 episode,
@@ -248,13 +249,13 @@ async def run_rollouts(
                 limits=RolloutLimits(run_s=plan.max_time_s or RolloutLimits().run_s),
                 open_session=models.open,
             )
-            scheduler.submit(spec, plan.repeats)
+            groups.append(scheduler.submit(spec, plan.repeats))
         async for group in scheduler.finished():
-            for end in group.ends:
-                if options.with_reports and end is not None and end.run_dir is not None:
-                    with contextlib.suppress(TrajectoryError):
-                        await asyncio.to_thread(kind.write_run_report, folder / end.run_dir)
             listener(group, scheduler.counts)
+            if options.with_reports:
+                await asyncio.to_thread(_write_reports, folder, group, kind)
+        for group in groups if options.with_reports else ():  # those without a baseline are not handed out
+            await asyncio.to_thread(_write_reports, folder, group, kind)
         if engine.weights is not None and scheduler.counts.num_accepted:
             score = await record_score(journal, engine.weights, max_rollouts=NUM_BLACKENED)
             if score.problem:
@@ -273,6 +274,15 @@ async def record_score(journal: RolloutJournal, weights: Path, max_rollouts: int
     if score.image_effect is not None:
         journal.measured_images(score.image_effect)
     return score
+
+
+def _write_reports(folder: Path, group: RolloutGroup, kind: PlayerKind) -> None:
+    """Write the missing reports of a group."""
+    for end in group.ends:
+        run = None if end is None or end.run_dir is None else folder / end.run_dir
+        if run is not None and not (run / kind.report_file).exists():
+            with contextlib.suppress(TrajectoryError):
+                kind.write_run_report(run)
 
 
 def _check_can_repeat(episodes: tuple[Episode, ...]) -> None:

@@ -20,6 +20,7 @@ from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind
 from cua.rollouts.samples import SampledRollout, SampleWriter
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_size
 from cua.trajectory.journal import Committer
+from cua.trajectory.run_files import show_run_dir
 
 FILE = "rollouts.jsonl"
 VERSION = 1
@@ -151,10 +152,8 @@ class RolloutJournal:
     def ended(self, id: str, end: RolloutEnd) -> None:
         """Record the end of a rollout."""
         shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
-        run = None if end.run_dir is None else Path(end.run_dir).absolute()
-        if run is not None and run.is_relative_to(self.folder):
-            shown["run_dir"] = run.relative_to(self.folder).as_posix()
-        self._write({"event": "ended", "id": id, **shown, "reason": end.reason[:MAX_REASON_CHARS]})
+        shown |= {"reason": end.reason[:MAX_REASON_CHARS], "run_dir": show_run_dir(self.folder, end.run_dir)}
+        self._write({"event": "ended", "id": id, **shown})
 
     def submitted(self, group: str, size: int, draws: JsonMapping) -> None:
         """Record a group, unless an earlier process has.

@@ -75,7 +75,11 @@ def make_episode_spec(
                 make_env=lambda: _take_env(episode, rollout),
                 make_model=(lambda: session.model) if session else episode.make_model,
             )
-            run = await player(staged, scope.make_run(agent_caps))
+            run_scope = scope.make_run(agent_caps)
+            try:
+                run = await player(staged, run_scope)
+            finally:
+                rollout.run_dir = run_scope.run_dir
             outcome = drawn.judge(make_outcome(run), run.end.answer)
             return replace(outcome, branches=tuple(await session.read_branches()) if session else ())
 
@@ -99,9 +103,7 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
         raise EnvError(end.reason, retryable=end.retryable)
     if kind == "model_error":
         raise ModelError(end.reason, retryable=end.retryable)
-    return RolloutOutcome(
-        score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores), run_dir=run.run_dir
-    )
+    return RolloutOutcome(score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores))
 
 
 async def _take_env(episode: Episode, rollout: Rollout) -> Env:

@@ -58,7 +58,6 @@ class RolloutOutcome:
         is_truncated: True if a limit cut the rollout off; the score rates the state at that time.
         parts: Scores by other rules, by name.
         branches: Samples, whose weights add up to 1; empty if the tokens are not recorded.
-        run_dir: Folder of the agent's record; None without one.
     """
 
     score: float | None
@@ -66,7 +65,6 @@ class RolloutOutcome:
     is_truncated: bool = False
     parts: Mapping[str, float] = field(default_factory=dict)
     branches: tuple[RolloutSample, ...] = ()
-    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +145,7 @@ class Rollout:
         expired: State whose time limit was reached in this attempt; None if none was.
         task: Asyncio task that runs it.
         num_children: Number of sub-tasks of this attempt so far.
+        run_dir: Folder of the agent's record in this attempt; set by the code that runs it, None without one.
         end: End of the last attempt; None before that.
         is_ending: True while the end is recorded, which is not cancelled.
     """
@@ -165,6 +164,7 @@ class Rollout:
         "id",
         "is_ending",
         "num_children",
+        "run_dir",
         "since",
         "spec",
         "state",
@@ -185,6 +185,7 @@ class Rollout:
         self.expired: RolloutState | None = None
         self.task: asyncio.Task[RolloutEnd] | None = None
         self.num_children = 0
+        self.run_dir: str | None = None
         self.end: RolloutEnd | None = None
         self.is_ending = False
         self._services = services
@@ -205,6 +206,7 @@ class Rollout:
         self.version = self._services.get_version()
         self.expired = None
         self.num_children = 0
+        self.run_dir = None
         self._run_left_s = self.spec.limits.run_s
         self.enter("acquiring" if self.spec.env is not None else "running")
 

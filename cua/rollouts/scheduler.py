@@ -465,7 +465,7 @@ class RolloutScheduler:
             is_truncated=outcome.is_truncated,
             num_attempts=rollout.attempt,
             version=rollout.version,
-            run_dir=outcome.run_dir,
+            run_dir=rollout.run_dir,
         )
         score = outcome.score
         if score is None or not 0.0 <= score <= 1.0:
@@ -478,7 +478,8 @@ class RolloutScheduler:
 
     def _judge_error(self, rollout: Rollout, error: BaseException) -> tuple[RolloutEnd, bool]:
         """Return the end of an attempt that raised an exception, and True if another attempt may follow."""
-        make_end = partial(RolloutEnd, num_attempts=max(1, rollout.attempt), version=rollout.version)
+        num_attempts = max(1, rollout.attempt)
+        make_end = partial(RolloutEnd, num_attempts=num_attempts, version=rollout.version, run_dir=rollout.run_dir)
         expired = rollout.expired
         if isinstance(error, asyncio.CancelledError) and (rollout.stop_reason or expired):
             rollout.uncancel()

@@ -19,10 +19,10 @@ from cua.rollouts.journal import RolloutJournal, read_journal
 from cua.rollouts.play import make_episode_spec
 from cua.rollouts.rollout import Rollout, RolloutOutcome, RolloutSpec
 from cua.rollouts.samples import SampleReader, SampleWriter
-from cua.rollouts.scheduler import RolloutScheduler
+from cua.rollouts.scheduler import RolloutOptions, RolloutScheduler
 from cua.run.budget import Caps
 from cua.run.scope import RunScope
-from envs.fake import FakeEnv
+from envs.fake import FakeEnv, FakeOptions
 from model_runtime.engine.contract import EngineRequest
 from tests.cua.batch.chores import make_suite
 from tests.cua.models.clients import png
@@ -74,6 +74,25 @@ def act(request: EngineRequest) -> Script:
     """Click once, then end; the second request has two screenshots."""
     num_images = request.prompt.token_ids.count(MEDIA_PAD) // request.prompt.media[0].item.num_tokens
     return Script(pieces=("</think>", CLICK if num_images == 1 else DONE))
+
+
+async def test_an_agent_that_failed_has_a_record(tmp_path: Path) -> None:
+    suite = make_suite()
+    (episode,) = make_episodes(
+        [("click/left", 1, 0)],
+        make_task=suite.make_task,
+        take_env=lambda spec: FakeEnv(FakeOptions(die_at_step=1)),
+        make_model=lambda: ScriptedModel([CLICK, DONE]),
+    )
+    player, scope = AgentPlayer(tmp_path / "runs", approve="yolo"), RunScope(caps=Caps(max_steps=None))
+    options = RolloutOptions(max_attempts=2, backoff_s=0.001)
+    async with RolloutScheduler(RolloutJournal(tmp_path), options=options) as scheduler:
+        scheduler.submit(make_episode_spec(episode, player, scope=scope))
+        async for _ in scheduler.finished():
+            raise AssertionError("a group without a score is not handed out")
+    (end,) = read_journal(tmp_path).ends.values()
+    assert (end.kind, end.num_attempts) == ("error", 2)
+    assert (tmp_path / str(end.run_dir) / "trajectory.jsonl").is_file()
 
 
 async def test_agents_play_with_a_session_of_their_own(tmp_path: Path) -> None:
