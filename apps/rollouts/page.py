@@ -15,7 +15,9 @@ from apps.evals.players import recorded_player
 from apps.evals.results import PAGE
 from apps.evals.statistics import is_success
 from apps.rollouts.run import PLAN, read_plan
+from cua.errors import ConfigError
 from cua.rollouts.export import read_rollouts
+from cua.rollouts.journal import FILE as JOURNAL
 from cua.rollouts.journal import JournalContent, read_journal
 from cua.rollouts.rollout import RolloutEnd, RolloutEndKind
 from cua.rollouts.samples import FILE as SAMPLES
@@ -128,6 +130,7 @@ def write_page(folder: Path) -> Path:
     """Write `index.html` into the folder of a run.
 
     Raises:
+        ConfigError: If there is no journal.
         SampleError: If samples cannot be read.
         TrajectoryError: If the journal cannot be read, or the page not written.
     """
@@ -136,6 +139,8 @@ def write_page(folder: Path) -> Path:
 
 def page_view(folder: Path) -> RolloutsView:
     """Return all values for the page."""
+    if not (folder / JOURNAL).exists():
+        raise ConfigError(f"{folder} has no {JOURNAL}; the page is made of a run's journal")
     journal = read_journal(folder)
     plan = read_plan(folder) if (folder / PLAN).exists() else None
     names = list(journal.groups)[-MAX_GROUPS:]

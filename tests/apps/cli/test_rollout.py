@@ -64,6 +64,8 @@ def test_wrong_use_is_one_line(run: Path, tmp_path: Path) -> None:
     assert (nowhere.code, (tmp_path / "none").exists(), "Traceback" in nowhere.stderr) == (2, False, False)
     nothing = rollout(run, "show", str(tmp_path))
     assert (nothing.code, "neither rollouts.jsonl nor samples.jsonl" in nothing.stderr) == (2, True)
+    page = rollout(run, "show", str(tmp_path), "--html")
+    assert (page.code, "has no rollouts.jsonl" in page.stderr) == (2, True)
     (tmp_path / "samples.jsonl").write_text("{}\n")
     damaged = rollout(run, "show", str(tmp_path))
     assert (damaged.code != 0, "Traceback" in damaged.stderr) == (True, False)
