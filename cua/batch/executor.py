@@ -52,6 +52,7 @@ def make_env_provider(
     ref: SuiteRef,
     *,
     max_idle: int = 8,
+    max_leased: int | None = None,
     ray_address: str | None = None,
     secrets: EnvSecrets | None = None,
 ) -> EnvProvider:
@@ -62,6 +63,7 @@ def make_env_provider(
             each environment and its tasks' code in its own process; `ray`: each in an actor with one CPU on Ray.
         ref: Suite of the tasks.
         max_idle: See `EnvProvider`.
+        max_leased: See `EnvProvider`.
         ray_address: See `connect_ray`.
         secrets: Secrets for the environments; environments that a suite creates itself get none.
 
@@ -70,7 +72,9 @@ def make_env_provider(
     """
     suite, env_secrets = registry.load_suite(ref.name, **ref.options), secrets or EnvSecrets()
     if kind == "local":
-        return EnvProvider(suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle)
+        return EnvProvider(
+            suite.make_task, suite.make_env or env_secrets.make_env, max_idle=max_idle, max_leased=max_leased
+        )
     open_channel: OpenChannel = partial(ProcessChannel.open, secrets=env_secrets)
     if kind == "ray":
         connect_ray(ray_address)
@@ -79,7 +83,9 @@ def make_env_provider(
     def make_task(task_id: str, seed: int | None) -> Task:
         return RemoteTask(suite.make_task(task_id, seed))
 
-    return EnvProvider(make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle)
+    return EnvProvider(
+        make_task, lambda spec: RemoteEnv(spec, ref, open_channel), max_idle=max_idle, max_leased=max_leased
+    )
 
 
 async def open_ray_channel(spec: EnvSpec, suite: SuiteRef, secrets: EnvSecrets) -> RayChannel:

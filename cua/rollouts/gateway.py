@@ -12,8 +12,10 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from cua.errors import CuaError, ModelError
@@ -148,7 +150,26 @@ class Gateway:
         self._engine = engine
         self._fields = TOKEN_FIELDS | ({"model": model} if model else {})
         self._drifts: Counter[Drift] = Counter()  # of all turns after the first of a session, closed ones included
+        self._is_open, self._is_idle = asyncio.Event(), asyncio.Event()
+        self._is_open.set()
+        self._num_calls = 0
         self.sessions: dict[str, GatewaySession] = {}
+
+    @asynccontextmanager
+    async def paused(self, *, finish: bool = False) -> AsyncIterator[None]:
+        """Hold new calls of the engine inside this context.
+
+        Args:
+            finish: True to wait first until those in flight have ended.
+        """
+        self._is_open.clear()
+        try:
+            while finish and self._num_calls:
+                self._is_idle.clear()
+                await self._is_idle.wait()
+            yield
+        finally:
+            self._is_open.set()
 
     def open_session(self, session_id: str) -> GatewaySession:
         """Open a session.
@@ -217,7 +238,7 @@ class Gateway:
         task = session.replies.get(name) if key or is_retry else None
         if task is None:
             session.replies[name] = task = asyncio.ensure_future(self._complete(session, request, named, files, sha256))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the client may have left
+            task.add_done_callback(partial(_forget_failure, session.replies, name))
             if len(session.replies) > NUM_REPLIES:
                 session.replies.pop(next(iter(session.replies)))
         answer, turn_id = await asyncio.shield(task)
@@ -236,7 +257,13 @@ class Gateway:
         messages = request["messages"]
         keys = _chain(named, request.get("tools"))
         known = next((session.known[key] for key in reversed(keys[:-1]) if key in session.known), None)
-        answer = await self._ask(request, messages, known)
+        await self._is_open.wait()
+        self._num_calls += 1
+        try:
+            answer = await self._ask(request, messages, known)
+        finally:
+            self._num_calls -= 1
+            self._is_idle.set()
         tokens = _tokens_of(answer)
         _check_kept(request, tokens)
         if session.is_closed:
@@ -273,6 +300,14 @@ class Gateway:
                 raise
         parts = [part for message in messages[: known.num_messages] for part in _media_parts(message)]
         return await self._engine.complete({**body, "media": parts})
+
+
+def _forget_failure(
+    replies: "dict[str, asyncio.Task[tuple[Json, int]]]", name: str, task: "asyncio.Task[object]"
+) -> None:
+    """Drop a call that failed, so that a retry asks the engine again; its client may have left."""
+    if (task.cancelled() or task.exception() is not None) and replies.get(name) is task:
+        del replies[name]
 
 
 def check_request(body: JsonMapping) -> Json:

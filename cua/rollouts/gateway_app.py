@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp
 
 MAX_BODY_BYTES = 64 * 2**20
 MAX_ANSWER_BYTES = 64 * 2**20
@@ -39,25 +40,36 @@ class HttpEngine:
     Args:
         endpoint: Address and key.
         timeout_s: Limit of a call.
+        app: ASGI application in this process that answers instead of the address.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float = 3600.0) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_s: float = 3600.0, app: "ASGIApp | None" = None) -> None:
         import httpx2
 
-        self._url = httpx2.URL(endpoint.base_url.rstrip("/") + "/chat/completions")
+        self._base_url = endpoint.base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {endpoint.api_key}", "Content-Type": "application/json"}
         self._timeout = httpx2.Timeout(timeout_s, connect=10.0).as_dict()
         self._tls = httpx2.create_ssl_context(trust_env=False)
-        self._transports: list[httpx2.AsyncHTTPTransport] = []
-        self._idle: list[httpx2.AsyncHTTPTransport] = []
+        self._app = app
+        self._transports: list[httpx2.AsyncBaseTransport] = []
+        self._idle: list[httpx2.AsyncBaseTransport] = []
 
     async def complete(self, body: object) -> Json:
         """See `CompletionEngine.complete`."""
+        value = await self._post("chat/completions", body)
+        if value is None or not value.get("choices"):
+            raise ModelError("the engine's answer is not a chat completion", retryable=False)
+        return value
+
+    async def _post(self, path: str, body: object) -> Json | None:
         import httpx2
 
-        content = json.dumps(body).encode()
         request = httpx2.Request(
-            "POST", self._url, headers=self._headers, content=content, extensions={"timeout": self._timeout}
+            "POST",
+            f"{self._base_url}/{path}",
+            headers=self._headers,
+            content=json.dumps(body).encode(),
+            extensions={"timeout": self._timeout},
         )
         transport = self._take_transport()
         try:
@@ -70,23 +82,38 @@ class HttpEngine:
         value = _read_answer(data) if len(data) <= MAX_ANSWER_BYTES else None
         if answer.status_code != 200:
             raise EngineError(answer.status_code, value or {"error": {"message": answer.text[:500]}})
-        if value is None or not value.get("choices"):
-            raise ModelError("the engine's answer is not a chat completion", retryable=False)
         return value
+
+    async def update_weights(self, version: str, folder: str, running: str = "pause") -> None:
+        """Replace the weights of a server of `cua serve`; returns when the next token comes from the new ones.
+
+        Args:
+            version: Name of the new version, a number for `GatewayModels`.
+            folder: Folder below the one that the server allows.
+            running: What happens to running requests: `finish`, `pause` or `restart`.
+
+        Raises:
+            EngineError: If the server refuses.
+            ModelError: If it cannot be reached.
+        """
+        await self._post("update_weights", {"version": version, "folder": folder, "running": running})
 
     async def close(self) -> None:
         """Close the connections."""
         for transport in self._transports:
             await transport.aclose()
 
-    def _take_transport(self) -> "httpx2.AsyncHTTPTransport":
+    def _take_transport(self) -> "httpx2.AsyncBaseTransport":
         """Return the most recently used transport without a call, or a new one."""
         import httpx2
 
         if self._idle:
             return self._idle.pop()
-        limits = httpx2.Limits(max_connections=1)
-        self._transports.append(httpx2.AsyncHTTPTransport(verify=self._tls, limits=limits, trust_env=False))
+        if self._app is not None:
+            self._transports.append(httpx2.ASGITransport(self._app, raise_app_exceptions=False))
+        else:
+            limits = httpx2.Limits(max_connections=1)
+            self._transports.append(httpx2.AsyncHTTPTransport(verify=self._tls, limits=limits, trust_env=False))
         return self._transports[-1]
 
 

@@ -10,6 +10,8 @@ from cua.rollouts.samples import SampleError
 MAX_K3 = 5e-3
 """k3 above which a run with the same weights should stop. Dense models in bf16 stay below 1e-3; mixtures of experts
 whose routes are not replayed reach 1e-2 and more."""
+MIN_IMAGE_EFFECT = 1e-4
+"""Mean change of a log-probability by black images below which images do not reach the trainer."""
 _MAX_LOG_RATIO = 20.0  # of verl; exp of it is still finite in float32
 
 
@@ -73,3 +75,20 @@ def measure_mismatch(
         share_below=float((difference < low).mean()),
         share_above=float((difference > high).mean()),
     )
+
+
+def measure_image_effect(shown: NDArray[np.floating], black: NDArray[np.floating]) -> float:
+    """Return the mean absolute change of the trainer's log-probabilities by black images.
+
+    A trainer that gets no images, or always the same, learns with a loss that looks normal.
+
+    Args:
+        shown: Log-probabilities of trained tokens with the images of their samples, [N].
+        black: The same with black images of the same sizes, [N].
+
+    Raises:
+        SampleError: If the shapes differ, or no token is trained.
+    """
+    if shown.shape != black.shape or not len(shown):
+        raise SampleError(f"log-probabilities of {shown.shape} and {black.shape}")
+    return float(np.abs(shown.astype(np.float64) - black.astype(np.float64)).mean())

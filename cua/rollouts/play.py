@@ -1,12 +1,14 @@
 """Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import cast
 
 from cua.batch.episode import Episode, Player, classify_end
 from cua.errors import ModelError
+from cua.model import Model
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
 from cua.rollouts.samples import RolloutSample
@@ -15,8 +17,20 @@ from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from envs import Env, EnvError, EnvSpec, Observation, Task, TaskVerdict
 
-ReadBranches = Callable[[Rollout, RunResult], Sequence[RolloutSample]]
 _GRACE_S = 30.0  # for an agent to end its last step, and be evaluated, after its time limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSession:
+    """Model of one attempt, whose replies are recorded.
+
+    Attributes:
+        model: Model of the agent, and of its sub-agents.
+        read_branches: Returns the samples after the run.
+    """
+
+    model: Model
+    read_branches: Callable[[], Awaitable[Sequence[RolloutSample]]]
 
 
 def make_episode_spec(
@@ -28,7 +42,7 @@ def make_episode_spec(
     caps: Caps | None = None,
     limits: RolloutLimits | None = None,
     prompt: RolloutPrompt | None = None,
-    read_branches: ReadBranches | None = None,
+    open_session: Callable[[Rollout], AbstractAsyncContextManager[ModelSession]] | None = None,
 ) -> RolloutSpec:
     """Return the spec of an episode.
 
@@ -43,7 +57,8 @@ def make_episode_spec(
         limits: Time limits of the states; None: the defaults.
         prompt: What was drawn for the group: its constraints follow the instruction and are part of the score. System
             prompt, tools and scale of images are settings of the player.
-        read_branches: Returns the samples of a run, such as those of `TurnLog.branches`.
+        open_session: Opens the model of an attempt instead of that of `episode`; see `GatewayModels.open`. None: tokens
+            are not recorded.
     """
     caps, limits = caps or Caps(), limits or RolloutLimits()
     if limits.run_s is not None:
@@ -53,14 +68,20 @@ def make_episode_spec(
     agent_caps, drawn = caps, prompt or RolloutPrompt()
 
     async def play(rollout: Rollout) -> RolloutOutcome:
-        staged = replace(
-            episode,
-            make_task=lambda: _stage_task(episode.make_task(), rollout, drawn.suffix),
-            make_env=lambda: _take_env(episode, rollout),
-        )
-        run = await player(staged, scope.make_run(agent_caps))
-        outcome = drawn.judge(make_outcome(run), run.end.answer)
-        return replace(outcome, branches=tuple(read_branches(rollout, run)) if read_branches else ())
+        async with open_session(rollout) if open_session else nullcontext() as session:
+            staged = replace(
+                episode,
+                make_task=lambda: _stage_task(episode.make_task(), rollout, drawn.suffix),
+                make_env=lambda: _take_env(episode, rollout),
+                make_model=(lambda: session.model) if session else episode.make_model,
+            )
+            run_scope = scope.make_run(agent_caps)
+            try:
+                run = await player(staged, run_scope)
+            finally:
+                rollout.run_dir = run_scope.run_dir
+            outcome = drawn.judge(make_outcome(run), run.end.answer)
+            return replace(outcome, branches=tuple(await session.read_branches()) if session else ())
 
     draws = {} if prompt is None else prompt.to_json()
     return RolloutSpec(task_id=episode.task_id, seed=episode.seed, play=play, env=env, limits=limits, draws=draws)

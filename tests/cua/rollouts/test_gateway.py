@@ -184,6 +184,35 @@ async def test_a_retry_gets_the_same_reply_and_a_repeat_is_a_second_sample() -> 
             assert [turn.drift for turn in session.log.turns] == [Drift.CLEAN, Drift.FORK]
 
 
+class RestartingEngine(HttpEngine):
+    """Engine whose weights are replaced during the first call, with `running: restart`."""
+
+    num_calls = 0
+
+    async def complete(self, body: object) -> Json:
+        self.num_calls += 1
+        if self.num_calls == 1:
+            raise EngineError(503, {"error": {"message": "the weights were replaced", "code": "weights_replaced"}})
+        return await super().complete(body)
+
+
+@pytest.mark.parametrize("key", ["", "1"])
+async def test_a_retry_after_an_error_asks_the_engine_again(key: str) -> None:
+    with Serving(FakeEngine(lambda _: Script(pieces=("</think>", "Hello")))) as serving:
+        engine = RestartingEngine(Endpoint(base_url=serving.base_url, api_key="none"))
+        transport = httpx.ASGITransport(app=make_gateway_app(gateway := Gateway(engine)))
+        session = gateway.open_session("s")
+        async with httpx.AsyncClient(transport=transport) as http:
+            client = AsyncOpenAI(base_url="http://gateway/sessions/s/v1", api_key="k", http_client=http)  # type: ignore[arg-type]
+            fields: Any = {"extra_headers": {"idempotency-key": key}} if key else {}
+            answer = await client.chat.completions.create(
+                model="k", messages=[{"role": "user", "content": "Hi"}], **fields
+            )
+        await engine.close()
+    assert answer.choices[0].message.content == "Hello"
+    assert (engine.num_calls, [turn.is_delivered for turn in session.log.turns]) == (2, [True])
+
+
 async def test_a_reply_that_was_not_delivered_is_kept_and_not_trained() -> None:
     with Serving(FakeEngine(lambda _: Script(pieces=("</think>", "Hello"), first_s=0.1))) as serving:
         async with gateway_to(serving) as (gateway, _):
