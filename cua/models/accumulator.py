@@ -196,7 +196,8 @@ class StreamAccumulator:
         self._versions: list[tuple[str, int]] = []
         self._processor = ""
         self._has_bad_ids = False
-        self._logprobs: list[JsonMapping] = []
+        self._logprobs: list[float] = []
+        self._sampled: list[bool] = []
         self.num_events = 0
         self.has_choices = False
         self._choice_index = 0
@@ -276,11 +277,10 @@ class StreamAccumulator:
         """
         if not self._ids or self._has_bad_ids:
             return None
-        logprobs = tuple(value for entry in self._logprobs if (value := number_of(entry.get("logprob"))) is not None)
-        sampled = tuple(entry["sampled"] for entry in self._logprobs if isinstance(entry.get("sampled"), bool))
-        if any(values and len(values) != len(self._ids) for values in (logprobs, sampled, self._num_kept)):
+        if any(values and len(values) != len(self._ids) for values in (self._logprobs, self._sampled, self._num_kept)):
             raise ModelError(
-                f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
+                f"the server gave {len(self._ids)} token ids and {len(self._logprobs)} log-probabilities",
+                retryable=False,
             )
         if sum(self._num_kept) != len(self._kept_ids):
             raise ModelError(
@@ -290,8 +290,8 @@ class StreamAccumulator:
         return ReplyTokens(
             prompt_ids=tuple(self._prompt_ids),
             ids=tuple(self._ids),
-            logprobs=logprobs,
-            sampled=sampled,
+            logprobs=tuple(self._logprobs),
+            sampled=tuple(self._sampled),
             kept_ids=tuple(self._kept_ids),
             num_kept=tuple(self._num_kept),
             media=self._media,
@@ -339,7 +339,7 @@ class StreamAccumulator:
     def _numbers_in(self, value: JsonMapping, name: str) -> list[int]:
         """Return a list of ids or counts; it is empty, and the reply's ids are not used, if one is not a number."""
         numbers = list_of(value.get(name))
-        is_good = all(type(number) is int and 0 <= number < _MAX_ID for number in numbers)
+        is_good = not numbers or (set(map(type, numbers)) == {int} and min(numbers) >= 0 and max(numbers) < _MAX_ID)
         self._has_bad_ids |= not is_good
         return numbers if is_good else []
 
@@ -374,11 +374,10 @@ class StreamAccumulator:
                 "top_p or temperature",
                 retryable=False,
             )
-        entries = list_of(object_of(choice.get("logprobs")).get("content"))
+        entries = [object_of(entry) for entry in list_of(object_of(choice.get("logprobs")).get("content"))]
         self._grow(len(entries) * _CHARS_PER_ID)
-        self._logprobs += [
-            {"logprob": entry.get("logprob"), "sampled": entry.get("sampled")} for entry in map(object_of, entries)
-        ]
+        self._logprobs += [value for entry in entries if (value := number_of(entry.get("logprob"))) is not None]
+        self._sampled += [flag for entry in entries if isinstance(flag := entry.get("sampled"), bool)]
 
     def _take_message(self, message: JsonMapping, is_whole: bool) -> None:
         for name in ("reasoning_content", "reasoning"):
