@@ -11,7 +11,7 @@ PARTS := $(LONGEST) $(filter-out $(LONGEST),$(FOLDERS)) $(notdir $(wildcard test
 RUN_PARTS = $(MAKE) --no-print-directory --keep-going --jobs=$(WORKERS) --output-sync=target $(PARTS:%=run-tests/%)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo assistant web-demo video-demo runtime-demo demo-nano nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
+.PHONY: help demo assistant web-demo video-demo runtime-demo rollouts-demo demo-nano nano nano-smoke test test-all check format lint types docs docs-check fuzz mutate bench runtime-bench kernels-bench gpu-check tune kernel-docs clean venv dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -38,6 +38,10 @@ video-demo: venv ## watch two videos that come along, with no key, and write a p
 runtime-demo: ## serve a tiny K2.5 on this machine and send it an agent's requests
 	@scripts/bootstrap.sh runtime-dev
 	@$(VENV)/python -m examples.runtime_demo
+
+rollouts-demo: venv ## groups of rollouts for reinforcement learning with the small model that is shipped: no key, no GPU
+	@scripts/bootstrap.sh nano
+	@$(VENV)/cua rollout run screens --group 4 --sample 8 --seeds 1 --temperature 0.5 -o rollouts-demo $(if $(wildcard rollouts-demo),--resume)
 
 demo-nano: venv ## watch the small model that is shipped do ten tasks on a page: no key, no GPU (the first time: 600 MB for torch)
 	@scripts/bootstrap.sh nano

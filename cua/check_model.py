@@ -302,8 +302,9 @@ def _check_usage(request: str, usage: object) -> None:
 
 
 def _check_reply_tokens(request: str, tokens: ReplyTokens) -> None:
-    clause = "logprobs and sampled go with the ids, or are empty"
-    for name, values in (("logprobs", tokens.logprobs), ("sampled", tokens.sampled)):
+    clause = "logprobs, sampled and num_kept go with the ids, or are empty"
+    lists = {"logprobs": tokens.logprobs, "sampled": tokens.sampled, "num_kept": tokens.num_kept}
+    for name, values in lists.items():
         if values and len(values) != len(tokens.ids):
             _broken(clause, f"{request}: {len(tokens.ids)} ids and {len(values)} {name}")
     if any(not value <= 0.0 for value in tokens.logprobs):

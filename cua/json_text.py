@@ -48,16 +48,18 @@ def well_formed(text: str) -> str:
     return text
 
 
+_CONTAINERS = frozenset({dict, list})
+
+
 def is_shallow(value: Any) -> bool:
-    """Return True if a value is nested at most `MAX_DEPTH` deep."""
-    layer = [value]
+    """Return True if a value that was parsed from JSON is nested at most `MAX_DEPTH` deep."""
+    layer = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for item in layer:
-            if isinstance(item, dict):
-                inner += [child for child in item.values() if isinstance(child, dict | list)]
-            elif isinstance(item, list):
-                inner += [child for child in item if isinstance(child, dict | list)]
+            children = item.values() if type(item) is dict else item
+            if not _CONTAINERS.isdisjoint(map(type, children)):  # lists of numbers, such as token ids, are left here
+                inner += [child for child in children if type(child) in _CONTAINERS]
         if not inner:
             return True
         layer = inner

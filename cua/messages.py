@@ -140,6 +140,10 @@ class ReplyTokens:
             servers); 0 for greedy sampling. Empty if the server gives none.
         sampled: True for each of `ids` that the model sampled; False if no other token was possible: the end of a
             thought that reached its budget, a position where a grammar allows one token. Empty if not given.
+        kept_ids: Kept sets of all of `ids`, one after the other: the tokens that could be drawn where top-p, top-k,
+            min-p or a grammar left others out. `logprobs` are normalized over them.
+        num_kept: Number of `kept_ids` of each of `ids`; 0 if it was not sampled, or nothing was left out. Empty if not
+            given.
         media: Media in `prompt_ids`, in order.
         versions: Versions of the weights that computed `ids`, in order, each with its number of ids. Empty if not
             given.
@@ -150,6 +154,8 @@ class ReplyTokens:
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     sampled: tuple[bool, ...] = ()
+    kept_ids: tuple[int, ...] = ()
+    num_kept: tuple[int, ...] = ()
     media: tuple[TokenMedia, ...] = ()
     versions: tuple[tuple[str, int], ...] = ()
     processor: str = ""

@@ -182,8 +182,8 @@ def run(
     if doctor:
         examine_suite(_request(given), form)
     prepared = prepare(_request(given), partial(_may_leave_out, is_agreed=skip_unavailable))
-    if prepared.left_out:
-        terminal.echo(f"left out: {prepared.left_out}", err=True)
+    if prepared.loaded.left_out:
+        terminal.echo(f"left out: {prepared.loaded.left_out}", err=True)
     if prepared.hint:
         terminal.echo(f"hint: {prepared.hint}", err=True)
     restore_stdout = terminal.keep_stdout()

@@ -1,13 +1,17 @@
-"""`cua rollout`: what rollouts for reinforcement learning recorded, for people and for trainers."""
+"""`cua rollout`: rollouts for reinforcement learning, for people and for trainers."""
 
 import base64
 import json
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from apps.cli import common
+from apps.cli.config import choice, chosen_settings
 from apps.cli.help_page import App
 from apps.cli.terminal import echo
 
@@ -15,23 +19,148 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from apps.rollouts.scoring import RunScore
+    from cua.batch.executor import ExecutorKind
     from cua.json_text import Json
     from cua.rollouts.journal import JournalContent
+    from cua.rollouts.scheduler import RolloutCounts, RolloutGroup
 
-app = App(name="rollout", help="Show and export rollouts for reinforcement learning.")
+app = App(name="rollout", help="Run, show, score and export rollouts for reinforcement learning.")
+TaskFlag = partial(typer.Option, rich_help_panel="Tasks and groups")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder with rollouts.jsonl or samples.jsonl.")]
+
+
+@app.command("run")
+def run(
+    given: typer.Context,
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Suite: a name of `cua eval list`, or FILE.py.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, with its options.")] = False,
+    parallel: Annotated[
+        int, typer.Option("--parallel", "-p", metavar="NUMBER", min=1, max=10_000, help="Environments at a time.")
+    ] = 8,
+    executor: Annotated[
+        str, typer.Option(metavar="KIND", help="Where environments run: local, process or ray.")
+    ] = "local",
+    ray_address: common.RayAddress = None,
+    other: common.Other = None,
+    group: Annotated[int, TaskFlag(metavar="NUMBER", min=1, max=100_000, help="Rollouts of each task and seed.")] = 8,
+    tasks: Annotated[
+        list[str] | None, TaskFlag(metavar="GLOB", help="Tasks whose id matches, such as 'click-*'; repeatable.")
+    ] = None,
+    limit: Annotated[int | None, TaskFlag(metavar="NUMBER", min=1, help="Only the first tasks.")] = None,
+    sample: Annotated[int | None, TaskFlag(metavar="NUMBER", min=1, help="Only a random sample of tasks.")] = None,
+    seed: Annotated[int, TaskFlag(metavar="SEED", help="Seed of --sample.")] = 0,
+    seeds: Annotated[
+        int | None,
+        TaskFlag(metavar="NUMBER", min=1, max=100_000, help="Seeds of each task.", show_default="that of the suite"),
+    ] = None,
+    skip_unavailable: Annotated[
+        bool, TaskFlag("--skip-unavailable", help="Leave out tasks that cannot be evaluated on this machine.")
+    ] = False,
+    suite_option: Annotated[
+        list[str] | None, TaskFlag(metavar="NAME=VALUE", help="Option of the suite; repeatable.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        common.ModelFlag(
+            "--model", "-m", metavar="MODEL", help="nano, or a model id at the endpoint.", show_default="nano"
+        ),
+    ] = None,
+    base_url: common.BaseUrl = None,
+    agent: Annotated[
+        str | None, common.ModelFlag(metavar="AGENT", help="gui, tools or swarm.", show_default="that of the suite")
+    ] = None,
+    media_token: Annotated[
+        int, common.ModelFlag(metavar="ID", min=0, help="Token of images in the vocabulary of a server's model.")
+    ] = 163_605,
+    temperature: Annotated[
+        str | None, common.ModelFlag(metavar="NUMBER", help="Sampling temperature, above 0.", show_default="1.0")
+    ] = None,
+    max_steps: Annotated[
+        int | None,
+        common.LimitFlag(metavar="STEPS", min=1, help="Steps of an episode.", show_default="that of the suite"),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        common.LimitFlag(metavar="SECONDS", min=0.1, help="Time of an episode.", show_default="that of the suite"),
+    ] = None,
+    report: Annotated[bool, common.OutputFlag("--report/--no-report", help="Write the report of each agent.")] = True,
+) -> None:
+    """Run groups of episodes of a suite as training data.
+
+    Writes a journal, the samples and a page into the folder.
+
+        cua rollout run screens --group 4 --sample 8 --seeds 1 -o rollouts
+        cua rollout run miniwob --model kimi-k2.5 --base-url http://localhost:8000/v1 -o rollouts
+
+    The agents reach the model through a gateway, which records the tokens. A run that was killed or stopped is
+    continued by the same command with --resume.
+    """
+    from apps.cli.running import run_cancelled_by_signals
+    from apps.evals.plan import Selection
+    from apps.evals.request import EvalRequest
+    from apps.rollouts.page import write_page
+    from apps.rollouts.run import RunOptions, plan_rollouts, run_rollouts
+    from cua.assemble import parse_env_options
+
+    kind = cast("ExecutorKind", choice("--executor", executor, ("local", "process", "ray")))
+    request = EvalRequest(
+        suite=suite,
+        suite_options=parse_env_options(suite_option or ()),
+        selection=Selection(
+            patterns=tuple(tasks or ()),
+            limit=limit,
+            sample=sample,
+            sample_seed=seed,
+            num_seeds=seeds,
+            repeats=group,
+        ),
+        settings=chosen_settings(given),
+        agent=agent,
+    )
+    planned = plan_rollouts(request, out, resume=resume, skip_unavailable=skip_unavailable)
+    plan = planned.plan
+    num_groups = len(plan.task_ids) * len(plan.seeds)
+    echo(f"{num_groups} groups of {plan.repeats} rollouts with {plan.model}, in {out}", err=True)
+    options = RunOptions(
+        num_parallel=parallel,
+        media_token_id=media_token,
+        executor=kind,
+        ray_address=ray_address,
+        with_reports=report,
+    )
+    counts = run_cancelled_by_signals(run_rollouts(planned, out.absolute(), options, listener=_print_group))
+    echo(f"{_describe_ends(counts.ends)} of {counts.num_queued} rollouts", err=True)
+    echo(f"page: {write_page(out)}")
+
+
+def _print_group(group: "RolloutGroup", counts: "RolloutCounts") -> None:
+    scores = " ".join("-" if end is None or end.score is None else f"{end.score:g}" for end in group.ends)
+    ended = f"{sum(counts.ends.values())}/{counts.num_queued}"
+    echo(f"[{ended}] {group.key}: mean score {group.mean_score:.3f} ({scores})", err=True)
+
+
+def _describe_ends(ends: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in ends.items()) or "none"
 
 
 @app.command("show")
 def show(
     run: RunArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Write index.html into the folder, and print its path.")] = False,
 ) -> None:
-    """Print groups, scores, ends and trained tokens of a run."""
+    """Print groups, scores, ends and tokens of a run, or write its page."""
     from cua.errors import ConfigError
     from cua.rollouts.journal import FILE, read_journal
 
+    if html:
+        from apps.rollouts.page import write_page
+
+        echo(f"page: {write_page(run)}")
+        return
     journal = read_journal(run) if (run / FILE).exists() else None
     samples = _count_samples(run)
     if journal is None and samples is None:
@@ -41,8 +170,8 @@ def show(
         echo(json.dumps(summary))
         return
     if journal is not None:
-        ends = ", ".join(f"{number} {kind}" for kind, number in summary["ends"].items()) or "none"
-        echo(f"rollouts: {sum(summary['ends'].values())} ended ({ends}), {summary['open']} open")
+        ends = summary["ends"]
+        echo(f"rollouts: {sum(ends.values())} ended ({_describe_ends(ends)}), {summary['open']} open")
         echo(f"policy: version {summary['version']}")
         echo(f"{'group':40}  rollouts  scored  mean score  handed out")
         for name, group in summary["groups"].items():
@@ -57,6 +186,53 @@ def show(
             f"tokens: {samples['trained_tokens']:,} of {samples['tokens']:,} are trained; "
             f"mean reward {samples['mean_reward']:.3f}"
         )
+
+
+@app.command("score")
+def score(
+    run: RunArgument,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Weights of the last version.", show_default="those of the model nano"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check recorded log-probabilities against those of the training code.
+
+    They are computed in float32 on the CPU, for the first rollouts also with black images, and recorded for the page.
+    Exit code 1 if k3, an estimate of the KL divergence, is above 0.005, or black images change nothing.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from apps.nano.model import find_weights
+    from apps.rollouts.run import record_score
+    from apps.rollouts.scoring import score_run
+    from cua.rollouts.journal import FILE, RolloutJournal
+    from cua.rollouts.mismatch import MAX_K3
+
+    folder = weights or find_weights()
+
+    async def recorded() -> "RunScore":
+        journal = RolloutJournal(run)
+        try:
+            return await record_score(journal, folder)
+        finally:
+            await journal.close()
+
+    found = asyncio.run(recorded()) if (run / FILE).exists() else score_run(run, folder)
+    mismatch = found.mismatch
+    if as_json:
+        echo(json.dumps({"num_samples": found.num_samples, "image_effect": found.image_effect, **asdict(mismatch)}))
+    else:
+        echo(f"samples: {found.num_samples}, {mismatch.num_tokens:,} trained tokens")
+        echo(f"difference of log-probabilities: at most {mismatch.abs_max:.2g}, 99 % below {mismatch.abs_p99:.2g}")
+        echo(f"k1 {mismatch.k1:.2g}, k3 {mismatch.k3:.2g} (limit {MAX_K3})")
+        if found.image_effect is not None:
+            echo(f"black images change log-probabilities by {found.image_effect:.3g} on average")
+    if found.problem:
+        echo(found.problem, err=True)
+        raise typer.Exit(1)
 
 
 @app.command("export")

@@ -455,39 +455,49 @@ def _clipped(text: str) -> str:
 def _charts(results: Sequence[EpisodeResult]) -> Iterator[Histogram]:
     """Yield histograms of the steps and the time of the episodes; none without episodes."""
     if results:
-        yield _histogram(
-            "Steps of an episode", results, lambda result: float(result.num_steps), lambda value: f"{value:.0f}", 1
-        )
-        yield _histogram("Time of an episode", results, lambda result: result.duration_s, describe_duration, 0)
+        scores = [result.score for result in results]
+        steps = [float(result.num_steps) for result in results]
+        yield make_histogram("Steps of an episode", steps, scores, "{:.0f}".format, least_width=1)
+        yield make_histogram("Time of an episode", [result.duration_s for result in results], scores, describe_duration)
 
 
-def _histogram(
+def make_histogram(
     title: str,
-    results: Sequence[EpisodeResult],
-    value_of: Callable[[EpisodeResult], float],
+    values: Sequence[float],
+    scores: Sequence[float | None],
     describe: Callable[[float], str],
-    least_width: float,
+    *,
+    least_width: float = 0.0,
+    noun: str = "episodes",
 ) -> Histogram:
-    """Make a histogram from 0 to the largest value, each bar split by outcome."""
-    values = [value_of(result) for result in results]
+    """Make a histogram from 0 to the largest value, each bar split by outcome.
+
+    Args:
+        title: Title.
+        values: At least one value, none negative.
+        scores: Score of what has the value; None for an error.
+        describe: Returns the text of a value.
+        least_width: Least width of a bar: 1 for numbers of things.
+        noun: What is counted.
+    """
     most = max(values)
     num_bars = max(1, min(_MAX_BARS, int(most) + 1) if least_width else _MAX_BARS)
     width = max((most + least_width) / num_bars, 1e-9)
     counts: list[Counter[str]] = [Counter() for _ in range(num_bars)]
-    for result, value in zip(results, values, strict=True):
-        kind = "err" if result.score is None else "good" if is_success(result.score) else "part"
+    for score, value in zip(scores, values, strict=True):
+        kind = "err" if score is None else "good" if is_success(score) else "part"
         counts[min(num_bars - 1, int(value / width))][kind] += 1
     tallest = max(sum(count.values()) for count in counts)
     bars = [
         HistogramBar(
             x=100 * place / num_bars,
             width=100 / num_bars,
-            label=f"{describe(place * width)} to {describe((place + 1) * width)}: {sum(count.values())} episodes",
+            label=f"{describe(place * width)} to {describe((place + 1) * width)}: {sum(count.values())} {noun}",
             pieces=tuple(_pieces(count, tallest)),
         )
         for place, count in enumerate(counts)
     ]
-    summary = f"median {describe(median(values))}, longest {describe(most)}"
+    summary = f"median {describe(median(values))}, at most {describe(most)}"
     return Histogram(title=title, summary=summary, low=describe(0.0), high=describe(num_bars * width), bars=tuple(bars))
 
 

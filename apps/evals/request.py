@@ -61,24 +61,35 @@ class EvalRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedEvaluation:
-    """Checked request.
+class PlannedRequest:
+    """Checked request without a folder.
 
     Attributes:
-        evaluation: Plan and folder.
-        suite: Suite of the tasks.
+        plan: Plan.
+        loaded: Suite of the tasks.
+        suite: Reference to it.
         settings: Settings of the agent, by name.
         caps: Limits of all episodes together.
         hint: Suggestion for a likely mistake; usually empty.
-        left_out: Description of the tasks that the suite itself leaves out.
     """
 
-    evaluation: Evaluation
+    plan: EvalPlan
+    loaded: Suite
     suite: SuiteRef
     settings: Mapping[str, object]
     caps: Caps
     hint: str = ""
-    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedEvaluation(PlannedRequest):
+    """Checked request.
+
+    Attributes:
+        evaluation: Plan and folder.
+    """
+
+    evaluation: Evaluation
 
 
 LeaveOut = Callable[[Mapping[str, str], int], bool]
@@ -98,10 +109,41 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
         EnvError: If the suite does not exist or is broken.
     """
     kept = load_evaluation(find_evaluation(request.resume)) if request.resume is not None else None
+    planned = plan_request(request, may_leave_out, kept.plan if kept is not None else None)
+    if kept is not None:
+        check_same_plan(kept.folder, kept.plan, planned.plan)
+    known = {
+        name: KnownBaseline(score=baseline.score, num_episodes=baseline.num_episodes, command=baseline.command)
+        for name, baseline in planned.loaded.baselines.items()
+    }
+    evaluation = kept or Evaluation(folder=Path(), plan=planned.plan, started_at=time.time())
+    evaluation = replace(evaluation, plan=planned.plan, baselines=known, groups=planned.loaded.groups, why_stopped="")
+    check_can_be_read(evaluation)
+    folder = kept.folder if kept is not None else _make_folder(request.out, planned.plan)
+    values = {name: getattr(planned, name) for name in PlannedRequest.__slots__}
+    return PreparedEvaluation(**values, evaluation=replace(evaluation, folder=folder))
+
+
+def plan_request(
+    request: EvalRequest,
+    may_leave_out: LeaveOut = lambda unavailable, num_tasks: False,
+    kept: EvalPlan | None = None,
+) -> PlannedRequest:
+    """Check the request and plan its episodes.
+
+    Args:
+        request: Request of a person.
+        may_leave_out: Called with the tasks that this machine cannot evaluate.
+        kept: Plan of the resumed folder, whose values are the defaults.
+
+    Raises:
+        CuaError: If the request is wrong, or tasks cannot be evaluated and may not be left out.
+        EnvError: If the suite does not exist or is broken.
+    """
     named = request.suite or _suite_of(kept)
     flags = {name: value for name, value in request.settings.items() if name not in _LIMITS}
     if kept is not None:
-        flags.setdefault("model", kept.plan.model)
+        flags.setdefault("model", kept.model)
     if str(flags.get("model", "")).startswith("baseline:"):
         flags["coordinates"] = "relative"  # the format of these agents
     resolved = load_settings({**flags, **{name: request.settings.get(name) for name in _LIMITS}})
@@ -114,29 +156,29 @@ def prepare(request: EvalRequest, may_leave_out: LeaveOut = lambda unavailable, 
         flags["mark_untrusted"] = False  # requests exactly as published
         resolved = replace(resolved, settings=replace(resolved.settings, mark_untrusted=False))
     plan = _plan(suite, path, named, request, resolved, kept)
-    if kept is not None and kept.plan.unavailable:
-        plan = leave_out(plan, kept.plan.unavailable)
-    if kept is not None and (differences := find_differences(kept.plan, plan, may_differ=MAY_DIFFER)):
-        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
-        raise ConfigError(f"{kept.folder} is another evaluation: {'; '.join(differences[:3])}{more}")
     if kept is None:
         plan = _available(suite, plan, may_leave_out)
-    known = {
-        name: KnownBaseline(score=baseline.score, num_episodes=baseline.num_episodes, command=baseline.command)
-        for name, baseline in suite.baselines.items()
-    }
-    evaluation = kept or Evaluation(folder=Path(), plan=plan, started_at=time.time())
-    evaluation = replace(evaluation, plan=plan, baselines=known, groups=suite.groups, why_stopped="")
-    check_can_be_read(evaluation)
-    folder = kept.folder if kept is not None else _make_folder(request.out, plan)
-    return PreparedEvaluation(
-        evaluation=replace(evaluation, folder=folder),
+    elif kept.unavailable:
+        plan = leave_out(plan, kept.unavailable)
+    return PlannedRequest(
+        plan=plan,
+        loaded=suite,
         suite=SuiteRef(name=_absolute_file(path, "", ".py"), options=dict(request.suite_options)),
         settings=flags | _absolute_paths(resolved.settings),
         caps=_caps(resolved),
         hint=_hint(suite, resolved.settings),
-        left_out=suite.left_out,
     )
+
+
+def check_same_plan(folder: Path, kept: EvalPlan, plan: EvalPlan) -> None:
+    """Check that a folder is resumed with its own plan.
+
+    Raises:
+        ConfigError: If not.
+    """
+    if differences := find_differences(kept, plan, may_differ=MAY_DIFFER):
+        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+        raise ConfigError(f"{folder} has another plan: {'; '.join(differences[:3])}{more}")
 
 
 def _absolute_paths(settings: Settings) -> dict[str, object]:
@@ -177,27 +219,27 @@ def _hint(suite: Suite, settings: Settings) -> str:
     )
 
 
-def _suite_of(kept: Evaluation | None) -> str:
+def _suite_of(kept: EvalPlan | None) -> str:
     """Return the suite name of the resumed folder. A file named by a folder is not run: it is untrusted."""
     if kept is None:
         raise ConfigError(
             "no suite is given; expected for example: cua eval examples; `cua eval list` prints all of them"
         )
-    if ".py" in kept.plan.suite:
+    if ".py" in kept.suite:
         raise ConfigError(
-            f"the suite of this evaluation is a file, {kept.plan.suite!r}; pass it again, because it is executed"
+            f"the suite of this evaluation is a file, {kept.suite!r}; pass it again, because it is executed"
         )
-    return kept.plan.suite
+    return kept.suite
 
 
 def _plan(
-    suite: Suite, path: str, named: str, request: EvalRequest, resolved: Resolved, kept: Evaluation | None
+    suite: Suite, path: str, named: str, request: EvalRequest, resolved: Resolved, kept: EvalPlan | None
 ) -> EvalPlan:
     settings, sources = resolved.settings, resolved.sources
     shown = {name: value for name, value in recorded_settings(settings).items() if name not in _NOT_THE_AGENTS}
     steps, time_s = suite.max_steps, suite.max_time_s
     if kept is not None:
-        steps, time_s = kept.plan.max_steps, kept.plan.max_time_s or time_s
+        steps, time_s = kept.max_steps, kept.max_time_s or time_s
     plan = make_plan(
         suite,
         request.selection or Selection(),
@@ -207,17 +249,16 @@ def _plan(
         settings=redacted(json.loads(json.dumps(shown)), make_secrets(settings).redact),
         max_steps=steps if sources["max_steps"] == "default" else settings.max_steps,
         max_time_s=settings.max_time if settings.max_time is not None else time_s,
-        player_name=_player_name(suite, request.agent or (kept.plan.agent if kept is not None else suite.agents[0])),
+        player_name=_player_name(suite, request.agent or (kept.agent if kept is not None else suite.agents[0])),
     )
     plan = replace(plan, suite=named)
     if kept is None or request.selection is not None:
         return plan
-    chosen = kept.plan
-    unknown = set(chosen.task_ids) - set(suite.task_ids)
+    unknown = set(kept.task_ids) - set(suite.task_ids)
     if unknown:
-        raise ConfigError(f"{kept.folder} is another evaluation: the suite has no task {min(unknown)!r} any more")
-    families = {id: name for id, name in plan.families.items() if id in set(chosen.task_ids)}
-    return replace(plan, task_ids=chosen.task_ids, families=families, seeds=chosen.seeds, repeats=chosen.repeats)
+        raise ConfigError(f"the suite has no task {min(unknown)!r} of the resumed evaluation any more")
+    families = {id: name for id, name in plan.families.items() if id in set(kept.task_ids)}
+    return replace(plan, task_ids=kept.task_ids, families=families, seeds=kept.seeds, repeats=kept.repeats)
 
 
 def _player_name(suite: Suite, named: str) -> str:

@@ -83,7 +83,7 @@ class NanoModel:
         """
         async with self._lock:
             if self._client is None:
-                self._engine, app = await asyncio.to_thread(_load, self.folder, self.name)
+                self._engine, app = await asyncio.to_thread(load_nano, self.folder, self.name)
                 self._client = _connect(app, self.name)
         return await self._client.generate(messages, tools, sampling)
 
@@ -97,7 +97,7 @@ class NanoModel:
             await engine.close()
 
 
-def _load(folder: Path, name: str) -> "tuple[EngineThread, Any]":
+def load_nano(folder: Path, name: str) -> "tuple[EngineThread, Any]":
     """Load the engine, and the application that serves it."""
     from model_runtime.launch.options import NativeOptions
     from model_runtime.native import make_engine

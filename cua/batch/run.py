@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from cua.batch.episode import Episode, EpisodeResult, Player, classify_end, classify_error, ending_of
@@ -18,6 +17,7 @@ from cua.run.budget import CapReachedError, Caps
 from cua.run.control import StoppedError
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
+from cua.trajectory.run_files import show_run_dir
 from envs.foreign import (
     ForeignCodeError,
     abandon,
@@ -237,7 +237,7 @@ class _Batch:
                 run = await _within(self._options, self._play(episode, episode_scope))
         except Exception as error:  # it runs tasks of third parties
             used, took_s = episode_scope.budget, time.monotonic() - started
-            run_dir = _shown_dir(self._log.folder, episode_scope.run_dir)
+            run_dir = show_run_dir(self._log.folder, episode_scope.run_dir)
             template = replace(template, num_steps=used.num_steps, usage=used.usage, duration_s=took_s, run_dir=run_dir)
             return self._failed(template, error)
         kind, score = classify_end(run.end)
@@ -253,7 +253,7 @@ class _Batch:
             num_steps=run.num_steps,
             usage=run.usage,
             duration_s=time.monotonic() - started,
-            run_dir=_shown_dir(self._log.folder, run.run_dir),
+            run_dir=show_run_dir(self._log.folder, run.run_dir),
             ending=ending_of(run.end),
             is_retryable=kind in ("env_error", "model_error") and run.end.retryable,
             other_scores=dict(run.end.other_scores) if kind == "scored" else {},
@@ -305,10 +305,3 @@ async def _within(options: BatchOptions, work: Coroutine[Any, Any, RunResult]) -
     if task.cancelled():
         raise ForeignCodeError("CancelledError: the episode's own code cancelled its task")
     return task.result()
-
-
-def _shown_dir(folder: Path, run_dir: str | None) -> str | None:
-    """Return a run's folder relative to the batch's folder, so that the batch's folder can be moved."""
-    if run_dir is None or not Path(run_dir).is_relative_to(folder):
-        return run_dir
-    return Path(run_dir).relative_to(folder).as_posix()

@@ -115,6 +115,8 @@ MAX_CALLS = 512
 """Limit on the tool calls of one reply; an orchestrator may assign 300 tasks in one."""
 MAX_NAME_CHARS = 256  # of a tool's name or id; bounds what a broken server sends
 _MAX_ID = 2**31  # of a token
+MAX_KEPT_IDS = 8 * 2**20
+"""Limit on the kept ids of a reply: 8,192 tokens of 1,024 ids, or the whole context of K2.5 with 32 each."""
 _CHARS_PER_ID = 8  # what a token id counts against the limit on a reply's size
 _MAX_REASON_CHARS = 40  # of finish_reason, which is one word
 
@@ -188,11 +190,14 @@ class StreamAccumulator:
         self.model = self.model_version = ""
         self._prompt_ids: list[int] = []
         self._ids: list[int] = []
+        self._kept_ids: list[int] = []
+        self._num_kept: list[int] = []
         self._media: tuple[TokenMedia, ...] = ()
         self._versions: list[tuple[str, int]] = []
         self._processor = ""
         self._has_bad_ids = False
-        self._logprobs: list[JsonMapping] = []
+        self._logprobs: list[float] = []
+        self._sampled: list[bool] = []
         self.num_events = 0
         self.has_choices = False
         self._choice_index = 0
@@ -272,17 +277,23 @@ class StreamAccumulator:
         """
         if not self._ids or self._has_bad_ids:
             return None
-        logprobs = tuple(value for entry in self._logprobs if (value := number_of(entry.get("logprob"))) is not None)
-        sampled = tuple(entry["sampled"] for entry in self._logprobs if isinstance(entry.get("sampled"), bool))
-        if any(values and len(values) != len(self._ids) for values in (logprobs, sampled)):
+        if any(values and len(values) != len(self._ids) for values in (self._logprobs, self._sampled, self._num_kept)):
             raise ModelError(
-                f"the server gave {len(self._ids)} token ids and {len(logprobs)} log-probabilities", retryable=False
+                f"the server gave {len(self._ids)} token ids and {len(self._logprobs)} log-probabilities",
+                retryable=False,
+            )
+        if sum(self._num_kept) != len(self._kept_ids):
+            raise ModelError(
+                f"the server gave {len(self._kept_ids)} kept ids, and counts that add up to {sum(self._num_kept)}",
+                retryable=False,
             )
         return ReplyTokens(
             prompt_ids=tuple(self._prompt_ids),
             ids=tuple(self._ids),
-            logprobs=logprobs,
-            sampled=sampled,
+            logprobs=tuple(self._logprobs),
+            sampled=tuple(self._sampled),
+            kept_ids=tuple(self._kept_ids),
+            num_kept=tuple(self._num_kept),
             media=self._media,
             versions=tuple(self._versions) if sum(num for _, num in self._versions) == len(self._ids) else (),
             processor=self._processor,
@@ -321,11 +332,16 @@ class StreamAccumulator:
 
     def _ids_in(self, value: JsonMapping, name: str = "prompt_token_ids") -> list[int]:
         """Return the token ids of vLLM, SGLang and our own server (`return_token_ids`)."""
-        ids = list_of(value.get(name))
-        is_good = all(type(token_id) is int and 0 <= token_id < _MAX_ID for token_id in ids)
-        self._has_bad_ids |= not is_good
+        ids = self._numbers_in(value, name)
         self._grow(len(ids) * _CHARS_PER_ID)
-        return ids if is_good else []
+        return ids
+
+    def _numbers_in(self, value: JsonMapping, name: str) -> list[int]:
+        """Return a list of ids or counts; it is empty, and the reply's ids are not used, if one is not a number."""
+        numbers = list_of(value.get(name))
+        is_good = not numbers or (set(map(type, numbers)) == {int} and min(numbers) >= 0 and max(numbers) < _MAX_ID)
+        self._has_bad_ids |= not is_good
+        return numbers if is_good else []
 
     def _media_in(self, value: JsonMapping) -> tuple[TokenMedia, ...]:
         """Return the media of the prompt, as our own server describes them."""
@@ -350,11 +366,18 @@ class StreamAccumulator:
             if self._versions and self._versions[-1][0] == version:
                 num_tokens = (num_tokens or 0) + self._versions.pop()[1]
             self._versions.append((version, num_tokens or 0))
-        entries = list_of(object_of(choice.get("logprobs")).get("content"))
+        self._kept_ids += self._numbers_in(choice, "kept_token_ids")
+        self._num_kept += self._numbers_in(choice, "num_kept")
+        if len(self._kept_ids) > MAX_KEPT_IDS:
+            raise ModelError(
+                f"the kept sets of the reply have more than {MAX_KEPT_IDS >> 20} million ids; set top_k, or a lower "
+                "top_p or temperature",
+                retryable=False,
+            )
+        entries = [object_of(entry) for entry in list_of(object_of(choice.get("logprobs")).get("content"))]
         self._grow(len(entries) * _CHARS_PER_ID)
-        self._logprobs += [
-            {"logprob": entry.get("logprob"), "sampled": entry.get("sampled")} for entry in map(object_of, entries)
-        ]
+        self._logprobs += [value for entry in entries if (value := number_of(entry.get("logprob"))) is not None]
+        self._sampled += [flag for entry in entries if isinstance(flag := entry.get("sampled"), bool)]
 
     def _take_message(self, message: JsonMapping, is_whole: bool) -> None:
         for name in ("reasoning_content", "reasoning"):

@@ -20,7 +20,7 @@ from cua.models.gate import EndpointGate, Retry, RetryClock, RetryPolicy, gate_o
 from cua.models.prices import PriceTable
 from cua.models.reply_text import separate
 from cua.models.response import MAX_BODY_BYTES, ResponseReader, too_long
-from cua.models.token_turns import TokenTurn, TokenTurns
+from cua.models.token_turns import TOKEN_FIELDS, TokenTurn, TokenTurns
 from cua.models.wire import ImageFormat, RequestEncoder, move_tool_images, tools_to_wire
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class OpenAICompatModel:
         chosen |= {"seed": sampling.seed, "stop": list(sampling.stop) or None}
         fields |= {key: value for key, value in chosen.items() if value is not None}
         if sampling.with_tokens:
-            fields |= {"logprobs": True, "return_token_ids": True, "logprobs_mode": "processed_logprobs"}
+            fields |= TOKEN_FIELDS
         return fields | dict(sampling.extra_body)
 
     def _sendable(self, messages: Sequence[Message]) -> Sequence[Message]:

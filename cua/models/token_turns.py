@@ -13,6 +13,13 @@ from dataclasses import dataclass, field
 from cua.json_text import Json
 from cua.messages import Message, Part, Reply, ThinkPart, TokenMedia
 
+TOKEN_FIELDS = {
+    "return_token_ids": True,
+    "return_kept_token_ids": True,
+    "logprobs": True,
+    "logprobs_mode": "processed_logprobs",
+}
+"""Fields of a request for all that `ReplyTokens` holds."""
 MAX_IDS = 8 * 2**20
 """Limit on remembered ids, of four bytes each: 80 conversations of 100,000 tokens."""
 

@@ -5,7 +5,10 @@ verl: fields of `AgentLoopOutput` (`verl/experimental/agent_loop/agent_loop.py`)
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import astuple, replace
 from pathlib import Path
+
+import numpy as np
 
 from cua.json_text import Json
 from cua.rollouts.journal import FILE, read_journal
@@ -58,7 +61,8 @@ def _jsonl_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
         "ids": sample.ids.tolist(),
         "mask": sample.mask.astype(int).tolist(),
         "logprobs": sample.logprobs.tolist(),
-        "versions": [[span.start, span.end, span.version] for span in sample.versions],
+        "kept": None if sample.kept is None else [sample.kept.num.tolist(), sample.kept.ids.tolist()],
+        "spans": [astuple(span) for span in sample.spans],
         "media": [[item.start, item.length, item.sha256, item.processor] for item in sample.media],
         "prompt_length": sample.prompt_length,
         "num_turns": sample.num_turns,
@@ -67,6 +71,8 @@ def _jsonl_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
 
 
 def _verl_row(rollout: SampledRollout, sample: RolloutSample, group: int, number: int, media: SampleReader) -> Json:
+    if _is_filtered(sample):
+        raise SampleError(f"{rollout.rollout!r} was sampled with kept sets, which verl does not take; set top_p to 1")
     start = sample.prompt_length
     row: Json = {
         "prompt_ids": sample.ids[:start].tolist(),
@@ -78,7 +84,7 @@ def _verl_row(rollout: SampledRollout, sample: RolloutSample, group: int, number
         "num_turns": sample.num_turns,
         "metrics": {},
         "extra_fields": {
-            "versions": [[span.start - start, span.end - start, span.version] for span in sample.versions],
+            "spans": [astuple(replace(span, start=span.start - start, end=span.end - start)) for span in sample.spans],
             "group": rollout.group,
             "weight": sample.weight,
         },
@@ -96,8 +102,9 @@ def _slime_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
         "response_length": len(sample.ids) - start,
         "loss_mask": sample.mask[start:].astype(int).tolist(),
         "rollout_log_probs": sample.logprobs[start:].tolist(),
+        **_slime_kept(sample),
         "rollout_routed_experts": sample.routes,
-        "weight_versions": [str(span.version) for span in sample.versions],
+        "weight_versions": [str(span.version) for span in sample.spans],
         "multimodal_inputs": {"images": _images(sample, media)} if sample.media else None,
         "reward": reward * sample.weight,
         "status": "truncated" if sample.is_truncated else "completed",
@@ -105,6 +112,24 @@ def _slime_row(rollout: SampledRollout, sample: RolloutSample, group: int, numbe
         "metadata": {"rollout": rollout.rollout, "group": rollout.group},
         "rollout_id": number,
     }
+
+
+def _is_filtered(sample: RolloutSample) -> bool:
+    """Return True if every trained token has a kept set: a filter leaves one at each, a grammar only at some."""
+    return sample.kept is not None and bool(sample.kept.num[sample.mask].all())
+
+
+def _slime_kept(sample: RolloutSample) -> Json:
+    """Return kept sets: `rollout_top_p_token_ids[offsets[i]:offsets[i + 1]]` for token i of the response.
+
+    A token that is not trained has itself, so that its set is not empty.
+    """
+    if sample.kept is None or not _is_filtered(sample):
+        return {}
+    num = sample.kept.num[sample.prompt_length :]
+    ids = np.insert(sample.kept.ids, (np.cumsum(num) - num)[num == 0], sample.ids[sample.prompt_length :][num == 0])
+    offsets = np.cumsum(np.maximum(num, 1))
+    return {"rollout_top_p_token_ids": ids.tolist(), "rollout_top_p_token_offsets": [0, *offsets.tolist()]}
 
 
 def _images(sample: RolloutSample, media: SampleReader) -> list[bytes]:

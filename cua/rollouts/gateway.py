@@ -12,14 +12,17 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from cua.errors import CuaError, ModelError
 from cua.json_text import Json, JsonMapping, read_object
 from cua.messages import ReplyTokens
 from cua.models.accumulator import StreamAccumulator, number_of
+from cua.models.token_turns import TOKEN_FIELDS
 from cua.rollouts.turns import MAX_REALIGNED, Drift, TurnLog, realigned_share
 
 MAX_SESSIONS = 10_000
@@ -31,6 +34,9 @@ PASSED = (
     "tool_choice",
     "parallel_tool_calls",
     "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
     "max_tokens",
     "stop",
     "seed",
@@ -42,9 +48,6 @@ DROPPED = frozenset(
 """Fields without an effect on the reply."""
 NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "n": (1, None),
-    "top_p": (1, 1.0, None),
-    "top_k": (0, -1, None),
-    "min_p": (0, None),
     "frequency_penalty": (0, None),
     "presence_penalty": (0, None),
     "repetition_penalty": (1, None),
@@ -56,7 +59,15 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "reasoning_effort": (None,),
 }
 """Values of fields that leave the distribution as it is, or change it in a way that is recorded."""
-REQUIRED = {"return_token_ids": True, "logprobs": True, "logprobs_mode": "processed_logprobs", "top_p": 1.0}
+RECORDS = frozenset(
+    {
+        *("prompt_token_ids", "media", "processor", "token_ids", "logprobs", "kept_token_ids", "num_kept"),
+        *("weight_versions", "sampling"),
+    }
+)
+"""Fields of an answer that an agent does not get."""
+FILTERS: Mapping[str, tuple[float, ...]] = {"top_p": (1,), "top_k": (0, -1), "min_p": (0,)}
+"""Fields that leave tokens out, with the values that leave out none; the engine returns what they kept."""
 
 
 class GatewayError(CuaError):
@@ -137,9 +148,28 @@ class Gateway:
 
     def __init__(self, engine: CompletionEngine, model: str = "") -> None:
         self._engine = engine
-        self._fields = REQUIRED | ({"model": model} if model else {})
+        self._fields = TOKEN_FIELDS | ({"model": model} if model else {})
         self._drifts: Counter[Drift] = Counter()  # of all turns after the first of a session, closed ones included
+        self._is_open, self._is_idle = asyncio.Event(), asyncio.Event()
+        self._is_open.set()
+        self._num_calls = 0
         self.sessions: dict[str, GatewaySession] = {}
+
+    @asynccontextmanager
+    async def paused(self, *, finish: bool = False) -> AsyncIterator[None]:
+        """Hold new calls of the engine inside this context.
+
+        Args:
+            finish: True to wait first until those in flight have ended.
+        """
+        self._is_open.clear()
+        try:
+            while finish and self._num_calls:
+                self._is_idle.clear()
+                await self._is_idle.wait()
+            yield
+        finally:
+            self._is_open.set()
 
     def open_session(self, session_id: str) -> GatewaySession:
         """Open a session.
@@ -208,7 +238,7 @@ class Gateway:
         task = session.replies.get(name) if key or is_retry else None
         if task is None:
             session.replies[name] = task = asyncio.ensure_future(self._complete(session, request, named, files, sha256))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the client may have left
+            task.add_done_callback(partial(_forget_failure, session.replies, name))
             if len(session.replies) > NUM_REPLIES:
                 session.replies.pop(next(iter(session.replies)))
         answer, turn_id = await asyncio.shield(task)
@@ -227,15 +257,24 @@ class Gateway:
         messages = request["messages"]
         keys = _chain(named, request.get("tools"))
         known = next((session.known[key] for key in reversed(keys[:-1]) if key in session.known), None)
-        answer = await self._ask(request, messages, known)
+        await self._is_open.wait()
+        self._num_calls += 1
+        try:
+            answer = await self._ask(request, messages, known)
+        finally:
+            self._num_calls -= 1
+            self._is_idle.set()
         tokens = _tokens_of(answer)
+        _check_kept(request, tokens)
         if session.is_closed:
             raise GatewayError("the session was closed", 409)
         choice = answer["choices"][0]
-        temperature = number_of((answer.get("sampling") or request).get("temperature"))
+        sampling = answer.get("sampling") or request
+        temperature, top_p = (number_of(sampling.get(name)) for name in ("temperature", "top_p"))
         turn = session.log.add(
             tokens,
             temperature=1.0 if temperature is None else temperature,
+            top_p=1.0 if top_p is None else top_p,
             files=files,
             finish_reason=str(choice.get("finish_reason")),
             request_sha256=sha256,
@@ -261,6 +300,14 @@ class Gateway:
                 raise
         parts = [part for message in messages[: known.num_messages] for part in _media_parts(message)]
         return await self._engine.complete({**body, "media": parts})
+
+
+def _forget_failure(
+    replies: "dict[str, asyncio.Task[tuple[Json, int]]]", name: str, task: "asyncio.Task[object]"
+) -> None:
+    """Drop a call that failed, so that a retry asks the engine again; its client may have left."""
+    if (task.cancelled() or task.exception() is not None) and replies.get(name) is task:
+        del replies[name]
 
 
 def check_request(body: JsonMapping) -> Json:
@@ -289,7 +336,8 @@ def check_request(body: JsonMapping) -> Json:
             )
         if name not in (*PASSED, *NEUTRAL, *DROPPED, "max_completion_tokens", "chat_template_kwargs"):
             raise GatewayError(f"{name} is not a field that can be accounted for; leave it out")
-    request = {name: body[name] for name in (*PASSED, "chat_template_kwargs") if body.get(name) is not None}
+    request: Json = {"top_p": 1.0}  # the engine's default is less
+    request |= {name: body[name] for name in (*PASSED, "chat_template_kwargs") if body.get(name) is not None}
     if body.get("max_completion_tokens") is not None:
         request["max_tokens"] = body["max_completion_tokens"]
     return request
@@ -371,8 +419,24 @@ def _tokens_of(answer: Json) -> ReplyTokens:
     return tokens
 
 
+def _check_kept(request: JsonMapping, tokens: ReplyTokens) -> None:
+    """Check that the sets which filters kept are known: log-probabilities are normalized over them.
+
+    Raises:
+        GatewayError: If the request has a filter, and the engine does not return the kept sets.
+    """
+    filters = [name for name, neutral in FILTERS.items() if request.get(name, neutral[0]) not in neutral]
+    sampled = tokens.sampled or (True,) * len(tokens.ids)
+    kept = tokens.num_kept or (0,) * len(tokens.ids)
+    if filters and any(is_sampled and not num for is_sampled, num in zip(sampled, kept, strict=True)):
+        raise GatewayError(
+            f"{filters[0]} is {json.dumps(request[filters[0]])}, and the engine returns no kept sets "
+            f"(return_kept_token_ids), over which log-probabilities are normalized: send {FILTERS[filters[0]][0]}, or "
+            "use `cua serve`"
+        )
+
+
 def _without_records(answer: Json) -> Json:
     """Return an answer as an OpenAI client expects it."""
-    hidden = ("prompt_token_ids", "media", "processor", "token_ids", "logprobs", "weight_versions", "sampling")
-    choices = [{name: value for name, value in choice.items() if name not in hidden} for choice in answer["choices"]]
-    return {name: value for name, value in answer.items() if name not in hidden} | {"choices": choices}
+    choices = [{name: value for name, value in choice.items() if name not in RECORDS} for choice in answer["choices"]]
+    return {name: value for name, value in answer.items() if name not in RECORDS} | {"choices": choices}

@@ -10,15 +10,17 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cua.errors import ConfigError, TrajectoryError
 from cua.json_text import Json, JsonMapping, read_object
+from cua.rollouts.mismatch import PolicyMismatch
 from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind
 from cua.rollouts.samples import SampledRollout, SampleWriter
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_size
 from cua.trajectory.journal import Committer
+from cua.trajectory.run_files import show_run_dir
 
 FILE = "rollouts.jsonl"
 VERSION = 1
@@ -37,16 +39,20 @@ class JournalContent:
         ends: Ends by rollout.
         open: Rollouts without an end.
         groups: Sizes and draws of the groups, by key.
-        taken: Keys of the groups that were handed out.
+        taken: Version of the policy when a group was handed out, by its key.
         version: Last version of the policy.
+        mismatches: Differences between the engine's and the trainer's log-probabilities, by version of the policy.
+        image_effect: Result of the last `check_images`; None without one.
     """
 
     attempts: Counter[str] = field(default_factory=Counter)
     ends: dict[str, RolloutEnd] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
     groups: dict[str, Json] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    taken: dict[str, int] = field(default_factory=dict)
     version: int = 0
+    mismatches: dict[int, PolicyMismatch] = field(default_factory=dict)
+    image_effect: float | None = None
 
 
 def read_journal(folder: Path) -> JournalContent:
@@ -91,9 +97,14 @@ def _apply(entry: Json, content: JournalContent) -> None:
         case "group":
             content.groups[entry["group"]] = {"size": entry["size"], "draws": entry["draws"]}
         case "taken":
-            content.taken.add(entry["group"])
+            content.taken[entry["group"]] = content.version
         case "version":
             content.version = int(entry["number"])
+        case "mismatch":
+            found = PolicyMismatch(**{name: entry[name] for name in PolicyMismatch.__slots__})
+            content.mismatches[int(entry["number"])] = found
+        case "images":
+            content.image_effect = float(entry["effect"])
 
 
 class RolloutJournal:
@@ -141,7 +152,8 @@ class RolloutJournal:
     def ended(self, id: str, end: RolloutEnd) -> None:
         """Record the end of a rollout."""
         shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
-        self._write({"event": "ended", "id": id, **shown, "reason": end.reason[:MAX_REASON_CHARS]})
+        shown |= {"reason": end.reason[:MAX_REASON_CHARS], "run_dir": show_run_dir(self.folder, end.run_dir)}
+        self._write({"event": "ended", "id": id, **shown})
 
     def submitted(self, group: str, size: int, draws: JsonMapping) -> None:
         """Record a group, unless an earlier process has.
@@ -155,6 +167,14 @@ class RolloutJournal:
             self._write({"event": "group", "group": group, **values})
         elif earlier != json.loads(json.dumps(values)):
             raise ConfigError(f"the group {group} was submitted as {earlier}, now as {values}; use another folder")
+
+    def measured(self, version: int, mismatch: PolicyMismatch) -> None:
+        """Record how far the trainer's log-probabilities are from those of a version of the engine."""
+        self._write({"event": "mismatch", "number": version, **asdict(mismatch)})
+
+    def measured_images(self, effect: float) -> None:
+        """Record the result of `check_images`."""
+        self._write({"event": "images", "effect": effect})
 
     def note(self, event: str, **values: object) -> None:
         """Record something that is not a transition: a version, a report of the watchdog."""

@@ -10,6 +10,8 @@ from cua.rollouts.samples import SampleError
 MAX_K3 = 5e-3
 """k3 above which a run with the same weights should stop. Dense models in bf16 stay below 1e-3; mixtures of experts
 whose routes are not replayed reach 1e-2 and more."""
+MIN_IMAGE_EFFECT = 1e-4
+"""Mean change of a log-probability by black images below which images do not reach the trainer."""
 _MAX_LOG_RATIO = 20.0  # of verl; exp of it is still finite in float32
 
 
@@ -23,6 +25,7 @@ class PolicyMismatch:
         k3: Mean of exp(d) - 1 - d, which is never negative.
         sequence_ratio: exp of the sum of d.
         abs_p99: 99th percentile of abs(d).
+        abs_max: Maximum of abs(d).
         share_below: Share of tokens with d below the lower bound; their gradient is zero in equation 1 of the report.
         share_above: Share of tokens with d above the upper bound.
     """
@@ -32,6 +35,7 @@ class PolicyMismatch:
     k3: float
     sequence_ratio: float
     abs_p99: float
+    abs_max: float
     share_below: float
     share_above: float
 
@@ -67,6 +71,24 @@ def measure_mismatch(
         k3=float((np.exp(clipped) - 1.0 - clipped).mean()),
         sequence_ratio=float(np.exp(np.clip(difference.sum(), -_MAX_LOG_RATIO, _MAX_LOG_RATIO))),
         abs_p99=float(np.percentile(np.abs(difference), 99)),
+        abs_max=float(np.abs(difference).max()),
         share_below=float((difference < low).mean()),
         share_above=float((difference > high).mean()),
     )
+
+
+def measure_image_effect(shown: NDArray[np.floating], black: NDArray[np.floating]) -> float:
+    """Return the mean absolute change of the trainer's log-probabilities by black images.
+
+    A trainer that gets no images, or always the same, learns with a loss that looks normal.
+
+    Args:
+        shown: Log-probabilities of trained tokens with the images of their samples, [N].
+        black: The same with black images of the same sizes, [N].
+
+    Raises:
+        SampleError: If the shapes differ, or no token is trained.
+    """
+    if shown.shape != black.shape or not len(shown):
+        raise SampleError(f"log-probabilities of {shown.shape} and {black.shape}")
+    return float(np.abs(shown.astype(np.float64) - black.astype(np.float64)).mean())

@@ -1,25 +1,36 @@
 """Rollouts of episodes: any `Player` of a batch (GUI agent, tools, swarm) as a `RolloutSpec`."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import cast
 
-import numpy as np
-
 from cua.batch.episode import Episode, Player, classify_end
 from cua.errors import ModelError
+from cua.model import Model
 from cua.rollouts.prompts import RolloutPrompt
 from cua.rollouts.rollout import Rollout, RolloutLimits, RolloutOutcome, RolloutSpec
-from cua.rollouts.samples import MediaRange, PolicySpan, RolloutSample, SampleError
-from cua.rollouts.turns import TurnLog
+from cua.rollouts.samples import RolloutSample
 from cua.run.budget import Caps
 from cua.run.end import RunResult
 from cua.run.scope import RunScope
 from envs import Env, EnvError, EnvSpec, Observation, Task, TaskVerdict
 
-ReadBranches = Callable[[Rollout, RunResult], Sequence[RolloutSample]]
 _GRACE_S = 30.0  # for an agent to end its last step, and be evaluated, after its time limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSession:
+    """Model of one attempt, whose replies are recorded.
+
+    Attributes:
+        model: Model of the agent, and of its sub-agents.
+        read_branches: Returns the samples after the run.
+    """
+
+    model: Model
+    read_branches: Callable[[], Awaitable[Sequence[RolloutSample]]]
 
 
 def make_episode_spec(
@@ -31,7 +42,7 @@ def make_episode_spec(
     caps: Caps | None = None,
     limits: RolloutLimits | None = None,
     prompt: RolloutPrompt | None = None,
-    read_branches: ReadBranches | None = None,
+    open_session: Callable[[Rollout], AbstractAsyncContextManager[ModelSession]] | None = None,
 ) -> RolloutSpec:
     """Return the spec of an episode.
 
@@ -46,7 +57,8 @@ def make_episode_spec(
         limits: Time limits of the states; None: the defaults.
         prompt: What was drawn for the group: its constraints follow the instruction and are part of the score. System
             prompt, tools and scale of images are settings of the player.
-        read_branches: Returns the samples of a run, by its record.
+        open_session: Opens the model of an attempt instead of that of `episode`; see `GatewayModels.open`. None: tokens
+            are not recorded.
     """
     caps, limits = caps or Caps(), limits or RolloutLimits()
     if limits.run_s is not None:
@@ -56,14 +68,20 @@ def make_episode_spec(
     agent_caps, drawn = caps, prompt or RolloutPrompt()
 
     async def play(rollout: Rollout) -> RolloutOutcome:
-        staged = replace(
-            episode,
-            make_task=lambda: _stage_task(episode.make_task(), rollout, drawn.suffix),
-            make_env=lambda: _take_env(episode, rollout),
-        )
-        run = await player(staged, scope.make_run(agent_caps))
-        outcome = drawn.judge(make_outcome(run), run.end.answer)
-        return replace(outcome, branches=tuple(read_branches(rollout, run)) if read_branches else ())
+        async with open_session(rollout) if open_session else nullcontext() as session:
+            staged = replace(
+                episode,
+                make_task=lambda: _stage_task(episode.make_task(), rollout, drawn.suffix),
+                make_env=lambda: _take_env(episode, rollout),
+                make_model=(lambda: session.model) if session else episode.make_model,
+            )
+            run_scope = scope.make_run(agent_caps)
+            try:
+                run = await player(staged, run_scope)
+            finally:
+                rollout.run_dir = run_scope.run_dir
+            outcome = drawn.judge(make_outcome(run), run.end.answer)
+            return replace(outcome, branches=tuple(await session.read_branches()) if session else ())
 
     draws = {} if prompt is None else prompt.to_json()
     return RolloutSpec(task_id=episode.task_id, seed=episode.seed, play=play, env=env, limits=limits, draws=draws)
@@ -86,52 +104,6 @@ def make_outcome(run: RunResult) -> RolloutOutcome:
     if kind == "model_error":
         raise ModelError(end.reason, retryable=end.retryable)
     return RolloutOutcome(score=score, reason=end.reason, is_truncated=is_truncated, parts=dict(end.other_scores))
-
-
-def samples_of(
-    log: TurnLog,
-    *,
-    stored: Collection[str] = (),
-    processor: str = "",
-    version_of: Callable[[str], int] = int,
-) -> tuple[RolloutSample, ...]:
-    """Return the samples of a session of the gateway, with equal weights; for `read_branches`.
-
-    Args:
-        log: Turns of the session.
-        stored: Hashes of the images that `SampleWriter.put_media` has stored, of `GatewaySession.read_media`.
-        processor: Name of the conversion of images to pixels.
-        version_of: Number of a version of the weights, by its name.
-
-    Raises:
-        SampleError: If an image is not in `stored`, or a version has no number.
-    """
-    branches = log.branches()
-    samples = []
-    for branch in branches:
-        mask = np.frombuffer(branch.mask, np.uint8).astype(bool)
-        if len(branch.media) != len(branch.files) or not set(branch.files) <= set(stored):
-            raise SampleError(
-                f"{len(branch.media)} images in the ids, {len(branch.files)} in the requests, or not stored"
-            )
-        try:
-            spans = tuple(PolicySpan(start, end, version_of(name)) for start, end, name in branch.versions)
-        except ValueError as error:
-            raise SampleError(f"a version of the weights has no number: {error}") from error
-        media = zip(branch.media, branch.files, strict=True)
-        samples.append(
-            RolloutSample(
-                ids=np.array(branch.ids, np.uint32),
-                mask=mask,
-                logprobs=np.array(branch.logprobs, np.float32),
-                versions=spans,
-                media=tuple(MediaRange(item.offset, item.num_tokens, file, processor) for item, file in media),
-                prompt_length=int(mask.argmax()) if mask.any() else len(mask),
-                num_turns=len(branch.turn_ids),
-                weight=1.0 / len(branches),
-            )
-        )
-    return tuple(samples)
 
 
 async def _take_env(episode: Episode, rollout: Rollout) -> Env:

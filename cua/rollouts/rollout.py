@@ -78,6 +78,7 @@ class RolloutEnd:
         is_truncated: True if a limit cut the rollout off.
         num_attempts: Number of attempts in all processes.
         version: Version of the policy when the last attempt started.
+        run_dir: Folder of the record of the last attempt, in the journal relative to its folder; None without one.
     """
 
     kind: RolloutEndKind
@@ -86,6 +87,7 @@ class RolloutEnd:
     is_truncated: bool = False
     num_attempts: int = 1
     version: int = 0
+    run_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,12 +145,15 @@ class Rollout:
         expired: State whose time limit was reached in this attempt; None if none was.
         task: Asyncio task that runs it.
         num_children: Number of sub-tasks of this attempt so far.
+        run_dir: Folder of the agent's record in this attempt; set by the code that runs it, None without one.
         end: End of the last attempt; None before that.
         is_ending: True while the end is recorded, which is not cancelled.
     """
 
     __slots__ = (
+        "_counted_from",
         "_env",
+        "_is_paused",
         "_run_left_s",
         "_services",
         "_timer",
@@ -159,6 +164,7 @@ class Rollout:
         "id",
         "is_ending",
         "num_children",
+        "run_dir",
         "since",
         "spec",
         "state",
@@ -179,12 +185,15 @@ class Rollout:
         self.expired: RolloutState | None = None
         self.task: asyncio.Task[RolloutEnd] | None = None
         self.num_children = 0
+        self.run_dir: str | None = None
         self.end: RolloutEnd | None = None
         self.is_ending = False
         self._services = services
         self._env: Env | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._run_left_s = spec.limits.run_s
+        self._counted_from = self.since
+        self._is_paused = False
 
     @property
     def current_version(self) -> int:
@@ -197,21 +206,17 @@ class Rollout:
         self.version = self._services.get_version()
         self.expired = None
         self.num_children = 0
+        self.run_dir = None
         self._run_left_s = self.spec.limits.run_s
         self.enter("acquiring" if self.spec.env is not None else "running")
 
     def enter(self, state: RolloutState) -> None:
         """Enter a state: record it, and start its time limit."""
-        now = time.monotonic()
         earlier = self.state
-        if earlier == "running" and self._run_left_s is not None:
-            self._run_left_s -= now - self.since
-        self.state, self.since = state, now
+        self._count_time()
+        self.state, self.since = state, time.monotonic()
         self._services.moved(self, earlier)
-        self.end_timer()
-        limit_s = self._run_left_s if state == "running" else self.limit_s(state)
-        if limit_s is not None:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, limit_s), self._expire, context=_CONTEXT)
+        self._start_timer()
 
     async def acquire(self) -> Env:
         """Lease the environment of the spec, and return an earlier one. It is returned when the attempt ends.
@@ -262,6 +267,13 @@ class Rollout:
         self.stop_reason = self.stop_reason or reason
         self._cancel()
 
+    def set_paused(self, is_paused: bool) -> None:
+        """Stop the time of the state `running` while its code waits for the model, or let it go on."""
+        self._count_time()
+        self._is_paused = is_paused
+        if self.state == "running":
+            self._start_timer()
+
     def uncancel(self) -> None:
         """Make the task usable after a cancellation that has become the rollout's end."""
         while self.task is not None and self.task.cancelling():
@@ -272,6 +284,18 @@ class Rollout:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _count_time(self) -> None:
+        """Subtract the time since the timer was started from that of the state `running`."""
+        if self.state == "running" and self._run_left_s is not None and not self._is_paused:
+            self._run_left_s -= time.monotonic() - self._counted_from
+
+    def _start_timer(self) -> None:
+        self.end_timer()
+        self._counted_from = time.monotonic()
+        limit_s = self._run_left_s if self.state == "running" else self.limit_s(self.state)
+        if limit_s is not None and not (self._is_paused and self.state == "running"):
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, limit_s), self._expire, context=_CONTEXT)
 
     def _expire(self) -> None:
         """Cancel the attempt, and again later if its code ignores that."""

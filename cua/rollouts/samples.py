@@ -1,7 +1,7 @@
-"""File of training samples: token ids, mask, log-probabilities, versions, media, routes, reward, weight.
+"""File of training samples: token ids, mask, log-probabilities, spans, media, routes, reward, weight.
 
     samples.jsonl     a header, then one line for each rollout with all of its branches
-    blobs/<sha256>    media and routes, by content, each stored once
+    blobs/<sha256>    media, routes and kept sets, by content, each stored once
 
 A line is written at once, so that a process that dies leaves at most one incomplete line, which is dropped. Files are
 untrusted when they are read: each sample is checked before it is returned. The schema is in docs/rollouts.md.
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -40,11 +40,34 @@ class SampleError(CuaError):
 
 @dataclass(frozen=True, slots=True)
 class PolicySpan:
-    """Tokens [start, end) that were sampled by one version of the policy."""
+    """Tokens [start, end) that one version of the policy sampled, with the same parameters.
+
+    Attributes:
+        start: Position of the first token.
+        end: Position after the last token.
+        version: Version of the policy.
+        temperature: Temperature, above 0: log-probabilities are of the logits divided by it.
+        top_p: Probability mass of the tokens that were sampled from; 1.0 for all.
+    """
 
     start: int
     end: int
     version: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSets:
+    """Tokens from which each token was drawn, where filters or a grammar left others out.
+
+    Attributes:
+        num: Number of kept ids of each token, uint32 [T]; 0: nothing was left out, or the token is not trained.
+        ids: Kept ids of all tokens, one set after the other, each in ascending order, uint32 [sum of `num`].
+    """
+
+    num: NDArray[np.uint32]
+    ids: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +94,10 @@ class RolloutSample:
     Attributes:
         ids: Token ids, uint32 [T].
         mask: True for tokens that are trained: sampled by the policy, bool [T].
-        logprobs: Log-probabilities under the distribution that was sampled from, float32 [T]; 0 where `mask` is False.
-        versions: Spans of the policy's versions, in order; they cover all tokens with `mask`.
+        logprobs: Log-probabilities under the distribution that was sampled from, float32 [T]; 0 where `mask` is False:
+            of the logits divided by the temperature, normalized over the kept set.
+        kept: Kept sets; None if nothing was left out.
+        spans: Versions of the policy and sampling parameters, in order; they cover all tokens with `mask`.
         media: Media in order of their position.
         routes: Experts of each token, uint16 [T, layers, top_k]; None if not recorded.
         prompt_length: Number of tokens of the first prompt.
@@ -85,7 +110,8 @@ class RolloutSample:
     ids: NDArray[np.uint32]
     mask: NDArray[np.bool_]
     logprobs: NDArray[np.float32]
-    versions: tuple[PolicySpan, ...]
+    kept: KeptSets | None = None
+    spans: tuple[PolicySpan, ...]
     media: tuple[MediaRange, ...] = ()
     routes: NDArray[np.uint16] | None = None
     prompt_length: int
@@ -96,7 +122,8 @@ class RolloutSample:
 
     def without_loss(self) -> Self:
         """Return the sample with no token to train: a stale or overlong rollout counts in its group's mean only."""
-        return replace(self, mask=np.zeros_like(self.mask), logprobs=np.zeros_like(self.logprobs), versions=())
+        zeros = np.zeros_like(self.logprobs)
+        return replace(self, mask=np.zeros_like(self.mask), logprobs=zeros, kept=None, spans=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +150,7 @@ def check_rollout_samples(rollout: SampledRollout, media_token_id: int) -> None:
 
     Raises:
         SampleError: If lengths differ, media tokens do not match the media, a token outside of the mask has a
-            log-probability, versions do not cover the mask, or weights do not add up to 1.
+            log-probability, spans do not cover the mask, or weights do not add up to 1.
     """
     name = f"the rollout {rollout.rollout!r}"
     if rollout.reward is not None and not 0.0 <= rollout.reward <= 1.0:
@@ -152,7 +179,7 @@ def _find_problem(sample: RolloutSample, media_token_id: int) -> str | None:
     routes = sample.routes
     if routes is not None and (routes.ndim != 3 or len(routes) != num_tokens or routes.dtype != np.uint16):
         return f"routes of {routes.shape} {routes.dtype}, expected ({num_tokens}, layers, top_k) uint16"
-    return _find_media_problem(sample, media_token_id) or _find_version_problem(sample)
+    return _find_media_problem(sample, media_token_id) or _find_span_problem(sample) or _find_kept_problem(sample)
 
 
 def _find_media_problem(sample: RolloutSample, media_token_id: int) -> str | None:
@@ -168,13 +195,30 @@ def _find_media_problem(sample: RolloutSample, media_token_id: int) -> str | Non
     return "media tokens are in the mask" if (is_media & sample.mask).any() else None
 
 
-def _find_version_problem(sample: RolloutSample) -> str | None:
+def _find_span_problem(sample: RolloutSample) -> str | None:
     is_covered, end = np.zeros(len(sample.ids), dtype=bool), 0
-    for span in sample.versions:
+    for span in sample.spans:
         if not end <= span.start < span.end <= len(sample.ids):
-            return f"the versions' span [{span.start}, {span.end}) overlaps another, or leaves the sample"
+            return f"the span [{span.start}, {span.end}) overlaps another, or leaves the sample"
+        if not (0.0 < span.temperature < math.inf and 0.0 < span.top_p <= 1.0):
+            return f"tokens were sampled at temperature {span.temperature} and top_p {span.top_p}"
         is_covered[span.start : span.end], end = True, span.end
-    return "tokens of the mask are in no version's span" if (sample.mask & ~is_covered).any() else None
+    return "tokens of the mask are in no span" if (sample.mask & ~is_covered).any() else None
+
+
+def _find_kept_problem(sample: RolloutSample) -> str | None:
+    num, ids = (sample.kept.num, sample.kept.ids) if sample.kept else (np.zeros_like(sample.ids), sample.ids[:0])
+    if len(num) != len(sample.ids) or int(num.sum()) != len(ids) or num[~sample.mask].any():
+        return f"kept sets of {len(num)} tokens with {int(num.sum())} ids, expected {len(sample.ids)} and {len(ids)}"
+    owners = np.repeat(np.arange(len(num)), num)
+    if ((np.diff(ids.astype(np.int64)) <= 0) & (np.diff(owners) == 0)).any():
+        return "kept ids of a token are not in ascending order"
+    if np.count_nonzero(ids == sample.ids[owners]) != np.count_nonzero(num):
+        return "a token is not in its kept set"
+    for span in sample.spans:
+        if span.top_p < 1.0 and (sample.mask & (num == 0))[span.start : span.end].any():
+            return f"tokens that were sampled with top_p {span.top_p} have no kept sets"
+    return None
 
 
 class SampleWriter:
@@ -258,11 +302,15 @@ class SampleWriter:
             data = sample.routes.astype("<u2").tobytes()
             layers, top_k = sample.routes.shape[1:]
             routes = _Routes(sha256=self.put_media(data), layers=layers, top_k=top_k)
+        kept = None
+        if sample.kept is not None:
+            kept = self.put_media(sample.kept.num.astype("<u4").tobytes() + sample.kept.ids.astype("<u4").tobytes())
         return _Branch(
             ids=_to_base64(sample.ids, "<u4"),
             mask=_to_base64(np.packbits(sample.mask), "u1"),
             logprobs=_to_base64(sample.logprobs, "<f4"),
-            versions=[(span.start, span.end, span.version) for span in sample.versions],
+            kept=kept,
+            spans=[astuple(span) for span in sample.spans],
             media=[(item.start, item.length, item.sha256, item.processor) for item in sample.media],
             routes=routes,
             prompt_length=sample.prompt_length,
@@ -356,12 +404,17 @@ class SampleReader:
             if given.routes is not None:
                 flat = np.frombuffer(self.read_media(given.routes.sha256), "<u2").astype(np.uint16)
                 routes = flat.reshape(-1, given.routes.layers, given.routes.top_k)
+            kept = None
+            if given.kept is not None:
+                numbers = np.frombuffer(self.read_media(given.kept), "<u4").astype(np.uint32)
+                kept = KeptSets(numbers[: len(ids)], numbers[len(ids) :])
             branches.append(
                 RolloutSample(
                     ids=ids,
                     mask=bits[: len(ids)].astype(bool),
                     logprobs=np.frombuffer(_bytes_of(given.logprobs), "<f4").astype(np.float32),
-                    versions=tuple(PolicySpan(*span) for span in given.versions),
+                    kept=kept,
+                    spans=tuple(PolicySpan(*span) for span in given.spans),
                     media=tuple(MediaRange(*item) for item in given.media),
                     routes=routes,
                     prompt_length=given.prompt_length,
@@ -404,7 +457,8 @@ class _Branch(_Strict):
     ids: str
     mask: str
     logprobs: str
-    versions: list[tuple[_Count, _Count, _Count]]
+    kept: _Sha256 | None = None
+    spans: list[tuple[_Count, _Count, _Count, float, float]]
     media: list[tuple[_Count, _Count, _Sha256, _Name]]
     routes: _Routes | None
     prompt_length: _Count

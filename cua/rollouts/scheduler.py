@@ -186,7 +186,7 @@ class RolloutScheduler:
         self._moved_at = time.monotonic()
         self._lags: deque[float] = deque(maxlen=2_000)
         self._watch: asyncio.Task[None] | None = None
-        self._is_admitting = self._is_closing = False
+        self._is_admitting = self._is_closing = self._is_paused = False
         self._left = set(journal.earlier.open) | set(journal.earlier.ends)
         self._failed: TrajectoryError | None = None
 
@@ -276,6 +276,13 @@ class RolloutScheduler:
         self._journal.note("version", number=version)
         self._admit_soon()
 
+    def set_paused(self, is_paused: bool) -> None:
+        """Start no group, and stop the time of running rollouts, until this is called with False."""
+        self._is_paused = is_paused
+        for rollout in self._live.values():
+            rollout.set_paused(is_paused)
+        self._admit_soon()
+
     async def finished(self) -> AsyncGenerator[RolloutGroup, None]:
         """Yield usable groups that have ended, oldest start first; ends after the last group.
 
@@ -342,6 +349,7 @@ class RolloutScheduler:
     def _add(self, id: str, spec: RolloutSpec, *, depth: int) -> Rollout:
         rollout = Rollout(id, spec, self._services, depth=depth, attempt=self._journal.earlier.attempts.get(id, 0))
         self._live[id] = rollout
+        rollout.set_paused(self._is_paused)
         self._counts.states["queued"] += 1
         self._journal.moved(rollout)
         return rollout
@@ -371,6 +379,8 @@ class RolloutScheduler:
     def _why_not(self) -> str:
         """Return why the next group cannot start; "" if it can."""
         options, counts = self._options, self._counts
+        if self._is_paused:
+            return "it is paused"
         if options.batch is not None:
             most = (options.eta + self._version + 1) * options.batch
             if counts.running_groups + counts.accepted >= most:
@@ -455,6 +465,7 @@ class RolloutScheduler:
             is_truncated=outcome.is_truncated,
             num_attempts=rollout.attempt,
             version=rollout.version,
+            run_dir=rollout.run_dir,
         )
         score = outcome.score
         if score is None or not 0.0 <= score <= 1.0:
@@ -467,7 +478,8 @@ class RolloutScheduler:
 
     def _judge_error(self, rollout: Rollout, error: BaseException) -> tuple[RolloutEnd, bool]:
         """Return the end of an attempt that raised an exception, and True if another attempt may follow."""
-        make_end = partial(RolloutEnd, num_attempts=max(1, rollout.attempt), version=rollout.version)
+        num_attempts = max(1, rollout.attempt)
+        make_end = partial(RolloutEnd, num_attempts=num_attempts, version=rollout.version, run_dir=rollout.run_dir)
         expired = rollout.expired
         if isinstance(error, asyncio.CancelledError) and (rollout.stop_reason or expired):
             rollout.uncancel()

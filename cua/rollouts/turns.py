@@ -2,11 +2,15 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cua.messages import ReplyTokens, TokenMedia
+from cua.rollouts.samples import KeptSets, MediaRange, PolicySpan, RolloutSample, SampleError
 
 MAX_REALIGNED = 0.01
 """Share of turns whose history was tokenized again; above it a run fails."""
@@ -39,7 +43,10 @@ class RecordedTurn:
         output_ids: Ids of the reply, with its end token.
         logprobs: Natural logarithm of the probability of each output id under the distribution that was sampled.
         sampled: True for each output id that the model chose.
+        kept_ids: Kept sets of all output ids, one after the other; see `ReplyTokens`.
+        num_kept: Number of `kept_ids` of each output id.
         temperature: Temperature that was used.
+        top_p: Probability mass of the tokens that were sampled from.
         media: Media in the prompt, in order.
         files: SHA-256 of the encoded images and videos of the request, in order.
         versions: Versions of the weights, each with its number of output ids.
@@ -56,7 +63,10 @@ class RecordedTurn:
     output_ids: "array[int]" = field(repr=False)
     logprobs: "array[float]" = field(repr=False)
     sampled: tuple[bool, ...] = field(repr=False)
+    kept_ids: "array[int]" = field(repr=False)
+    num_kept: "array[int]" = field(repr=False)
     temperature: float
+    top_p: float = 1.0
     media: tuple[TokenMedia, ...] = ()
     files: tuple[str, ...] = ()
     versions: tuple[tuple[str, int], ...] = ()
@@ -64,29 +74,6 @@ class RecordedTurn:
     finish_reason: str = ""
     request_sha256: str = ""
     is_delivered: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """Sequence of a session to train on.
-
-    Attributes:
-        ids: Prompt and output ids of its last turn.
-        mask: 1 for each id that is trained here: sampled, delivered, and not trained in an earlier branch.
-        logprobs: Log-probability of each id; 0 where the mask is 0.
-        media: Media in the ids.
-        files: Hashes of the encoded media.
-        versions: (start, end, version) of the trained ids.
-        turn_ids: Turns of the branch.
-    """
-
-    ids: "array[int]" = field(repr=False)
-    mask: bytearray = field(repr=False)
-    logprobs: "array[float]" = field(repr=False)
-    media: tuple[TokenMedia, ...]
-    files: tuple[str, ...]
-    versions: tuple[tuple[int, int, str], ...]
-    turn_ids: tuple[int, ...]
 
 
 class TurnLog:
@@ -108,6 +95,7 @@ class TurnLog:
         tokens: ReplyTokens,
         *,
         temperature: float,
+        top_p: float = 1.0,
         files: tuple[str, ...] = (),
         finish_reason: str = "",
         request_sha256: str = "",
@@ -131,7 +119,10 @@ class TurnLog:
             output_ids=array("I", tokens.ids),
             logprobs=array("f", tokens.logprobs),
             sampled=tokens.sampled or (True,) * num_ids,
+            kept_ids=array("I", tokens.kept_ids),
+            num_kept=array("I", tokens.num_kept or [0] * num_ids),
             temperature=temperature,
+            top_p=top_p,
             media=tokens.media,
             files=files,
             versions=tokens.versions,
@@ -155,8 +146,17 @@ class TurnLog:
                 is_realigned = True
         return (Drift.REALIGN if is_realigned else Drift.FORK), None
 
-    def branches(self) -> list[Branch]:
-        """Return the sequences to train on: each delivered reply is trained once, in the first branch that has it."""
+    def branches(self, version_of: Callable[[str], int] = int) -> tuple[RolloutSample, ...]:
+        """Return the sequences to train on, with equal weights.
+
+        Each delivered reply is trained once, in the first branch that has it.
+
+        Args:
+            version_of: Number of a version of the weights, by its name; "" if the engine names none.
+
+        Raises:
+            SampleError: If media in the ids are not those of the requests, or a version has no number.
+        """
         parents = {turn.parent_id for turn in self.turns}
         trained: set[int] = set()
         branches = []
@@ -168,32 +168,50 @@ class TurnLog:
                 path.insert(0, self.turns[parent_id])
             fresh = [turn for turn in path if turn.turn_id not in trained and turn.is_delivered]
             if fresh:
-                branches.append(_branch(path, fresh))
+                branches.append(_make_sample(path, fresh, version_of))
                 trained.update(turn.turn_id for turn in fresh)
-        return branches
+        return tuple(replace(branch, weight=1.0 / len(branches)) for branch in branches)
 
 
-def _branch(path: Sequence[RecordedTurn], fresh: Sequence[RecordedTurn]) -> Branch:
+def _kept_ids(turn: RecordedTurn) -> NDArray[np.uint32]:
+    """Return the kept sets of the sampled tokens of a turn; a set of a token that was not sampled is left out."""
+    ids: NDArray[np.uint32] = np.array(turn.kept_ids, np.uint32)[np.repeat(turn.sampled, turn.num_kept)]
+    return ids
+
+
+def _make_sample(
+    path: Sequence[RecordedTurn], fresh: Sequence[RecordedTurn], version_of: Callable[[str], int]
+) -> RolloutSample:
     leaf = path[-1]
-    ids = leaf.prompt_ids + leaf.output_ids
-    mask, logprobs = bytearray(len(ids)), array("f", bytes(4 * len(ids)))
-    versions: list[tuple[int, int, str]] = []
+    if len(leaf.media) != len(leaf.files):
+        raise SampleError(f"{len(leaf.media)} media in the ids, {len(leaf.files)} in the requests")
+    ids = np.array(leaf.prompt_ids + leaf.output_ids, np.uint32)
+    mask, logprobs = np.zeros(len(ids), bool), np.zeros(len(ids), np.float32)
+    num_kept = np.zeros(len(ids), np.uint32)
+    spans: list[PolicySpan] = []
     for turn in fresh:
         start = len(turn.prompt_ids)
-        for at, (is_sampled, logprob) in enumerate(zip(turn.sampled, turn.logprobs, strict=True), start):
-            if is_sampled:
-                mask[at], logprobs[at] = 1, logprob
-        for version, number in turn.versions:
-            versions.append((start, start + number, version))
+        reply = slice(start, start + len(turn.output_ids))
+        mask[reply] = turn.sampled
+        logprobs[reply] = np.where(turn.sampled, turn.logprobs, 0.0)
+        num_kept[reply] = np.where(turn.sampled, turn.num_kept, 0)
+        for name, number in turn.versions or (("", len(turn.output_ids)),):
+            try:
+                version = version_of(name)
+            except ValueError as error:
+                raise SampleError(f"the version {name!r} of the weights has no number: {error}") from error
+            spans.append(PolicySpan(start, start + number, version, turn.temperature, turn.top_p))
             start += number
-    return Branch(
+    media = zip(leaf.media, leaf.files, strict=True)
+    return RolloutSample(
         ids=ids,
         mask=mask,
         logprobs=logprobs,
-        media=leaf.media,
-        files=leaf.files,
-        versions=tuple(versions),
-        turn_ids=tuple(turn.turn_id for turn in path),
+        kept=KeptSets(num_kept, np.concatenate([_kept_ids(turn) for turn in fresh])) if num_kept.any() else None,
+        spans=tuple(spans),
+        media=tuple(MediaRange(item.offset, item.num_tokens, file, leaf.processor) for item, file in media),
+        prompt_length=int(mask.argmax()) if mask.any() else len(mask),
+        num_turns=len(path),
     )
 
 

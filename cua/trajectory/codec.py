@@ -33,11 +33,13 @@ MAX_TOKENS_BYTES = 64 * 2**20
 """Limit of one unpacked list: eight million ids."""
 
 _TOKEN_KINDS = {"prompt_ids": "q", "ids": "q", "logprobs": "d", "sampled": "b"}
+_KEPT_KINDS = {"kept_ids": "I", "num_kept": "I"}
 
 
 def pack_tokens(tokens: ReplyTokens) -> Json:
     """Pack each list of numbers as a text; media stay as they are."""
-    packed: Json = {name: _pack(kind, getattr(tokens, name)) for name, kind in _TOKEN_KINDS.items()}
+    kinds = _TOKEN_KINDS | (_KEPT_KINDS if tokens.num_kept else {})
+    packed: Json = {name: _pack(kind, getattr(tokens, name)) for name, kind in kinds.items()}
     if tokens.processor:
         packed |= {"media": [dataclasses.asdict(item) for item in tokens.media], "processor": tokens.processor}
         packed["versions"] = [list(span) for span in tokens.versions]
@@ -50,9 +52,10 @@ def unpack_tokens(packed: Any) -> Json:
     Raises:
         ValueError: If the text was not made by `pack_tokens`, or exceeds the size limit.
     """
-    if not isinstance(packed, dict) or not all(isinstance(packed.get(name), str) for name in _TOKEN_KINDS):
+    kinds = _TOKEN_KINDS | (_KEPT_KINDS if isinstance(packed, dict) and "num_kept" in packed else {})
+    if not isinstance(packed, dict) or not all(isinstance(packed.get(name), str) for name in kinds):
         raise ValueError("the tokens of a reply are not what a record holds")
-    lists: Json = {name: _unpack(kind, packed[name]) for name, kind in _TOKEN_KINDS.items()}
+    lists: Json = {name: _unpack(kind, packed[name]) for name, kind in kinds.items()}
     lists["sampled"] = [value != 0 for value in lists["sampled"]]
     return lists | {name: packed[name] for name in ("media", "processor", "versions") if name in packed}
 

@@ -51,6 +51,13 @@ def make_run_dir(runs_dir: Path, title: str, started_at: float) -> Path:
         return run_dir
 
 
+def show_run_dir(folder: Path, run_dir: str | None) -> str | None:
+    """Return a run's folder relative to the batch's folder, so that the batch's folder can be moved."""
+    if run_dir is None or not Path(run_dir).is_relative_to(folder):
+        return run_dir
+    return Path(run_dir).relative_to(folder).as_posix()
+
+
 def slug(title: str) -> str:
     """Return lower-case letters, digits and dashes of a title, cut at a word: `"Add 2 items!"` is `add-2-items`."""
     words = re.findall(r"[a-z0-9]+", title[:1000].lower())

@@ -22,6 +22,9 @@ LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
 after penalties, grammar, banned tokens, temperature, top-k, top-p and min-p.
 """
 
+MAX_KEPT_IDS = 1024
+"""Limit on the kept set of a position, of four bytes an id."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrammarSpec:
@@ -62,6 +65,8 @@ class SamplingParams:
         logprobs: Number of alternatives to report with each token; None for no log-probabilities.
         logprobs_mode: Distribution of these log-probabilities. The prompt's are always the model's own.
         prompt_logprobs: Number of alternatives to report with each prompt token; None for no log-probabilities.
+        return_kept_ids: True to report the kept set of each token that has log-probabilities; `top_k` must then limit
+            it to `MAX_KEPT_IDS` if top-k, top-p or min-p are used.
         thinking_budget: Maximum number of reasoning tokens, after which reasoning is closed; None for no limit.
         grammar: Constraint on the output.
     """
@@ -82,8 +87,14 @@ class SamplingParams:
     logprobs: int | None = None
     logprobs_mode: LogprobsMode = "raw_logprobs"
     prompt_logprobs: int | None = None
+    return_kept_ids: bool = False
     thinking_budget: int | None = None
     grammar: GrammarSpec | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if top-k, top-p or min-p leave tokens out."""
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
     def check(self) -> "SamplingParams":
         """Return the parameters if every value is in its range.
@@ -106,6 +117,9 @@ class SamplingParams:
             raise InvalidRequestError(
                 f"logprobs_mode is {self.logprobs_mode!r}; expected {names}", param="logprobs_mode"
             )
+        if self.return_kept_ids and self.is_filtered and not 0 < self.top_k <= MAX_KEPT_IDS:
+            text = f"top_k is {self.top_k}; expected 1 to {MAX_KEPT_IDS} with kept sets"
+            raise InvalidRequestError(text, param="top_k")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             text = f"min_tokens is {self.min_tokens}, more than max_tokens ({self.max_tokens})"
             raise InvalidRequestError(text, param="min_tokens")
@@ -129,12 +143,15 @@ class TokenLogprob:
             filters kept.
         sampled: True if the model chose the token. False where only one token was possible: at the end of reasoning
             over budget, where the grammar allows one token, and in a prompt.
+        kept_ids: Kept set, in ascending order: the tokens that could be drawn after grammar, bans and filters. Empty if
+            not requested, of a token that was not drawn, or if there are more than `MAX_KEPT_IDS`.
     """
 
     token_id: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
     sampled: bool = True
+    kept_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,12 @@ def text_logprobs(
     }
 
 
+def kept_json(logprobs: Sequence[TokenLogprob | None]) -> Json:
+    """Return the kept sets of tokens, one after the other, and the number of ids in each."""
+    sets = [() if entry is None else entry.kept_ids for entry in logprobs]
+    return {"kept_token_ids": [token_id for ids in sets for token_id in ids], "num_kept": list(map(len, sets))}
+
+
 def add_version(versions: list[Json], output: EngineOutput) -> None:
     """Add the number of an output's tokens to the list of versions that computed a reply's tokens, in order."""
     if not versions or versions[-1]["version"] != output.version:

@@ -33,6 +33,7 @@ from model_runtime.server.answer_parts import (
     chat_logprobs,
     check_stream_options,
     format_event,
+    kept_json,
     prompt_json,
     prompt_logprobs_json,
     text_logprobs,
@@ -159,6 +160,8 @@ class ChatChoice:
             extras["logprobs"] = {"content": content, "refusal": None}
         if self._asked.return_token_ids:
             extras |= {"token_ids": self._token_ids, "weight_versions": self._versions}
+        if self._asked.return_kept_token_ids:
+            extras |= kept_json(self._logprobs)
         self._logprobs, self._token_ids, self._versions = [], [], []
         return extras
 
@@ -353,6 +356,8 @@ class TextChoice:
             self._offset += sum(map(len, choice["logprobs"]["tokens"]))
         if self._asked.return_token_ids:
             choice |= {"token_ids": piece.token_ids, "weight_versions": piece.versions}
+        if self._asked.return_kept_token_ids:
+            choice |= kept_json(piece.logprobs[len(piece.logprobs) - len(piece.token_ids) :])
         choice |= self._first_extras
         self._piece, self._first_extras = _UnsentOutput(), {}
         return choice

@@ -102,6 +102,8 @@ class ChatChoiceAnswer(BaseModel):
     logprobs: Json | None
     token_ids: list[int] | None = None
     weight_versions: list[VersionSpan] | None = None
+    kept_token_ids: list[int] | None = None
+    num_kept: list[int] | None = None
 
 
 class SamplingAnswer(BaseModel):
@@ -153,6 +155,8 @@ class TextChoiceAnswer(BaseModel):
     logprobs: dict[str, list[object]] | None
     token_ids: list[int] | None = None
     weight_versions: list[VersionSpan] | None = None
+    kept_token_ids: list[int] | None = None
+    num_kept: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     media: list[MediaAnswer] | None = None
     processor: str | None = None

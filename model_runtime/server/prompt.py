@@ -9,7 +9,7 @@ from model_runtime.cancellation import run_in_thread
 from model_runtime.chat.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, ToolSpec
 from model_runtime.chat.template import encode_chat, render_chat
 from model_runtime.chat.tool_ids import IdMap, find_written_ids, rewrite_history
-from model_runtime.engine.contract import GrammarSpec, SamplingParams
+from model_runtime.engine.contract import MAX_KEPT_IDS, GrammarSpec, SamplingParams
 from model_runtime.engine.grammar import make_tools_grammar
 from model_runtime.errors import InvalidRequestError
 from model_runtime.json_types import Json
@@ -392,9 +392,9 @@ def text_params(body: TextRequest) -> SamplingParams:
     ).check()
 
 
-def _common(body: SamplingFields, *, temperature: float, top_p: float) -> SamplingParams:
+def _common(body: ChatRequest | TextRequest, *, temperature: float, top_p: float) -> SamplingParams:
     stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
-    return SamplingParams(
+    params = SamplingParams(
         temperature=temperature if body.temperature is None else body.temperature,
         top_p=top_p if body.top_p is None else body.top_p,
         top_k=max(0, body.top_k or 0),
@@ -409,6 +409,13 @@ def _common(body: SamplingFields, *, temperature: float, top_p: float) -> Sampli
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
     )
+    if not body.return_kept_token_ids:
+        return params
+    if not body.return_token_ids or body.logprobs is None or body.logprobs is False:
+        text = "return_kept_token_ids is set; expected return_token_ids and logprobs as well"
+        raise InvalidRequestError(text, param="return_kept_token_ids")
+    top_k = min(params.top_k or MAX_KEPT_IDS, MAX_KEPT_IDS) if params.is_filtered else 0
+    return replace(params, return_kept_ids=True, top_k=top_k)
 
 
 def _refuse_unsupported(body: SamplingFields) -> None:

@@ -66,6 +66,11 @@ class SamplingFields(OpenModel):
         "for tokens in. With `logprobs`, each token's entry says whether it was `sampled`; false where no other token "
         "could come.",
     )
+    return_kept_token_ids: StrictBool | None = Field(
+        default=None,
+        description="With `return_token_ids` and `logprobs`: give the kept set of each token, the ids that could be "
+        "drawn after top_k, top_p, min_p and a grammar. If any of the three is used, top_k is at most 1024.",
+    )
     logprobs_mode: LogprobsMode | None = Field(
         default=None,
         description="`raw_logprobs` (the default): of the model's own distribution. `processed_logprobs`: of the one "

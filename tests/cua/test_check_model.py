@@ -268,7 +268,7 @@ CALL = ToolCall(id="a", name="look_up", arguments="{}")
         (changing(tool_calls=(CALL, CALL)), "the ids of tool calls differ"),
         (changing(usage=Usage(input_tokens=1, cached_tokens=2)), "usage counts tokens"),
         (changing(usage=Usage(cost_usd=float("nan"))), "cost_usd is money"),
-        (changing(tokens=ReplyTokens(ids=(1, 2), logprobs=(-0.1,))), "logprobs and sampled go with the ids"),
+        (changing(tokens=ReplyTokens(ids=(1, 2), logprobs=(-0.1,))), "logprobs, sampled and num_kept go with the ids"),
         (changing(tokens=ReplyTokens(ids=(1,), logprobs=(0.5,))), "log-probabilities are not above 0"),
     ],
 )

@@ -32,6 +32,7 @@ class PageTemplate:
         script: File name of its script.
         style: File name of its own style sheet; "" without one.
         has_files: True if it may show images and clips next to it.
+        shared: Package of script and style sheet; "" for `package`.
     """
 
     package: str
@@ -39,11 +40,13 @@ class PageTemplate:
     script: str
     style: str = ""
     has_files: bool = False
+    shared: str = ""
 
     def render(self, **values: Any) -> str:
         """Render the page, with `values` for its template."""
-        style = _part(_OURS, _STYLE) + (_part(self.package, self.style) if self.style else "")
-        script = _part(self.package, self.script)
+        shared = self.shared or self.package
+        style = _part(_OURS, _STYLE) + (_part(shared, self.style) if self.style else "")
+        script = _part(shared, self.script)
         policy = inline_policy(style, script, has_files=self.has_files)
         return _engine(self.package, self.template).render(**values, style=style, script=script, policy=policy)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from model_runtime.engine.contract import TokenLogprob
+from model_runtime.engine.contract import MAX_KEPT_IDS, TokenLogprob
 from model_runtime.engine.grammar import apply_grammars
 from model_runtime.engine.sampling.state import SamplingState, apply_penalties, find_banned_ids
 from model_runtime.tokenizer.special import SpecialTokens
@@ -232,6 +232,29 @@ def make_processed_logprobs(
     )
 
 
+def find_kept_ids(logits: Tensor, num_kept: Tensor) -> list[tuple[int, ...]]:
+    """Return the kept set of each row in ascending order; empty for one of more than `MAX_KEPT_IDS`.
+
+    Args:
+        logits: (N, V) float32, after penalties, grammar and bans.
+        num_kept: (N,) int64; see `SampledTokens`.
+    """
+    if not len(logits):
+        return []
+    num_kept = torch.minimum(num_kept, (logits > float("-inf")).sum(-1))
+    values = logits.topk(min(MAX_KEPT_IDS, logits.shape[1]), dim=-1).values
+    floors = values.gather(1, (num_kept - 1).clamp(max=values.shape[1] - 1)[:, None])[:, 0]
+    sets: list[tuple[int, ...]] = []
+    for row, floor, num in zip(logits, floors, num_kept.tolist(), strict=True):
+        if num > MAX_KEPT_IDS:
+            sets.append(())
+            continue
+        above, equal = (row > floor).nonzero()[:, 0], (row == floor).nonzero()[:, 0]
+        ids = torch.cat([above, equal[: num - len(above)]]).sort().values  # of equal ones, those of the lowest ids
+        sets.append(tuple(ids.tolist()))
+    return sets
+
+
 def make_prompt_logprobs(logits: Tensor, token_ids: Sequence[int], top: int) -> list[TokenLogprob]:
     """Return log-probabilities of prompt tokens: row i of `logits`, (N, V) float32, is the prediction of token i."""
     logprobs = make_raw_logprobs(logits, token_ids, [top] * len(token_ids))
@@ -314,6 +337,9 @@ class Sampler:
         listed = make_raw_logprobs(raw, [token_ids[row] for row in raw_rows], tops)
         logprobs = dict(zip(raw_rows, listed, strict=True))
         logprobs |= _list_processed(logits, drawn, states, [row for row in logprob_rows if row not in logprobs])
+        kept_rows = [row for row in logprob_rows if _has_kept_set(states[row])]
+        for row, kept_ids in zip(kept_rows, find_kept_ids(logits[kept_rows], drawn.num_kept[kept_rows]), strict=True):
+            logprobs[row] = replace(logprobs[row], kept_ids=kept_ids)
         for row in _find_unsampled(logits, states, logprob_rows):
             logprobs[row] = replace(logprobs[row], sampled=False)
         return [
@@ -380,6 +406,12 @@ def _list_processed(
         for row, token_id in forced.items()
     }
     return alone | dict(zip(free, listed, strict=True))
+
+
+def _has_kept_set(state: SamplingState) -> bool:
+    """Return True if the kept set is requested, and filters or a grammar may leave out tokens of this draw."""
+    is_limited = state.params.is_filtered or state.active_matcher is not None
+    return state.params.return_kept_ids and is_limited and state.forced_id is None
 
 
 def _find_unsampled(logits: Tensor, states: Sequence[SamplingState], rows: Sequence[int]) -> list[int]:

@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_is_over_and_resume_runs_exactly_the_rest(tmp_path: Pa
     gate.unlink()
     other = cua(tmp_path, *words, "--resume", str(out), "--repeats", "2")
     assert (other.code, other.stdout) == (2, "")
-    assert "is another evaluation: repeats was 1, and is now 2" in other.stderr
+    assert "has another plan: repeats was 1, and is now 2" in other.stderr
     second = cua(tmp_path, *words, "--resume", str(out))
     assert second.code == 0, second.stderr
     assert "[5/6]" in second.stderr
@@ -136,7 +136,7 @@ def test_what_differs_is_told_and_nothing_is_run(tmp_path: Path, script: str) ->
     ):
         refused = cua(tmp_path, "eval", SUITE, "--resume", str(out), *more)
         assert (refused.code, refused.stdout) == (2, "")
-        assert "is another evaluation" in refused.stderr
+        assert "has another plan" in refused.stderr
         assert text in refused.stderr
     nameless = cua(tmp_path, "eval", "--resume", str(out))
     assert nameless.code == 2

@@ -41,6 +41,9 @@ def test_show(run: Path) -> None:
     summary = json.loads(rollout(run, "show", str(run), "--json").stdout)
     assert summary["groups"]["g"] == {"size": 2, "num_scored": 2, "mean_score": 0.5, "is_taken": False}
     assert summary["samples"]["num_samples"] == 2
+    page = rollout(run, "show", str(run), "--html")
+    assert (page.code, page.stdout) == (0, f"page: {run / 'index.html'}\n")
+    assert "<td" in (run / "index.html").read_text()
 
 
 def test_export(run: Path, tmp_path: Path) -> None:
@@ -57,8 +60,12 @@ def test_wrong_use_is_one_line(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "new.jsonl"
     form = rollout(run, "export", str(run), "--format", "parquet", "-o", str(target))
     assert (form.code != 0, "jsonl, verl, slime" in form.stderr, target.exists()) == (True, True, False)
+    nowhere = rollout(run, "score", str(tmp_path / "none"))
+    assert (nowhere.code, (tmp_path / "none").exists(), "Traceback" in nowhere.stderr) == (2, False, False)
     nothing = rollout(run, "show", str(tmp_path))
     assert (nothing.code, "neither rollouts.jsonl nor samples.jsonl" in nothing.stderr) == (2, True)
+    page = rollout(run, "show", str(tmp_path), "--html")
+    assert (page.code, "has no rollouts.jsonl" in page.stderr) == (2, True)
     (tmp_path / "samples.jsonl").write_text("{}\n")
     damaged = rollout(run, "show", str(tmp_path))
     assert (damaged.code != 0, "Traceback" in damaged.stderr) == (True, False)

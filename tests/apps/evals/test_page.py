@@ -55,7 +55,7 @@ def test_what_the_page_says(tmp_path: Path) -> None:
     assert [(row.name, row.is_all) for row in page.families] == [("-", False), ("trade", False), ("all", True)]
     assert [(known.score, known.about) for known in page.baselines] == [("25.0 %", "does nothing")]
     steps, time = page.charts
-    assert (steps.summary, time.summary) == ("median 2, longest 2", "median 1.5 s, longest 1.5 s")
+    assert (steps.summary, time.summary) == ("median 2, at most 2", "median 1.5 s, at most 1.5 s")
     assert sum(piece.height for bar in steps.bars for piece in bar.pieces) == pytest.approx(100)
 
 

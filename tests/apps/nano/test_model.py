@@ -112,8 +112,8 @@ async def test_it_closes_and_loads_again(folder: Path) -> None:
 async def test_calls_at_once_load_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from apps.nano import model as module
 
-    loads, load = [], module._load
-    monkeypatch.setattr(module, "_load", lambda *given: (loads.append(1), load(*given))[1])
+    loads, load = [], module.load_nano
+    monkeypatch.setattr(module, "load_nano", lambda *given: (loads.append(1), load(*given))[1])
     model = NanoModel(folder)
     short = Sampling(temperature=0.0, max_tokens=2)
     ends = await asyncio.gather(*(model.generate([HELLO], sampling=short) for _ in range(3)), return_exceptions=True)

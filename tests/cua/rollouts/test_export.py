@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.mismatch import measure_mismatch
 from cua.rollouts.rollout import RolloutEnd
 from cua.rollouts.samples import SampledRollout, SampleError, SampleWriter
-from tests.cua.rollouts.test_samples import IMAGE, MEDIA, make_rollout, make_sample
+from tests.cua.rollouts.test_samples import IMAGE, KEPT, MEDIA, keep, make_rollout, make_sample
 
 
 class VerlRow(BaseModel):
@@ -78,7 +79,7 @@ def test_verl_rows_validate_and_split_at_the_first_prompt(folder: Path) -> None:
     assert (first["response_mask"], first["response_logprobs"]) == ([1, 1, 0, 1], [-0.5, -1.25, 0.0, -3.0])
     assert first["routed_experts"].shape == (8, 2, 3)
     assert "routed_experts" not in rows[1]
-    assert first["extra_fields"]["versions"] == [[0, 2, 3], [3, 4, 4]]
+    assert first["extra_fields"]["spans"] == [(0, 2, 3, 1.0, 1.0), (3, 4, 4, 1.0, 1.0)]
 
 
 def test_slime_rows_have_its_fields_and_siblings_share_the_reward(folder: Path) -> None:
@@ -93,6 +94,24 @@ def test_slime_rows_have_its_fields_and_siblings_share_the_reward(folder: Path) 
         assert row["response_length"] == len(row["loss_mask"]) == len(row["rollout_log_probs"]) == 4
         assert len(row["tokens"]) == 8
     assert rows[0]["weight_versions"] == ["3", "4"]
+
+
+def test_kept_sets_go_to_trainers_that_replay_them(tmp_path: Path) -> None:
+    writer = SampleWriter(tmp_path, media_token_id=MEDIA)
+    writer.append(make_rollout(writer, make_sample(kept=KEPT)))
+    writer.append(make_rollout(writer, make_sample(kept=keep([0, 0, 0, 0, 0, 1, 0, 0], [8])), rollout="g/1"))
+    writer.close()
+    filtered, ruled = export_rows(tmp_path, "slime")
+    assert set(filtered) - set(ruled) == {"rollout_top_p_token_ids", "rollout_top_p_token_offsets"}
+    ids, offsets = filtered["rollout_top_p_token_ids"], filtered["rollout_top_p_token_offsets"]
+    sets = [ids[start:end] for start, end in pairwise(offsets)]
+    assert sets == [[5, 70_000], [8], [9], [7, 9, 163_839]]  # the third is not trained: it has itself
+    assert [row["kept"] for row in export_rows(tmp_path, "jsonl")] == [
+        [[0, 0, 0, 0, 2, 1, 0, 3], [5, 70_000, 8, 7, 9, 163_839]],
+        [[0, 0, 0, 0, 0, 1, 0, 0], [8]],
+    ]
+    with pytest.raises(SampleError, match="kept sets, which verl does not take"):
+        next(export_rows(tmp_path, "verl"))
 
 
 def test_json_lines_are_json(folder: Path) -> None:

@@ -5,6 +5,8 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,15 +17,20 @@ pytest.importorskip("prometheus_client")  # of the server
 
 from cua.errors import ModelError
 from cua.json_text import Json
+from cua.messages import Reply
 from cua.models.endpoint import Endpoint
 from cua.rollouts.gateway import EngineError, Gateway, GatewayError, check_request
 from cua.rollouts.gateway_app import HttpEngine, make_gateway_app
+from cua.rollouts.samples import SampledRollout, check_rollout_samples
 from cua.rollouts.turns import Drift
+from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.server import MediaAccess, ServerOptions
 from tests.cua.models.clients import png
+from tests.fake_openai import FakeOpenAI, raw
+from tests.model_runtime.engine.real import start
 from tests.model_runtime.fakes import FakeEngine, Script
 from tests.model_runtime.server.serving import Serving
-from tests.model_runtime.server.test_recorded_tokens import TornEngine, call, say_in_turn
+from tests.model_runtime.server.test_recorded_tokens import TornEngine, call, say_in_turn, vllm_answer
 
 TOOLS: list[Any] = [{"type": "function", "function": {"name": "click", "parameters": {"type": "object"}}}]
 
@@ -125,7 +132,6 @@ async def test_a_changed_reply_is_not_continued() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"top_p": 0.9}, "top_p is 0.9: its effect"),
         ({"frequency_penalty": 0.5}, "frequency_penalty"),
         ({"logit_bias": {"5": 1}}, "logit_bias"),
         ({"n": 2}, "n is 2"),
@@ -149,14 +155,14 @@ async def test_errors_have_the_form_of_openai() -> None:
         async with gateway_to(serving) as (gateway, http):
             gateway.open_session("s")
             statuses = {}
-            for session, fields in (("t", {}), ("s", {"top_p": 0.5}), ("s", {"max_tokens": -1})):
+            for session, fields in (("t", {}), ("s", {"presence_penalty": 0.5}), ("s", {"max_tokens": -1})):
                 client = official(http, f"http://gateway/sessions/{session}/v1")
                 with pytest.raises(APIStatusError) as caught:
                     await client.chat.completions.create(
                         model="k", messages=[{"role": "user", "content": "Hi"}], **fields
                     )
                 statuses[session + next(iter(fields), "")] = caught.value.status_code
-            assert statuses == {"t": 404, "stop_p": 400, "smax_tokens": 400}
+            assert statuses == {"t": 404, "spresence_penalty": 400, "smax_tokens": 400}
             assert (await http.post("/v1/chat/completions", json={})).status_code == 401
             assert (await http.post("/sessions/s/v1/chat/completions", content=b"[")).status_code == 400
             assert (await http.post("/sessions/s")).status_code == 409
@@ -178,6 +184,35 @@ async def test_a_retry_gets_the_same_reply_and_a_repeat_is_a_second_sample() -> 
             assert [turn.drift for turn in session.log.turns] == [Drift.CLEAN, Drift.FORK]
 
 
+class RestartingEngine(HttpEngine):
+    """Engine whose weights are replaced during the first call, with `running: restart`."""
+
+    num_calls = 0
+
+    async def complete(self, body: object) -> Json:
+        self.num_calls += 1
+        if self.num_calls == 1:
+            raise EngineError(503, {"error": {"message": "the weights were replaced", "code": "weights_replaced"}})
+        return await super().complete(body)
+
+
+@pytest.mark.parametrize("key", ["", "1"])
+async def test_a_retry_after_an_error_asks_the_engine_again(key: str) -> None:
+    with Serving(FakeEngine(lambda _: Script(pieces=("</think>", "Hello")))) as serving:
+        engine = RestartingEngine(Endpoint(base_url=serving.base_url, api_key="none"))
+        transport = httpx.ASGITransport(app=make_gateway_app(gateway := Gateway(engine)))
+        session = gateway.open_session("s")
+        async with httpx.AsyncClient(transport=transport) as http:
+            client = AsyncOpenAI(base_url="http://gateway/sessions/s/v1", api_key="k", http_client=http)  # type: ignore[arg-type]
+            fields: Any = {"extra_headers": {"idempotency-key": key}} if key else {}
+            answer = await client.chat.completions.create(
+                model="k", messages=[{"role": "user", "content": "Hi"}], **fields
+            )
+        await engine.close()
+    assert answer.choices[0].message.content == "Hello"
+    assert (engine.num_calls, [turn.is_delivered for turn in session.log.turns]) == (2, [True])
+
+
 async def test_a_reply_that_was_not_delivered_is_kept_and_not_trained() -> None:
     with Serving(FakeEngine(lambda _: Script(pieces=("</think>", "Hello"), first_s=0.1))) as serving:
         async with gateway_to(serving) as (gateway, _):
@@ -188,7 +223,7 @@ async def test_a_reply_that_was_not_delivered_is_kept_and_not_trained() -> None:
             while not session.log.turns:
                 await asyncio.sleep(0.01)
             assert [turn.is_delivered for turn in session.log.turns] == [False]
-            assert session.log.branches() == []
+            assert session.log.branches() == ()
 
 
 class AnswerEngine:
@@ -199,6 +234,56 @@ class AnswerEngine:
 
     async def complete(self, body: object) -> Json:
         return self.answer
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"top_p": 0.9}, "top_p is 0.9, and the engine returns no kept sets .*send 1, or use `cua serve`"),
+        ({"top_k": 40}, "top_k is 40"),
+        ({"min_p": 0.1}, "min_p is 0.1"),
+        ({"top_p": 1, "top_k": -1, "min_p": 0}, None),
+    ],
+)
+async def test_filters_need_an_engine_that_returns_kept_sets(fields: Json, reason: str | None) -> None:
+    with FakeOpenAI(lambda messages: Reply(content="unused")) as server:  # vLLM's form, without our fields
+        server.always(raw(json.dumps(vllm_answer("a", [1, 2], [3])).encode()))
+        engine = HttpEngine(Endpoint(base_url=server.base_url, api_key="none"))
+        gateway = Gateway(engine)
+        gateway.open_session("s")
+        body = {"messages": [{"role": "user", "content": "Hi"}], **fields}
+        if reason is None:
+            await gateway.complete("s", body)
+        else:
+            with pytest.raises(GatewayError, match=reason):
+                await gateway.complete("s", body)
+        await engine.close()
+        (seen,) = server.chats
+    assert seen.body["return_kept_token_ids"] is True
+    assert len(gateway.sessions["s"].log.turns) == (reason is None)
+
+
+async def test_kept_sets_of_filters_are_recorded_and_the_default_has_none(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    with Serving(start(tmp_path, served_name="tiny")) as serving:  # type: ignore[arg-type]
+        async with gateway_to(serving) as (gateway, http):
+            gateway.open_session("s")
+            client = official(http, "http://gateway/sessions/s/v1")
+            asked: list[Any] = [{"role": "user", "content": "Hi"}]
+            cases: list[Json] = [{}, {"top_p": 0.5, "temperature": 0.5}, {"extra_body": {"top_k": 7}}]
+            for fields in cases:
+                answer = await client.chat.completions.create(model="t", messages=asked, max_tokens=5, **fields)
+                assert not {"kept_token_ids", "num_kept"} & set(answer.choices[0].model_extra or {})
+            log = gateway.close_session("s").log
+    assert [list(turn.num_kept) for turn in log.turns[::2]] == [[0] * 5, [7] * 5]
+    free, nucleus, likeliest = log.branches()
+    assert free.kept is None
+    assert [sample.spans[0].top_p for sample in (free, nucleus, likeliest)] == [1.0, 0.5, 1.0]
+    for sample in (nucleus, likeliest):
+        branches = (replace(sample, weight=1.0),)
+        check_rollout_samples(SampledRollout(rollout="r", group="g", reward=1.0, branches=branches), media_token_id=1)
+        assert sample.kept is not None
+        assert (sample.kept.num > 0).tolist() == sample.mask.tolist()
 
 
 async def test_an_engine_without_ids_is_an_error() -> None:

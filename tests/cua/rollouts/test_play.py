@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cua.batch import AgentPlayer, BatchOptions, Episode, EpisodeLog, make_env_p
 from cua.messages import ReplyTokens, TokenMedia, Usage
 from cua.models.scripted import ScriptedModel
 from cua.rollouts.journal import FILE, RolloutJournal
-from cua.rollouts.play import make_episode_spec, make_outcome, samples_of
+from cua.rollouts.play import make_episode_spec, make_outcome
 from cua.rollouts.prompts import AnswerConstraint, RolloutPrompt
 from cua.rollouts.rollout import RolloutEnd, RolloutLimits
 from cua.rollouts.samples import PolicySpan, SampledRollout, SampleError, SampleWriter
@@ -223,6 +224,7 @@ def reply(prompt: tuple[int, ...], ids: tuple[int, ...], version: str, *, media:
         sampled=(True,) * (len(ids) - 1) + (False,),
         media=(TokenMedia(media_hash="p", offset=1, num_tokens=2),) if media else (),
         versions=((version, len(ids)),),
+        processor="moonvit@1",
     )
 
 
@@ -230,27 +232,32 @@ def test_the_turns_of_a_session_become_samples_that_can_be_written(tmp_path: Pat
     writer = SampleWriter(tmp_path, media_token_id=99)
     image = writer.put_media(b"image")
     log = TurnLog()
-    first = log.add(reply((1, 99, 99, 2), (3, 4, 5), "7"), temperature=1.0, files=(image,))
+    nucleus = replace(reply((1, 99, 99, 2), (3, 4, 5), "7"), kept_ids=(3, 4), num_kept=(1, 1, 0))
+    first = log.add(nucleus, temperature=0.7, top_p=0.9, files=(image,))
     extended = (*first.prompt_ids, *first.output_ids, 6)
     log.add(reply(extended, (7, 8), "8"), temperature=1.0, files=(image,))
     log.add(reply((9, 9), (10, 11), "8", media=False), temperature=1.0)  # a fork
-    samples = samples_of(log, stored=[image], processor="moonvit@1")
+    samples = log.branches()
     writer.append(SampledRollout(rollout="g/0", group="g", reward=1.0, branches=samples))
     writer.close()
     long, fork = samples
     assert long.ids.tolist() == [1, 99, 99, 2, 3, 4, 5, 6, 7, 8]
     assert long.mask.astype(int).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 1, 0]
     assert long.logprobs.tolist() == [0, 0, 0, 0, -0.5, -1.0, 0, 0, -0.5, 0]
-    assert long.versions == (PolicySpan(4, 7, 7), PolicySpan(8, 10, 8))
+    assert long.spans == (PolicySpan(4, 7, 7, 0.7, 0.9), PolicySpan(8, 10, 8))
     assert [(item.start, item.length, item.processor) for item in long.media] == [(1, 2, "moonvit@1")]
     assert (long.prompt_length, long.num_turns, long.weight) == (4, 2, 0.5)
     assert (fork.prompt_length, fork.num_turns, fork.weight, fork.media) == (2, 1, 0.5, ())
 
 
-def test_a_session_without_its_images_or_versions_gives_no_samples() -> None:
-    log = TurnLog()
-    log.add(reply((1, 99, 99, 2), (3, 4), "latest"), temperature=1.0, files=("url",))
-    with pytest.raises(SampleError, match="not stored"):
-        samples_of(log)
+def test_a_session_without_its_images_or_versions_gives_no_samples(tmp_path: Path) -> None:
+    log, writer = TurnLog(), SampleWriter(tmp_path, media_token_id=99)
+    log.add(reply((1, 99, 99, 2), (3, 4), "latest"), temperature=1.0, files=("5" * 64,))
     with pytest.raises(SampleError, match="no number"):
-        samples_of(log, stored=["url"])
+        log.branches()
+    with pytest.raises(SampleError, match="not stored"):
+        writer.append(SampledRollout(rollout="g/0", group="g", reward=1.0, branches=log.branches(lambda name: 0)))
+    writer.close()
+    log.add(reply((1, 99, 99, 2), (3, 4), "7"), temperature=1.0)
+    with pytest.raises(SampleError, match="1 media in the ids, 0 in the requests"):
+        log.branches(lambda name: 0)

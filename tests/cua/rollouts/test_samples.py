@@ -1,5 +1,6 @@
 """Samples are what was sampled: written once, read back equal, and refused where a trainer would learn nonsense."""
 
+import hashlib
 import json
 import tracemalloc
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from cua.rollouts.samples import (
     BLOBS,
     FILE,
+    KeptSets,
     MediaRange,
     PolicySpan,
     RolloutSample,
@@ -31,7 +33,7 @@ def make_sample(**changes: Any) -> RolloutSample:
         ids=np.array([5, MEDIA, MEDIA, 6, 70_000, 8, 9, 163_839], dtype=np.uint32),
         mask=np.array([0, 0, 0, 0, 1, 1, 0, 1], dtype=bool),
         logprobs=np.array([0, 0, 0, 0, -0.5, -1.25, 0, -3.0], dtype=np.float32),
-        versions=(PolicySpan(4, 6, 3), PolicySpan(7, 8, 4)),
+        spans=(PolicySpan(4, 6, 3), PolicySpan(7, 8, 4)),
         media=(MediaRange(1, 2, "", "moonvit@1"),),
         routes=np.arange(8 * 2 * 3, dtype=np.uint16).reshape(8, 2, 3) + 300,
         prompt_length=4,
@@ -51,6 +53,11 @@ def make_rollout(writer: SampleWriter, *branches: RolloutSample, **changes: Any)
 
 def same(left: RolloutSample, right: RolloutSample) -> bool:
     arrays = ("ids", "mask", "logprobs", "routes")
+    assert (left.kept is None) is (right.kept is None)
+    if left.kept is not None and right.kept is not None:
+        pairs = ((left.kept.num, right.kept.num), (left.kept.ids, right.kept.ids))
+        assert all(np.array_equal(*pair) and pair[0].dtype == pair[1].dtype for pair in pairs)
+        left, right = replace(left, kept=None), replace(right, kept=None)
     plain = {name for name in RolloutSample.__slots__ if name not in arrays}
     return all(np.array_equal(getattr(left, name), getattr(right, name)) for name in arrays) and all(
         getattr(left, name) == getattr(right, name) for name in plain
@@ -93,6 +100,21 @@ def test_media_are_stored_once_however_many_branches_use_them(writer: SampleWrit
         assert {reader.read_media(item.branches[0].media[0].sha256) for item in reader} == {IMAGE}
 
 
+def keep(num: list[int], ids: list[int]) -> KeptSets:
+    return KeptSets(np.array(num, np.uint32), np.array(ids, np.uint32))
+
+
+KEPT = keep([0, 0, 0, 0, 2, 1, 0, 3], [5, 70_000, 8, 7, 9, 163_839])
+
+
+def test_kept_sets_are_read_back(writer: SampleWriter, tmp_path: Path) -> None:
+    sample = make_sample(kept=KEPT)
+    writer.append(make_rollout(writer, sample))
+    found = read(tmp_path)[0].branches[0]
+    assert same(found, replace(sample, media=found.media))
+    assert found.without_loss().kept is None
+
+
 BAD: dict[str, dict[str, Any]] = {
     "a log-probability short": {"logprobs": np.zeros(7, dtype=np.float32)},
     "a mask that is longer": {"mask": np.zeros(9, dtype=bool)},
@@ -103,9 +125,19 @@ BAD: dict[str, dict[str, Any]] = {
     "an image of more features than tokens": {"media": (MediaRange(1, 3, "", "moonvit@1"),)},
     "images that overlap": {"media": (MediaRange(1, 1, "", "a"), MediaRange(1, 1, "", "a"))},
     "an image at another place": {"media": (MediaRange(2, 2, "", "a"),)},
-    "a version for a part of the mask": {"versions": (PolicySpan(4, 6, 3),)},
-    "versions that overlap": {"versions": (PolicySpan(4, 8, 3), PolicySpan(7, 8, 4))},
-    "a version beyond the end": {"versions": (PolicySpan(4, 9, 3),)},
+    "a version for a part of the mask": {"spans": (PolicySpan(4, 6, 3),)},
+    "spans that overlap": {"spans": (PolicySpan(4, 8, 3), PolicySpan(7, 8, 4))},
+    "a version beyond the end": {"spans": (PolicySpan(4, 9, 3),)},
+    "greedy tokens": {"spans": (PolicySpan(4, 8, 3, 0.0),)},
+    "an unknown nucleus": {"spans": (PolicySpan(4, 8, 3, 1.0, 0.0),)},
+    "a nucleus without kept sets": {"spans": (PolicySpan(4, 6, 3), PolicySpan(7, 8, 4, 1.0, 0.9))},
+    "kept sets of fewer tokens": {"kept": keep([0, 0, 0, 0, 1], [70_000])},
+    "a kept id too few": {"kept": keep([0, 0, 0, 0, 2, 0, 0, 0], [70_000])},
+    "a kept id too many": {"kept": keep([0, 0, 0, 0, 1, 0, 0, 0], [70_000, 70_001])},
+    "a token outside of its kept set": {"kept": keep([0, 0, 0, 0, 2, 0, 0, 0], [5, 6])},
+    "a kept id twice": {"kept": keep([0, 0, 0, 0, 2, 0, 0, 0], [70_000, 70_000])},
+    "kept ids out of order": {"kept": keep([0, 0, 0, 0, 2, 0, 0, 0], [70_000, 5])},
+    "a kept set outside of the mask": {"kept": keep([1, 0, 0, 0, 0, 0, 0, 0], [5])},
     "a prompt that is trained": {"prompt_length": 5},
     "a prompt longer than the sample": {"prompt_length": 9},
     "routes of another length": {"routes": np.zeros((7, 2, 3), dtype=np.uint16)},
@@ -124,7 +156,7 @@ def test_an_inconsistent_sample_is_refused_when_it_is_written(writer: SampleWrit
 def test_a_media_token_that_is_trained_is_refused(writer: SampleWriter) -> None:
     mask = np.array([0, 1, 0, 0, 1, 1, 0, 1], dtype=bool)
     with pytest.raises(SampleError, match="media tokens are in the mask"):
-        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, versions=(PolicySpan(0, 8, 1),))))
+        writer.append(make_rollout(writer, make_sample(mask=mask, prompt_length=0, spans=(PolicySpan(0, 8, 1),))))
 
 
 def test_media_that_were_not_stored_are_refused(writer: SampleWriter) -> None:
@@ -175,7 +207,9 @@ def changed_line(path: Path, **changes: object) -> None:
         {"num_turns": "2"},
         {"unknown": 1},
         {"routes": {"sha256": "0" * 64, "layers": 2, "top_k": 3}},
-        {"versions": []},
+        {"spans": []},
+        {"kept": "0" * 64},
+        {"kept": hashlib.sha256(IMAGE).hexdigest()},
     ],
 )
 def test_content_is_checked_when_it_is_read(writer: SampleWriter, tmp_path: Path, changes: dict[str, object]) -> None:
@@ -214,7 +248,7 @@ def test_reading_takes_the_memory_of_one_rollout(writer: SampleWriter, tmp_path:
             ids=np.arange(length, dtype=np.uint32),
             mask=mask,
             logprobs=logprobs,
-            versions=(PolicySpan(0, length, number),),
+            spans=(PolicySpan(0, length, number),),
             prompt_length=0,
         )
         writer.append(SampledRollout(rollout=f"g/{number}", group="g", reward=1.0, branches=(sample,)))

@@ -424,7 +424,7 @@ def make_branch(rollout: Rollout) -> RolloutSample:
         ids=np.array([7, 8, 9], dtype=np.uint32),
         mask=np.array([0, 1, 1], dtype=bool),
         logprobs=np.array([0, -1, -2], dtype=np.float32),
-        versions=(PolicySpan(1, 3, rollout.current_version),),
+        spans=(PolicySpan(1, 3, rollout.current_version),),
         prompt_length=1,
     )
 

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from cua.messages import ReplyTokens, TokenMedia
+from cua.messages import ReplyTokens
+from cua.rollouts.samples import PolicySpan
 from cua.rollouts.turns import Drift, TurnLog, realigned_share
 
 
@@ -43,14 +44,26 @@ def test_each_reply_is_trained_once() -> None:
     log = record(
         tokens((1,), (2, 3), sampled=(True, False), versions=(("a", 1), ("b", 1))),
         tokens((1, 2, 3, 4), (5,), versions=(("b", 1),)),
-        tokens((1, 2, 3, 6), (7,), media=(TokenMedia(media_hash="m", offset=3, num_tokens=1),)),
+        tokens((1, 2, 3, 6), (7,)),
     )
-    first, second = log.branches()
-    assert (first.ids.tolist(), list(first.mask)) == ([1, 2, 3, 4, 5], [0, 1, 0, 0, 1])
+    first, second = log.branches({"a": 7, "b": 8, "": 9}.__getitem__)
+    assert (first.ids.tolist(), first.mask.tolist()) == ([1, 2, 3, 4, 5], [0, 1, 0, 0, 1])
     assert first.logprobs.tolist() == [0, -0.25, 0, 0, -0.625]
-    assert first.versions == ((1, 2, "a"), (2, 3, "b"), (4, 5, "b"))
-    assert (second.ids.tolist(), list(second.mask), second.turn_ids) == ([1, 2, 3, 6, 7], [0, 0, 0, 0, 1], (0, 2))
-    assert [item.media_hash for item in second.media] == ["m"]
+    assert first.spans == (PolicySpan(1, 2, 7), PolicySpan(2, 3, 8), PolicySpan(4, 5, 8))
+    assert (second.ids.tolist(), second.mask.tolist()) == ([1, 2, 3, 6, 7], [0, 0, 0, 0, 1])
+    assert (second.spans, second.num_turns) == ((PolicySpan(4, 5, 9),), 2)  # the engine named no version
+
+
+def test_kept_sets_of_tokens_that_were_not_sampled_are_left_out() -> None:
+    log = record(
+        tokens((1,), (2, 3, 4), sampled=(True, False, True), kept_ids=(2, 9, 3, 4), num_kept=(2, 1, 1)),
+        tokens((1, 2, 3, 4), (5,), kept_ids=(5, 6, 7), num_kept=(3,)),
+        tokens((1, 2, 3, 4, 5), (6,)),
+    )
+    (sample,) = log.branches(lambda _: 0)
+    assert sample.kept is not None
+    assert sample.kept.num.tolist() == [0, 2, 0, 1, 3, 0]
+    assert sample.kept.ids.tolist() == [2, 9, 4, 5, 6, 7]
 
 
 def test_missing_log_probabilities_are_refused() -> None:

@@ -39,13 +39,17 @@ def test_a_long_prompt_takes_little() -> None:
         [],
         {"ids": "x"},
         {**pack_tokens(ReplyTokens()), "ids": 5},
+        {**pack_tokens(ReplyTokens()), "num_kept": ""},
         {**pack_tokens(ReplyTokens()), "ids": "no base64 %"},
         {**pack_tokens(ReplyTokens()), "ids": base64.b64encode(b"not deflated").decode()},
         {**pack_tokens(ReplyTokens()), "ids": base64.b64encode(zlib.compress(b"123")).decode()},
         {**pack_tokens(ReplyTokens()), "ids": base64.b64encode(zlib.compress(bytes(8 * 1000))[:-6]).decode()},
         {**pack_tokens(ReplyTokens()), "ids": base64.b64encode(zlib.compress(bytes(2**26 + 8))).decode()},
     ],
-    ids=["a list", "one missing", "a number", "no base64", "not deflated", "half a number", "cut off", "a bomb"],
+    ids=[
+        *("a list", "one missing", "a number", "counts without ids", "no base64", "not deflated"),
+        *("half a number", "cut off", "a bomb"),
+    ],
 )
 def test_foreign_data_is_refused(packed: object) -> None:
     with pytest.raises(ValueError):
@@ -58,6 +62,8 @@ def make_reply(text: str) -> Reply:
         ids=(3, 4),
         logprobs=(-0.25, -math.pi),
         sampled=(True, False),
+        kept_ids=(3, 9),
+        num_kept=(2, 0),
         media=(TokenMedia(media_hash="ab", offset=1, num_tokens=1),),
         versions=(("6", 1), ("7", 1)),
         processor="p",

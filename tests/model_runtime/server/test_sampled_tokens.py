@@ -21,6 +21,7 @@ from cua.models.openai_compat import OpenAICompatModel, OpenAICompatOptions
 from cua.trajectory.load import load_run
 from cua.trajectory.writer import TrajectoryWriter
 from model_runtime.checkpoint.tiny import write_tiny
+from model_runtime.engine.contract import MAX_KEPT_IDS
 from model_runtime.engine.sampling.state import find_banned_ids
 from model_runtime.processor.processor import Processor
 from model_runtime.tokenizer import Tokenizer, load_tokenizer
@@ -73,11 +74,17 @@ def processed(
     folder: Path, tokens: ReplyTokens, *, temperature: float, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
 ) -> list[float]:
     """Log-probabilities of the reply's tokens, in float64."""
+    rows = rows_of(folder, tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    return [row[token] for row, token in zip(rows, tokens.ids, strict=True)]
+
+
+def rows_of(
+    folder: Path, tokens: ReplyTokens, *, temperature: float, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+) -> list[NDArray[np.float64]]:
+    """Log-probabilities of all tokens at each place of the reply, in float64; of those left out, minus infinity."""
     logits = Oracle(folder)([*tokens.prompt_ids, *tokens.ids])[len(tokens.prompt_ids) - 1 : -1].numpy()
     logits[:, list(find_banned_ids(load_tokenizer(folder).special))] = -np.inf
-    return [
-        _filter(row / temperature, top_k, top_p, min_p)[token] for row, token in zip(logits, tokens.ids, strict=True)
-    ]
+    return [_filter(row / temperature, top_k, top_p, min_p) for row in logits]
 
 
 def _filter(row: NDArray[np.float64], top_k: int, top_p: float, min_p: float) -> NDArray[np.float64]:
@@ -120,8 +127,14 @@ def test_log_probabilities_are_those_of_the_distribution_that_was_drawn_from(
     tokens = ask(base_url, sampling, streaming=streaming)
     assert len(tokens.ids) == 12
     assert tokens.sampled == (True,) * 12
+    is_filtered = filters != {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "temperature": filters["temperature"]}
+    filters["top_k"] = filters["top_k"] or (MAX_KEPT_IDS if is_filtered else 0)  # so that kept sets are bounded
     np.testing.assert_allclose(tokens.logprobs, processed(folder, tokens, **filters), atol=2e-4)
     assert max(tokens.logprobs) < 0
+    places = np.split(np.array(tokens.kept_ids), np.cumsum(tokens.num_kept)[:-1])
+    rows = rows_of(folder, tokens, **filters)
+    kept = [np.flatnonzero(np.isfinite(row)) for row in rows] if is_filtered else [np.array([])] * 12
+    assert [place.tolist() for place in places] == [ids.tolist() for ids in kept]
 
 
 def test_they_stand_in_the_record(base_url: str, tmp_path: Path) -> None:
@@ -178,6 +191,8 @@ def test_a_grammar_s_only_choice_is_not_sampled(base_url: str, tokenizer: Tokeni
         flag: [p for p, s in zip(tokens.logprobs, tokens.sampled, strict=True) if s is flag] for flag in (False, True)
     }
     assert set(by_flag[False]) == {0.0}
+    assert {num for num, s in zip(tokens.num_kept, tokens.sampled, strict=True) if not s} == {1}
+    assert {num for num, s in zip(tokens.num_kept, tokens.sampled, strict=True) if s} >= {2}  # x or y
     assert by_flag[True]
     assert max(by_flag[True]) < 0
     assert tokens.sampled[-1] is False
@@ -195,5 +210,13 @@ def test_text_completions_say_the_same(base_url: str, folder: Path) -> None:
     found = choice["logprobs"]["token_logprobs"][num_prompt:]
     tokens = ReplyTokens(prompt_ids=tuple(choice["prompt_token_ids"]), ids=tuple(choice["token_ids"]))
     np.testing.assert_allclose(found, processed(folder, tokens, temperature=0.8, top_p=0.9), atol=2e-4)
+    with_sets = {**body, **more, "ignore_eos": True, "return_kept_token_ids": True}
+    (choice,) = httpx.post(f"{base_url}/completions", json=with_sets, timeout=60).json()["choices"]
+    assert len(choice["num_kept"]) == len(choice["token_ids"]) == 8
+    assert sum(choice["num_kept"]) == len(choice["kept_token_ids"]) <= 8 * MAX_KEPT_IDS
+    assert set(choice["token_ids"]) <= set(choice["kept_token_ids"])
+    for name in ("logprobs", "return_token_ids"):
+        alone = httpx.post(f"{base_url}/completions", json={**with_sets, name: None}, timeout=60)
+        assert (alone.status_code, alone.json()["error"]["param"]) == (400, "return_kept_token_ids")
     wrong = httpx.post(f"{base_url}/completions", json={**body, "logprobs_mode": "raw"}, timeout=60)
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "logprobs_mode")

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from model_runtime.engine.contract import EngineRequest, TokenLogprob
+from model_runtime.engine.contract import MAX_KEPT_IDS, EngineRequest, TokenLogprob
 from model_runtime.engine.grammar import GrammarEngine
 from model_runtime.engine.sampling import GrammarSpec, SamplingParams
 from model_runtime.engine.sampling.sampler import Sampled, Sampler, make_prompt_logprobs
 from model_runtime.engine.sampling.state import WRITABLE, OutputTokenCounts, SamplingState, find_banned_ids, make_state
+from model_runtime.errors import InvalidRequestError
 from model_runtime.media import Prompt
 from model_runtime.tokenizer import SpecialTokens, Tokenizer
 from tests.model_runtime.engine.sampling.test_draw import FILTERS, Filters, reference
@@ -336,3 +337,38 @@ def test_a_batch_of_everything_is_each_one_alone(tokenizer: Tokenizer, device: s
     assert together == [step([place])[0] for place in range(6)]
     assert tokenizer.token_bytes(together[3].token_id).startswith(b"{")
     assert together[4].token_id == tokenizer.special.think_end
+
+
+@pytest.mark.parametrize("filters", [name for name in FILTERS if name not in ("none", "hot", "cold")])
+def test_kept_sets_are_the_tokens_that_could_be_drawn(filters: str) -> None:
+    temperature, top_k, top_p, min_p = FILTERS[filters]
+    logits = make_logits(6, seed=3)
+    logits[3] = logits[3].round()  # ties at the limit: of equal ones, those of the lowest ids
+    params: dict[str, Any] = {"temperature": temperature, "top_k": top_k or MAX_KEPT_IDS, "top_p": top_p}
+    states = [make_plain(logprobs=0, return_kept_ids=True, min_p=min_p, **params) for _ in range(6)]
+    found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits.clone(), states)
+    logits[:, list(find_banned_ids(SPECIAL))] = -INF
+    for row, sampled in zip(logits.double().numpy(), found, strict=True):
+        assert sampled.logprob is not None
+        probabilities = reference(row, (temperature, top_k or MAX_KEPT_IDS, top_p, min_p))
+        assert sampled.logprob.kept_ids == tuple(np.flatnonzero(probabilities))
+        assert sampled.token_id in sampled.logprob.kept_ids
+
+
+def test_kept_sets_are_empty_where_nothing_was_left_out_or_nothing_was_drawn() -> None:
+    logits = make_logits(4)
+    unlimited = make_plain(logprobs=0, return_kept_ids=True)
+    unasked = make_plain(logprobs=0, top_k=5)
+    forced = make_plain(in_reasoning=True, thinking_budget=0, logprobs=0, return_kept_ids=True, top_k=5)
+    greedy = make_plain(logprobs=0, return_kept_ids=True, temperature=0.0, top_k=5)
+    found = Sampler(VOCAB_SIZE, SPECIAL).sample(logits, [unlimited, unasked, forced, greedy])
+    sets = [sampled.logprob.kept_ids for sampled in found if sampled.logprob]
+    assert sets == [(), (), (), (found[3].token_id,)]
+
+
+def test_kept_sets_need_a_limit_of_their_size() -> None:
+    cases: list[dict[str, Any]] = [{"top_p": 0.9}, {"min_p": 0.1}, {"top_k": MAX_KEPT_IDS + 1}]
+    for fields in cases:
+        with pytest.raises(InvalidRequestError, match="top_k is"):
+            SamplingParams(return_kept_ids=True, **fields).check()
+    SamplingParams(return_kept_ids=True, top_p=0.9, top_k=MAX_KEPT_IDS).check()
