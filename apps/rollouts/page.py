@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 from urllib.parse import quote
 
 from apps.evals.page import EpisodeCell, Histogram, make_histogram
-from apps.evals.players import recorded_player
+from apps.evals.players import find_recorded_kind
 from apps.evals.results import PAGE
 from apps.evals.statistics import is_success
 from apps.rollouts.run import PLAN, read_plan
@@ -145,7 +145,7 @@ def page_view(folder: Path) -> RolloutsView:
     plan = read_plan(folder) if (folder / PLAN).exists() else None
     names = list(journal.groups)[-MAX_GROUPS:]
     tokens, totals = _read_tokens(folder, journal, set(names))
-    report_file = recorded_player(plan.agent).report_file if plan else REPORT
+    report_file = find_recorded_kind(plan.agent).report_file if plan else REPORT
     ends = Counter(end.kind for end in journal.ends.values())
     return RolloutsView(
         suite=plan.suite_name if plan else "Rollouts",

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from apps.evals.plan import EvalPlan
-from apps.evals.players import PlayerKind, find_player
+from apps.evals.players import PlayerKind, find_player_kind
 from apps.evals.request import EvalRequest, PlannedRequest, check_same_plan, plan_request
 from apps.evals.results import RUNS
 from apps.nano.model import MAX_TOKENS, NanoModel, load_nano
@@ -204,7 +204,7 @@ async def run_rollouts(
             reach the trainer.
         EnvError: If the cluster does not exist.
     """
-    plan, kind = planned.plan, find_player(planned.plan.agent)
+    plan, kind = planned.plan, find_player_kind(planned.plan.agent)
     if kind.makes_models:
         raise ConfigError(f"the tokens of the agent {plan.agent!r} cannot be recorded; expected gui, tools or swarm")
     settings = load_settings(planned.settings).settings
