@@ -26,7 +26,7 @@ from cua.rollouts.turns import Drift
 from model_runtime.checkpoint.tiny import write_tiny
 from model_runtime.server import MediaAccess, ServerOptions
 from tests.cua.models.clients import png
-from tests.fake_openai import FakeOpenAI, raw
+from tests.fake_openai import FakeOpenAI, raw, slow_first_byte
 from tests.model_runtime.engine.real import start
 from tests.model_runtime.fakes import FakeEngine, Script
 from tests.model_runtime.server.serving import Serving
@@ -317,6 +317,31 @@ async def test_a_run_with_histories_tokenized_again_fails() -> None:
             if at % 40 == 39:
                 gateway.close_session(f"s{at // 40}")
     assert num_turns == 103  # the first turns of three sessions do not count
+
+
+@pytest.mark.parametrize("answer", [b"[1]", b"{", b'{"choices": ' + b"[" * 300 + b"]" * 300 + b"}"])
+async def test_an_answer_that_is_no_completion_or_too_deep_is_an_error(answer: bytes) -> None:
+    with FakeOpenAI(lambda messages: Reply(content="unused")) as server:
+        server.always(raw(answer))
+        engine = HttpEngine(Endpoint(base_url=server.base_url, api_key="none"))
+        with pytest.raises(ModelError, match="not a chat completion"):
+            await engine.complete({"messages": []})
+        await engine.close()
+
+
+async def test_calls_share_a_connection_one_after_the_other_and_have_their_own_at_once() -> None:
+    with FakeOpenAI(lambda messages: Reply(content="unused")) as server:
+        server.always(raw(json.dumps(vllm_answer("a", [1, 2], [3])).encode()))
+        engine = HttpEngine(Endpoint(base_url=server.base_url, api_key="none"))
+        for _ in range(3):
+            await engine.complete({"messages": []})
+        assert len({request.client_port for request in server.chats}) == 1
+        server.always(slow_first_byte(0.2))
+        await asyncio.gather(
+            *(engine.complete({"messages": [], "model": "fake"}) for _ in range(3)), return_exceptions=True
+        )
+        assert len({request.client_port for request in server.chats}) == 3
+        await engine.close()
 
 
 async def test_errors_of_the_engine_are_passed_on() -> None:
