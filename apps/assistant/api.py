@@ -162,7 +162,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
     @router.post("/sessions", summary="Start a run in a new session", status_code=201, response_model=SessionState)
-    async def begin(request: RunRequest) -> Json:
+    async def start(request: RunRequest) -> Json:
         return (await assistant.send(request)).view()
 
     @router.get("/sessions/{session_id}", summary="State of a session", response_model=SessionState)

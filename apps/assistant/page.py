@@ -126,8 +126,8 @@ def _connect(gr: Any, assistant: Assistant) -> None:
         for setting in ("base_url", "model", "api_key"):
             assistant.preferences.change(setting, "")
         kept = {row["name"]: row["value"] for row in assistant.preferences.rows()}
-        told = _verdict("Disconnected. The embedded model is used.", is_good=True)
-        return kept["base_url"], kept["model"], gr.update(value=""), told, gr.update(visible=False)
+        shown = _verdict("Disconnected. The embedded model is used.", is_good=True)
+        return kept["base_url"], kept["model"], gr.update(value=""), shown, gr.update(visible=False)
 
     def wait() -> tuple[str, Any]:
         text = f"Asking the server. One that does not answer is given up after {TEST_S:.0f} s."
@@ -286,7 +286,7 @@ def _buttons(
 ) -> None:
     form, names, boxes = fields
 
-    async def begin(_: str, *values: Any) -> str:
+    async def run_now(_: str, *values: Any) -> str:
         with _showing_errors(gr, "Not started"):
             session = await assistant.send(_task(names, *values).request())
         return _goto(session.id)
@@ -306,7 +306,7 @@ def _buttons(
         run = gr.Button("Run now", variant="primary", elem_id="task-run", min_width=100)
         save = gr.Button("Save", elem_id="task-save", min_width=100)
         delete = gr.Button("Delete", elem_id="task-delete", min_width=100)
-    run.click(begin, [*form, *boxes], opener, **QUIET)
+    run.click(run_now, [*form, *boxes], opener, **QUIET)
     save.click(keep, [version, *form, *boxes], version, **QUIET)
     delete.click(forget, [version, form[0]], version, js=_DELETE_TASK_JS, **QUIET)
 

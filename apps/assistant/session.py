@@ -234,7 +234,7 @@ class AssistantSession:
         self._thought, self._step = "", 0
         self._started_at = round(time.time(), 3)
         self._user_actions.clear()
-        self.log.add("said", text=instruction, files=files)
+        self.log.add("instruction", text=instruction, files=files)
         self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
 
     def pause(self) -> None:
@@ -277,7 +277,7 @@ class AssistantSession:
         """
         self._open_control().redirect(instruction)
         self.instruction = instruction
-        self.log.add("said", text=instruction)
+        self.log.add("instruction", text=instruction)
         self._last_command_s = time.monotonic()
         self.questions.deny_all()
 
@@ -297,7 +297,7 @@ class AssistantSession:
             CuaError: If no sub-agent of this name is at work.
         """
         await self._open_swarm().redirect(child, instruction)
-        self.log.add("said", text=f"{child}: {instruction}")
+        self.log.add("instruction", text=f"{child}: {instruction}")
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer a question; `site` allows the same kind of risk on this site for the session.

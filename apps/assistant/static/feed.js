@@ -1,4 +1,4 @@
-// The conversation: what was said and done, one line a step until it is opened; questions of the agent at its end.
+// The conversation: instructions and steps, one line a step until it is opened; questions of the agent at its end.
 
 import { markdown } from "./markdown.js";
 import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, store, toolName } from "./store.js";
@@ -33,7 +33,7 @@ class Feed extends HTMLElement {
   build() {
     this.isMade = true;
     this.steps = new Map();
-    this.log = make("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "What was said and done",
+    this.log = make("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "Instructions and steps",
       tabindex: "0" });
     this.below = button("New below", () => this.pin(), "below");
     this.thought = make("p", { class: "thought", hidden: true, "aria-hidden": "true" });
@@ -83,7 +83,7 @@ class Feed extends HTMLElement {
 
   card(event) {
     switch (event.event) {
-      case "said": return this.said(event);
+      case "instruction": return this.instruction(event);
       case "decided": return this.step(event);
       case "step_done": return this.finish(event);
       case "calls_started": return this.calls(event);
@@ -100,16 +100,16 @@ class Feed extends HTMLElement {
   note({ kind, text }) {
     const isCovered = text.includes(COVERED);
     if (kind === "approved" && !isCovered) return null; // "You allowed it" says so
-    const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent was told: ${text}`
+    const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent got a hint: ${text}`
       : noted(kind.replace("_", " "), text);
     return make("p", { class: `note is-${kind}`, dir: "auto" }, words);
   }
 
-  said(event) {
+  instruction(event) {
     const files = (event.files || []).map((file) => make("span", { class: "file" },
       file.image ? make("img", { alt: "", loading: "lazy", src: sessionPath(`images/${encodeURIComponent(file.image)}`) }) : icon("attach"),
       make("span", { class: "name" }, file.name)));
-    return make("div", { class: "card said" }, make("span", { dir: "auto" }, event.text),
+    return make("div", { class: "card instruction" }, make("span", { dir: "auto" }, event.text),
       files.length ? make("div", { class: "files" }, ...files) : null);
   }
 
@@ -142,7 +142,7 @@ class Feed extends HTMLElement {
 
   calls(event) {
     const calls = event.calls.map((one) => make("details", {}, make("summary", {}, one.name),
-      make("pre", { tabindex: "0" }, told(one.arguments))));
+      make("pre", { tabindex: "0" }, argumentText(one.arguments))));
     const names = [...new Set(event.calls.map((one) => toolName(one.name)))];
     return this.line(event, "code", event.content.trim() || names.join(", "), ...calls);
   }
@@ -223,7 +223,7 @@ class Feed extends HTMLElement {
 
 function noted(kind, text) { return text.startsWith(kind) ? text : `${kind}: ${text}`; }
 
-function told(text) {
+function argumentText(text) {
   try {
     const values = Object.values(JSON.parse(text));
     return values.length === 1 ? String(values[0]) : text;
@@ -243,7 +243,7 @@ async function openEvidence(mark, answer) {
     const path = `/sessions/${encodeURIComponent(store.session)}/evidence/${encodeURIComponent(mark)}`;
     const found = await call("GET", path).catch((error) => ({ tool: "", arguments: "", text: error.message }));
     card = make("article", { class: "card returned", id: `result-${mark}`, tabindex: "-1" },
-      make("details", {}, make("summary", {}, `Result ${mark}: ${found.tool} ${told(found.arguments)}`),
+      make("details", {}, make("summary", {}, `Result ${mark}: ${found.tool} ${argumentText(found.arguments)}`),
         make("pre", { tabindex: "0" }, found.text || "(nothing)")));
     answer.after(card);
   }

@@ -89,7 +89,7 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
     assert session.phase == "starting"
     await until(session, "ended")
     assert words(session) == [
-        *("said", "run_started", "observed", "decided", "step_done", "observed", "decided", "step_done", "ended")
+        *("instruction", "run_started", "observed", "decided", "step_done", "observed", "decided", "step_done", "ended")
     ]
     view = session.view()
     assert (view["result"]["status"], view["result"]["answer"], view["step"]) == ("unverified", "42", 2)
