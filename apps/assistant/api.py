@@ -33,6 +33,7 @@ from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, Ru
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, UserInput
+from apps.assistant.wording import phrase, phrase_invalid
 from cua.config import FIELDS
 from cua.errors import ConfigError, CuaError
 from cua.json_text import Json
@@ -133,26 +134,24 @@ async def _say_error(request: Any, error: Exception) -> Any:
     from starlette.responses import JSONResponse
 
     if not isinstance(error, (CuaError, EnvError, VisualError)):
-        return JSONResponse({"error": "internal error; the terminal of the assistant shows it"}, status_code=500)
+        return JSONResponse({"error": "Internal error. The terminal of the assistant shows it."}, status_code=500)
     status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 400)
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return JSONResponse({"error": phrase(error)}, status_code=status)
 
 
 async def _say_http(request: Any, error: Any) -> Any:
     """Return an error of the web framework, such as a body that is not JSON, in the documented form."""
     from starlette.responses import JSONResponse
 
-    return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
+    return JSONResponse({"error": phrase(str(error.detail))}, status_code=error.status_code, headers=error.headers)
 
 
 async def _say_invalid(request: Any, error: Any) -> Any:
     from starlette.responses import Response
 
     details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
-    text = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in details)
-    body = json.dumps(
-        {"error": text, "detail": details}
-    )  # in ASCII: names and values of a request may hold lone surrogates
+    answer = {"error": phrase_invalid(details), "detail": details}
+    body = json.dumps(answer)  # in ASCII: names and values of a request may hold lone surrogates
     return Response(body, status_code=422, media_type="application/json")
 
 
@@ -232,7 +231,8 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.post("/sessions/{session_id}/input", summary="Execute mouse and keyboard inputs after a take-over")
     async def act(session_id: str, given: Inputs) -> Json:
-        return {"error": await assistant.find(session_id).act(given.inputs)}
+        error = await assistant.find(session_id).act(given.inputs)
+        return {"error": error and phrase(error)}
 
 
 async def _run_command(assistant: Assistant, session_id: str, command: Json) -> Json:
@@ -374,9 +374,11 @@ async def _receive_commands(assistant: Assistant, session: AssistantSession, soc
                 command = json.loads(text)
                 await _run_command(assistant, session.id, command if isinstance(command, dict) else {})
             except (CuaError, EnvError) as error:
-                await socket.send_text(json.dumps({"error": str(error)}))
+                await socket.send_text(json.dumps({"error": phrase(error)}))
             except (ValueError, ValidationError):
-                await socket.send_text(json.dumps({"error": "not a command; expected a JSON object with `do`"}))
+                await socket.send_text(
+                    json.dumps({"error": "This is not a command. Expected a JSON object with `do`."})
+                )
 
 
 def _add_files(router: "APIRouter", assistant: Assistant) -> None:

@@ -28,6 +28,7 @@ from apps.assistant.run_request import (
 )
 from apps.assistant.saved_tasks import SavedTasks
 from apps.assistant.session import AssistantSession, Work
+from apps.assistant.wording import phrase
 from apps.cli.terminal import echo
 from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
@@ -225,7 +226,7 @@ class Assistant:
                 sessions.append(await self.run_task(name))
                 outcome = f"started {now:%Y-%m-%d %H:%M}"
             except (CuaError, EnvError) as error:
-                outcome = f"not started {now:%Y-%m-%d %H:%M}: {error}"
+                outcome = f"not started {now:%Y-%m-%d %H:%M}: {phrase(error)}"
             self.tasks.report(name, f"{outcome}; {missed}" if missed else outcome)
         return sessions
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from apps.assistant.errors import NotFoundError
 from apps.assistant.event_log import make_thumbnail
+from apps.assistant.wording import phrase_reason
 from cua.errors import TrajectoryError
 from cua.trajectory import RunRecord, default_runs_dir, load_run
 from cua.trajectory.describe import describe_action
@@ -117,7 +118,12 @@ class History:
 
 def _row(run: RunSummary) -> dict[str, Any]:
     row = {name: value for name, value in asdict(run).items() if name != "run_dir"}
-    return {"id": run.id, **row, "instruction": run.instruction[:2000], "reason": run.reason[:2000]}
+    return {
+        "id": run.id,
+        **row,
+        "instruction": run.instruction[:2000],
+        "reason": phrase_reason(run.status, run.reason)[:2000],
+    }
 
 
 def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from apps.assistant.assistant import Assistant
-from apps.assistant.preferences import SHOWN, TEST_S
+from apps.assistant.preferences import TEST_S
 from apps.assistant.run_request import MODES, PLACES
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
+from apps.assistant.wording import SHOWN, phrase
 from cua.errors import CuaError
 from cua.json_text import Json
 from envs.errors import EnvError, require
@@ -119,7 +118,7 @@ def _connect(gr: Any, assistant: Assistant) -> None:
         except ERRORS as error:
             return _verdict(_plain(error), is_good=False), gr.update(visible=False), "", gr.update(value="")
         text, is_good = describe_probes(report["probes"])
-        rows = "\n".join(f"{row['name']}: {row['status']}. {row['text']}" for row in report["probes"])
+        rows = "\n".join(f"{row['name']}: {row['status']}. {phrase(row['text'])}" for row in report["probes"])
         return _verdict(escape(text), is_good=is_good), gr.update(visible=True), rows, gr.update(value="")
 
     def disconnect() -> tuple[Any, ...]:
@@ -170,20 +169,23 @@ def _all_settings(gr: Any, assistant: Assistant) -> None:
             label="Value (empty: back to its source)", elem_id="value",
         )  # fmt: skip
         save = gr.Button("Save", variant="primary", scale=0, min_width=110, elem_id="save")
-    about = _html(gr, _about_setting(rows[0]))
+    about = _html(gr, _about_setting(rows[0]), elem_id="about-setting")
     table = _html(gr, _table_of(rows), elem_id="settings-table")
 
     def choose(chosen: str) -> tuple[Any, str]:
         row = next(row for row in assistant.preferences.rows() if row["name"] == chosen)
         return gr.update(choices=_choices_of(row), value=row["value"]), _about_setting(row)
 
-    def keep(chosen: str, text: str) -> str:
-        with _showing_errors(gr, "Not saved"):
+    def keep(chosen: str, text: str | None) -> tuple[str, str]:
+        try:
             assistant.preferences.change(chosen, text)
-        return _table_of(assistant.preferences.rows())
+            outcome = _verdict("Saved.", is_good=True)
+        except ERRORS as error:
+            outcome = _verdict(_plain(error), is_good=False)
+        return outcome, _table_of(assistant.preferences.rows())
 
     name.change(choose, name, [value, about], **QUIET)
-    save.click(keep, [name, value], table, **QUIET)
+    save.click(keep, [name, value], [about, table], **QUIET)
 
 
 def _secrets(gr: Any, assistant: Assistant) -> None:
@@ -335,7 +337,7 @@ def _list(gr: Any, assistant: Assistant, column: Any, fields: list[Any], version
             try:
                 rows = assistant.tasks.rows()
             except ERRORS as error:
-                _html(gr, f"<p>{escape(str(error))}</p>")
+                _html(gr, f"<p>{_plain(error)}</p>")
                 return
             if not rows:
                 gr.Markdown("No saved tasks yet. Fill in the form and save it.")
@@ -368,16 +370,13 @@ def _task(
     """Return the task in the form's fields.
 
     Raises:
-        ConfigError: If a field is missing or too long.
+        ValidationError: If a field is missing or too long.
     """
     place = PLACES[start]
     field = {"web": {"url": where or None}, "desktop": {"app": where or None}}.get(place, {})
     given = {name: text for name, text in zip(names, values, strict=True) if text}
-    try:
-        kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}
-        return SavedTask.model_validate(kept | field)
-    except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from error
+    kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}
+    return SavedTask.model_validate(kept | field)
 
 
 def _html(gr: Any, value: str, **options: Any) -> Any:
@@ -391,8 +390,8 @@ def _goto(session_id: str) -> str:
 
 
 def _plain(error: Exception) -> str:
-    """Return the first line of an error, for a component that shows HTML."""
-    return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
+    """Return an error in the words of the page, for a component that shows HTML."""
+    return escape(phrase(error))
 
 
 @contextmanager

@@ -222,13 +222,13 @@ async def test_wrong_requests_are_answered_in_the_documented_form(
     cases: list[tuple[int, str, str, str, dict[str, Any]]] = [
         (400, "Last-Event-ID is 'abc'", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "abc"}}),
         (400, "Last-Event-ID", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "9" * 5000}}),
-        (404, "there is no setting 'colour'", "PUT", "/settings/colour", {"json": {"value": "red"}}),
+        (404, "There is no setting 'colour'", "PUT", "/settings/colour", {"json": {"value": "red"}}),
         (400, "expected a whole number", "PUT", "/settings/max_steps", {"json": {"value": "many"}}),
         (404, "/api/docs.json lists all", "GET", "/nothing/here", {}),
         (404, "/api/docs.json lists all", "DELETE", "/about", {}),
-        (422, "body.instruction: Field required", "POST", "/sessions", {"json": {"instruktion": "Click"}}),
-        (422, "query.name: Field required", "POST", "/files", {"content": b"x"}),
-        (400, "an address is needed", "POST", "/sessions", {"json": web_start}),
+        (422, "The instruction is missing.", "POST", "/sessions", {"json": {"instruktion": "Click"}}),
+        (422, "The name is missing.", "POST", "/files", {"content": b"x"}),
+        (400, "An address is needed", "POST", "/sessions", {"json": web_start}),
         (400, "Upload a file to use it", "POST", "/sessions", {"json": {**web_start, "url": "file:///etc/passwd"}}),
         (400, "are not taken", "POST", "/sessions", {"json": {**web_start, "url": "javascript:alert(1)"}}),
     ]
@@ -238,7 +238,7 @@ async def test_wrong_requests_are_answered_in_the_documented_form(
             assert (answer.status_code, says in answer.json()["error"]) == (status, True), (path, answer.text)
         monkeypatch.setattr(assistant.preferences, "rows", lambda: 1 / 0)
         answer = await web.get("/api/settings")
-    assert (answer.status_code, answer.json()["error"].partition(";")[0]) == (500, "internal error")
+    assert (answer.status_code, answer.json()["error"].partition(".")[0]) == (500, "Internal error")
 
 
 async def test_the_document_names_the_token_and_the_form_of_errors(tmp_path: Path) -> None:
