@@ -209,6 +209,7 @@ class Feed extends HTMLElement {
     };
     return make("article", { class: "card ask", tabindex: "-1", role: "alertdialog", "aria-label": "The agent asks", onkeydown: byKey },
       make("h3", { dir: "auto" }, approval.question),
+      approval.risk === "page_text" ? make("p", { class: "reason", dir: "auto" }, approval.reason) : null,
       approval.has_crop ? make("img", { alt: `What it clicks: ${approval.target || "unknown"}`,
         src: sessionPath(`approvals/${encodeURIComponent(approval.id)}/crop`) }) : null,
       make("div", { class: "answers" }, ...choices.map(([letter, label, act, style]) => button(label, act, style, key(letter.toUpperCase())))),
