@@ -33,10 +33,12 @@ from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, Ru
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, UserInput
-from apps.assistant.wording import phrase, phrase_invalid
+from apps.assistant.wording import invalid_object, phrase
 from cua.config import FIELDS
 from cua.errors import ConfigError, CuaError
 from cua.json_text import Json
+from cua.run.end import Status
+from cua.trajectory.events import AgentMode
 from envs.errors import EnvError, require
 from visual_tools.errors import VisualError
 
@@ -85,6 +87,17 @@ class Setting(_Body):
     """Value of a setting as text; empty to reset it."""
 
     value: str = Field(max_length=20_000)
+
+
+class RunFilter(_Body):
+    """Recorded runs to list: those with all words of the search, and with each of the other values that is given."""
+
+    search: str = Field(default="", max_length=2000)
+    limit: int = Field(default=50, ge=1, le=200)
+    mode: AgentMode | None = None
+    status: Status | Literal["running", "interrupted", "damaged"] | None = None
+    env: str | None = Field(default=None, max_length=200)
+    model: str | None = Field(default=None, max_length=400)
 
 
 class Values(_Body):
@@ -149,9 +162,7 @@ async def _say_http(request: Any, error: Any) -> Any:
 async def _say_invalid(request: Any, error: Any) -> Any:
     from starlette.responses import Response
 
-    details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
-    answer = {"error": phrase_invalid(details), "detail": details}
-    body = json.dumps(answer)  # in ASCII: names and values of a request may hold lone surrogates
+    body = json.dumps(invalid_object(error.errors()))  # in ASCII: a request may hold lone surrogates
     return Response(body, status_code=422, media_type="application/json")
 
 
@@ -392,11 +403,13 @@ def _add_files(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
+    from fastapi import Query
     from starlette.responses import Response
 
     @router.get("/runs", summary="Recorded runs, newest first", response_model=list[RunRow])
-    async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[Json]:
-        return await asyncio.to_thread(assistant.history.find_runs, search, limit)
+    async def list_runs(wanted: Annotated[RunFilter, Query()]) -> list[Json]:
+        values = wanted.model_dump(exclude={"search", "limit"}, exclude_none=True)
+        return await asyncio.to_thread(assistant.history.find_runs, wanted.search, wanted.limit, values)
 
     @router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails)
     async def show(run_id: str) -> Json:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from cua.config import FIELDS
-from cua.json_text import JsonMapping
+from cua.json_text import Json, JsonMapping
 
 
 class SettingText(NamedTuple):
@@ -163,6 +163,12 @@ def phrase_invalid(errors: Sequence[JsonMapping]) -> str:
     """Return the errors of a schema, as pydantic lists them, as sentences in the words of the page."""
     texts = (f"{_field_of(error['loc'])}: {error['msg'][:1].lower()}{error['msg'][1:]}" for error in errors)
     return " ".join(re.sub(r": (is|has) ", r" \1 ", phrase(text)) for text in texts)
+
+
+def invalid_object(errors: Sequence[JsonMapping]) -> Json:
+    """Return the answer of the API to a request that does not match its schema; it does not repeat the values."""
+    details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in errors]
+    return {"error": phrase_invalid(errors), "detail": details}
 
 
 def _field_of(location: Sequence[int | str]) -> str:
