@@ -1,7 +1,7 @@
 // The conversation: instructions and steps, one line a step until it is opened; questions of the agent at its end.
 
 import { markdown } from "./markdown.js";
-import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, store, toolName } from "./store.js";
+import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, stepsOf, store, toolName } from "./store.js";
 
 const MAX_CARDS = 300;
 const NEAR_END_PX = 60;
@@ -162,7 +162,7 @@ class Feed extends HTMLElement {
       () => copy.setAttribute("aria-label", "Copied"), () => copy.setAttribute("aria-label", "Copying failed")));
     return make("article", { class: `card result is-${event.status}`, "aria-label": "Result" },
       make("header", {}, make("span", { class: "badge" }, inWords(event.status)),
-        make("span", { class: "foot" }, `${event.steps} steps · ${event.duration_s.toFixed(1)} s`), event.answer ? copy : null),
+        make("span", { class: "foot" }, `${stepsOf(event.steps)} · ${event.duration_s.toFixed(1)} s`), event.answer ? copy : null),
       make("p", { class: "reason", dir: "auto" }, event.reason),
       event.answer ? make("div", { class: "answer", dir: "auto" }, ...markdown(event.answer, citation)) : null);
   }
