@@ -235,7 +235,7 @@ def _limited(receive: Receive, most_bytes: int) -> Receive:
 def _hardened(send: Send, path: str) -> Send:
     """Add security headers to responses, and remove headers that would let other pages read them.
 
-    Errors of Gradio's routes, which have several forms, get that of the API.
+    Errors of Gradio's routes, which have several forms, get the form of the API.
     """
     status, failed = 200, b""
 

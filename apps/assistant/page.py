@@ -96,7 +96,12 @@ def _connect(gr: Any, assistant: Assistant) -> None:
     gr.Markdown("### Connect a model")
     with gr.Row():
         url = gr.Textbox(
-            given["base_url"], label="Endpoint", placeholder=ENDPOINT_EXAMPLE, max_lines=1, elem_id="connect-url"
+            given["base_url"],
+            label="Endpoint",
+            placeholder=ENDPOINT_EXAMPLE,
+            max_lines=1,
+            min_width=240,
+            elem_id="connect-url",
         )
         model = gr.Textbox(given["model"], label="Model", max_lines=1, elem_id="connect-model")
         hint = given["api_key"] or "none"
@@ -323,9 +328,9 @@ def _form(gr: Any) -> list[Any]:
     with gr.Row():
         modes = [(name.capitalize(), name) for name in MODES]
         mode = gr.Dropdown(modes, value="thinking", label="Mode", filterable=False, min_width=120)
-        place = gr.Dropdown(list(PLACES), value="Practice page", label="Start at", filterable=False, min_width=120)
+        place = gr.Dropdown(list(PLACES), value="Practice page", label="Start at", filterable=False, min_width=180)
         where = gr.Textbox(label="Address", visible=False, min_width=160)
-    when = gr.Textbox(label="Run at", info=f"While the app is open: {SCHEDULE_FORMS}", max_lines=1, elem_id="task-when")
+    when = gr.Textbox(label="Run at", info=f"While the app is open. {SCHEDULE_FORMS}", max_lines=1, elem_id="task-when")
     return [name, words, mode, place, where, when]
 
 

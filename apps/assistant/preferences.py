@@ -187,10 +187,11 @@ class Preferences:
     def about_secrets(self) -> str:
         """Sentence for users about the store of keys."""
         if self._store is not None:
-            return f"Keys and secrets cannot be read back; they are kept in the system keyring ({self._store.name})."
-        why = f" ({self._problem})" if self._problem else ""
-        ends = "they are deleted when the app ends."
-        return f"Keys and secrets cannot be read back; without a system keyring{why} {ends}"
+            kept = f"They are kept in the system keyring ({self._store.name})."
+        else:
+            why = f" ({self._problem})" if self._problem else ""
+            kept = f"Without a system keyring{why} they are deleted when the app ends."
+        return f"Keys and secrets cannot be read back. {kept}"
 
     @property
     def values(self) -> dict[str, Any]:

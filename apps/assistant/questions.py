@@ -138,7 +138,7 @@ def question_of(verdict: GuardVerdict, action: str, target: Target | None) -> st
     Args:
         verdict: Verdict of the guard.
         action: Agent's description of its action.
-        target: What the action activates; None if unknown. Its texts are those of the page.
+        target: What the action activates; None if unknown. Its texts come from the page.
     """
     if verdict.risk == "page_text":
         return "Go on although the page addresses the agent?"
@@ -177,7 +177,7 @@ def _as_question(text: str) -> str:
 
 
 def _cut(text: str, most_words: int) -> str:
-    """Return a text as one line of at most so many words and `_AROUND_CHARS` characters for each five of them."""
+    """Return a text as one line, cut to a number of words, and to `_AROUND_CHARS` characters for five words."""
     words = text.split()
     more = "…" if len(words) > most_words else ""
     return shortened_line(" ".join(words[:most_words]) + more, _AROUND_CHARS * most_words // _NAME_WORDS)

@@ -30,7 +30,7 @@ _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MAX_DUE = 1000
 """Days before now in which missed times are counted."""
-SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30", "2026-12-24 08:30" (once), or nothing'
+SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30" or "2026-12-24 08:30" (once)'
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f/\\]+$", strip_whitespace=True)

@@ -147,7 +147,7 @@ def _named(match: re.Match[str]) -> str:
 
 
 _OWN_REASONS = ("error", "capped", "stopped", "interrupted", "running", "damaged")
-"""States whose reasons are messages of the program; those of others may be the words of a model."""
+"""States whose reasons are messages of the program; other reasons may be the words of a model."""
 
 
 def phrase_reason(status: str, reason: str) -> str:

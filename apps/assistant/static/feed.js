@@ -99,7 +99,7 @@ class Feed extends HTMLElement {
 
   note({ kind, text }) {
     const isCovered = text.includes(COVERED);
-    if (kind === "approved" && !isCovered) return null; // "You allowed it" says so
+    if (kind === "refused" || (kind === "approved" && !isCovered)) return null; // the step and "You allowed it" say so
     const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent got a hint: ${text}`
       : noted(kind.replace("_", " "), text);
     return make("p", { class: `note is-${kind}`, dir: "auto" }, words);
@@ -185,11 +185,15 @@ class Feed extends HTMLElement {
     const key = approvals.map((approval) => approval.id).join();
     if (key === this.asksKey) return;
     this.asksKey = key;
+    const before = document.activeElement;
+    if (!this.asks.contains(before)) this.before = before; // it gets the focus back
+    const isLeft = this.asks.contains(before) && !approvals.length;
     this.asks.hidden = !approvals.length;
     this.asks.replaceChildren(...approvals.map((approval) => this.question(approval)));
     this.askedAt = performance.now();
     const typing = document.activeElement?.matches?.("input, textarea") && document.activeElement.value; // its focus stays
     if (!typing) this.asks.querySelector("article")?.focus({ preventScroll: true });
+    if (isLeft && this.before?.isConnected) this.before.focus({ preventScroll: true });
     this.follow();
   }
 

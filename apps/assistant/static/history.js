@@ -57,9 +57,9 @@ class History extends HTMLElement {
 
   offer(name, all, label) {
     const select = this.picks[name], chosen = select.value;
-    const found = [...new Set(this.runs.map((run) => run[name]).filter(Boolean))].sort();
+    const found = [...new Set([...this.runs.map((run) => run[name]), chosen].filter(Boolean))].sort(); // a search keeps what was chosen
     select.replaceChildren(make("option", { value: "" }, all), ...found.map((value) => make("option", { value }, label(value))));
-    select.value = found.includes(chosen) ? chosen : "";
+    select.value = chosen;
   }
 
   draw() {

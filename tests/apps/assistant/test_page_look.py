@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from cua.models.scripted import ScriptedModel
 from tests.apps.assistant.running import Person
 from tests.cua.trajectory.samples import HEADER, write_run
+from tests.fake_openai import FakeOpenAI
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -116,6 +118,32 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await tab_to("Stop")
     await page.keyboard.press("Space")
     await person.status("stopped")
+
+
+async def test_the_film_is_one_stop_of_the_tab_key_and_no_button_takes_the_focus_with_it(person: Person) -> None:
+    page, named = person.page, "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+    replies = (f"## Action:\nWait {number}\n## Code:\n```python\ntime.sleep(0.2)\n```" for number in range(10_000))
+    with FakeOpenAI(ScriptedModel(replies), model_id="patient") as server:
+        settings = {"model": "patient", "base_url": server.base_url, "approve": "yolo", "max_steps": 1000}
+        order = {"instruction": "Wait", "place": "web", "url": "data:text/html,<h1>Here", "settings": settings}
+        session = await person.api("POST", "/sessions", json=order)
+        await page.goto(f"{person.app.base}/?session={session['id']}")
+        await page.locator(".film .cell").nth(5).wait_for()
+        assert await page.locator(".film .cell[tabindex='0']").count() == 1
+        await page.locator(".film .cell").nth(3).click()
+        for key, step in (("ArrowLeft", 3), ("ArrowRight", 4), ("Home", 1), ("ArrowLeft", 1)):
+            await page.keyboard.press(key)
+            assert await page.evaluate(named) == f"Step {step}"
+            assert (await page.locator(".facts").text_content()).startswith(f"looking at step {step} ")
+        await page.locator(".live-again").focus()
+        await page.keyboard.press("Enter")
+        assert (await page.evaluate(named)).startswith("Step ")
+        left = "(one) => one.scrollWidth - one.clientWidth - one.scrollLeft"
+        assert await page.locator(".film").evaluate(left) < 5
+        await page.get_by_role("button", name="Stop", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await person.status("stopped")
+        assert await page.evaluate(named) == "Instruction"
 
 
 SMALL = """[...document.querySelectorAll('#shell :is(button, summary, select, input, textarea)')]

@@ -93,7 +93,7 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
     ]
     view = session.view()
     assert (view["result"]["status"], view["result"]["answer"], view["step"]) == ("unverified", "42", 2)
-    assert [text.partition(":")[0] for text in view["undo"]] == ['Step 1 ("Press")']
+    assert [text.partition(".")[0] for text in view["undo"]] == ['Step 1 was "Press"']
     assert view["run_id"] in {path.name for path in tmp_path.iterdir()}
     assert session.screen.frame is not None and session.screen.frame.image.startswith(b"\x89PNG")
     assert [event["seq"] for event in session.log.events] == list(range(1, 10))

@@ -1,6 +1,9 @@
 """Messages in the words of the page."""
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +11,7 @@ from pydantic import ValidationError
 
 from apps.assistant.run_request import RunRequest
 from apps.assistant.saved_tasks import SavedTask
-from apps.assistant.wording import phrase, phrase_invalid, phrase_reason
+from apps.assistant.wording import SHOWN, phrase, phrase_invalid, phrase_reason
 from cua.errors import CuaError
 
 CASES = {
@@ -63,3 +66,36 @@ def test_words_of_a_model_are_kept() -> None:
     assert phrase_reason("failed", "the agent gave up: --max-steps; no") == "the agent gave up: --max-steps; no"
     assert phrase_reason("error", "ConnectError: [Errno 111] Connection refused") == "Nothing answers there."
     assert re.search("resume", phrase_reason("interrupted", "it ended; --resume goes on"), re.I)
+
+
+FOLDER = Path(__file__).parents[3] / "apps" / "assistant"
+INSTRUCTIONS = "Collect Bridge, Opened"  # texts for an agent
+IN_CODE = re.compile(r"[<\\]|=>|-src |\{ |M\d|https?:|--|var\(")
+IN_SCRIPTS = re.compile(r'"([^"\n]+)"|`([^`\n]+)`')
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Texts in a file, as the page shows them: X stands for values, docstrings are left out."""
+    if path.suffix == ".js":
+        for line in path.read_text().splitlines():
+            yield from (plain or re.sub(r"\$\{[^}]*\}", "X", filled) for plain, filled in IN_SCRIPTS.findall(line))
+        return
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    raised = {id(part) for node in nodes if isinstance(node, ast.Raise) for part in ast.walk(node)}
+    for node in nodes:
+        if id(node) not in skipped and isinstance(node, ast.JoinedStr | ast.Constant):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+            yield phrase(text) if id(node) in raised else text
+
+
+def test_no_sentence_of_the_page_is_longer_than_twelve_words() -> None:
+    paths = [*FOLDER.glob("*.py"), *FOLDER.glob("static/*.js")]
+    texts = {text for path in paths if path.name != "wording.py" for text in texts_of(path)}
+    texts |= {sentence for text in SHOWN.values() for sentence in (text.label, text.about)}
+    shown = [text for text in texts if not IN_CODE.search(text) and INSTRUCTIONS not in text]
+    sentences = [sentence for text in shown for sentence in re.split(r"(?<=[.?!])\s+", text)]
+    assert len(sentences) > 300
+    assert [sentence for sentence in sentences if len(sentence.split()) > 12] == []
