@@ -129,7 +129,7 @@ def _row(run: RunSummary) -> dict[str, Any]:
         "id": run.id,
         **row,
         "instruction": run.instruction[:2000],
-        "reason": phrase_reason(run.status, run.reason)[:2000],
+        "reason": phrase_reason(run.reason)[:2000],
     }
 
 

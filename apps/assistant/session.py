@@ -80,7 +80,7 @@ def _child_object(child: "Child", image: str) -> dict[str, Any]:
 def _result_json(result: RunResult) -> Json:
     """Return a result for the page, without the folder of the run."""
     fields = result_object(result)
-    return {**fields, "run_dir": None, "reason": phrase_reason(fields["status"], fields["reason"])}
+    return {**fields, "run_dir": None, "reason": phrase_reason(fields["reason"])}
 
 
 class AssistantSession:

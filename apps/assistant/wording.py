@@ -146,13 +146,13 @@ def _named(match: re.Match[str]) -> str:
     return label_of(name) + " " * match[0].endswith("=") if name in FIELDS else match[0]
 
 
-_OWN_REASONS = ("error", "capped", "stopped", "interrupted", "running", "damaged")
-"""States whose reasons are messages of the program; other reasons may be the words of a model."""
+_GAVE_UP = "the agent gave up: "
+"""Beginning of a reason that continues with words of the model."""
 
 
-def phrase_reason(status: str, reason: str) -> str:
+def phrase_reason(reason: str) -> str:
     """Return the reason why a run ended in the words of the page; words of a model are kept."""
-    return phrase(reason) if reason and status in _OWN_REASONS else reason
+    return phrase(reason) if reason and not reason.startswith(_GAVE_UP) else reason
 
 
 _PLACES = ("body", "query", "path", "header")
