@@ -72,10 +72,11 @@ def label_of(name: str) -> str:
 
 _QUOTED = re.compile(r"""(?<![\w'])'(?:[^'\\]|\\.)*'(?!\w)|"[^"]*\"""")
 _CLAUSES = re.compile(r";\s+|(?<=[.?!])\s+(?=\S)")
+_FIRST_WORD = re.compile(r"^[a-z']+(?=[,:]?(?:\s|$))")  # neither an address nor a path
 _COMMAND = re.compile(r"`(?:cua|pip)\b[^`]*`|(?:^|\s)--(?!set\b)[a-z][a-z-]+")
 _OPTION = re.compile(
     r"--set ([a-z_]+)=?|--([a-z][a-z-]*)|\bK25_([A-Z_]+)\b"
-    r"|\b(?:options|settings)\.(\w+)|^(\w+)(?= is )|\b([a-z]+(?:_[a-z]+)+)\b"
+    r"|\b(?:options|settings)\.(\w+)|^(\w+)(?= is )|(?<![\w./-])([a-z]+(?:_[a-z]+)+)(?![\w./-])"
 )
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), text)
@@ -132,9 +133,11 @@ def phrase(error: Exception | str) -> str:
     text = _QUOTED.sub(keep, " ".join(text.replace("\0", "").split()))
     for pattern, words in _WORDS:
         text = pattern.sub(words, text)
-    clauses = [_OPTION.sub(_named, clause) for clause in _CLAUSES.split(text)]
-    clauses = [clause for clause in clauses if clause and not _COMMAND.search(clause)] or clauses
-    sentences = [f"{clause[:1].upper()}{clause[1:]}".rstrip(",;:") for clause in clauses if clause]
+    clauses = [_OPTION.sub(_named, clause) for clause in _CLAUSES.split(text) if clause]
+    clauses = [clause for clause in clauses if not _COMMAND.search(clause)] or clauses
+    sentences = [
+        _FIRST_WORD.sub(lambda word: word[0].capitalize(), clause).rstrip(",;:") for clause in clauses if clause
+    ]
     text = " ".join(one if one.endswith((".", "?", "!", "…")) else f"{one}." for one in sentences)
     return re.sub(r"\0(\d+)\0", lambda match: kept[int(match[1])], text)
 

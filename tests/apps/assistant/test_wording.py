@@ -36,6 +36,8 @@ CASES = {
         "Its process ended before the run did. Resume continues it."
     ),
     "the text 'run --max-steps; K25_MODEL' stays as it is": "The text 'run --max-steps; K25_MODEL' stays as it is.",
+    "http://a.example:8000/v1 answered 500": "http://a.example:8000/v1 answered 500.",
+    "/home/a/max_steps.toml is wrong; max_steps is odd": "/home/a/max_steps.toml is wrong. Most steps is odd.",
     "the model's words don't end; isn't that so?": "The model's words don't end. Isn't that so?",
 }
 
