@@ -215,7 +215,7 @@ class Preferences:
         except (ConfigError, EnvError) as error:
             text, label = phrase(error), label_of(name)
             remedy = " Choose another one, or leave it empty." if Path in typing.get_args(_KINDS[name]) else ""
-            raise ConfigError(f"{text if label in text else f'{label}: {text}'}{remedy}") from error
+            raise ConfigError(f"{text if label.lower() in text.lower() else f'{label}: {text}'}{remedy}") from error
         if name in SECRET_SETTINGS and self._store is not None:
             self._store.put(name, value or None)
         self._chosen = changed
