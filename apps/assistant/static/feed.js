@@ -193,7 +193,7 @@ class Feed extends HTMLElement {
     this.askedAt = performance.now();
     const typing = document.activeElement?.matches?.("input, textarea") && document.activeElement.value; // its focus stays
     if (!typing) this.asks.querySelector("article")?.focus({ preventScroll: true });
-    if (isLeft && this.before?.isConnected) this.before.focus({ preventScroll: true });
+    if (isLeft) (this.before?.isConnected && this.before !== document.body ? this.before : this.log).focus({ preventScroll: true });
     this.follow();
   }
 

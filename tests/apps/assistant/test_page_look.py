@@ -113,6 +113,7 @@ async def test_the_keyboard_is_enough(person: Person) -> None:
     await tab_to("DenyD")
     await page.keyboard.press("Enter")
     await page.get_by_text("You denied it").wait_for()
+    assert await page.evaluate("document.activeElement.tagName") != "BODY"  # the question took the focus with it
     await person.status("stopped|failed|unverified")  # the agent gives up; Stop has nothing to do from here on
     await start_and_hold()
     await tab_to("Stop")
