@@ -30,6 +30,12 @@ def _about(
     return field(default=default, metadata={"about": text, "least": least, "most": most, "choices": choices})
 
 
+def _preset_names() -> tuple[str, ...]:
+    from cua.models.endpoint import PRESETS
+
+    return tuple(PRESETS)
+
+
 EMBEDDED_MODEL = "literal"
 """Default model, which needs no key and no endpoint."""
 
@@ -44,7 +50,9 @@ class Settings:
     base_url: str | None = _about("OpenAI-compatible endpoint (also OPENAI_BASE_URL)", None)
     api_key: str | None = _about("key of the endpoint (also OPENAI_API_KEY)", None)
     fallback_model: str | None = _about("model asked when the first one is down", None)
-    preset: str | None = _about("sampling preset: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none", None)
+    preset: str | None = _about(
+        "sampling preset: kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none", None, choices=_preset_names
+    )
     thinking: bool = _about("thinking variant of the prompt", True)
     coordinates: Literal["relative", "absolute", "qwen25"] = _about("coordinate frame of the model", "relative")
     observation: Literal["screenshot", "a11y_tree", "marks"] = _about(
@@ -54,7 +62,7 @@ class Settings:
     max_images: int = _about("screenshots in a request, the current one included", 3, least=1, most=100)
     image_format: str = _about("png, webp:QUALITY or jpeg:QUALITY", "png")
     temperature: float | Literal["omit"] | None = _about(
-        "sampling temperature, or omit; unset: the preset's", None, least=0, most=10
+        "sampling temperature, or omit; unset: the preset's", None, least=0, most=2
     )
     top_p: float | Literal["omit"] | None = _about(
         "nucleus sampling, or omit; unset: the preset's", None, least=0.0001, most=1
@@ -63,7 +71,7 @@ class Settings:
         "limit on the tokens of one reply; 24000 for `cua ask` unless set", None, least=1, most=10000000
     )
     streaming: bool = _about("ask the model for a stream", True)
-    request_timeout: float = _about("limit on seconds of one call of the model", 1200.0, least=0.1, most=604800)
+    request_timeout: float = _about("limit on seconds of one call of the model", 1200.0, least=0.1, most=86400)
     max_retries: int | None = _about(
         "calls after a failed one; by default 5, or what fits into retry_time while a server is away",
         None,

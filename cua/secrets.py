@@ -165,7 +165,7 @@ def load_http_auth(path: Path) -> tuple[HttpLogin, ...]:
     Raises:
         ConfigError: If the file is missing, is not TOML, or has other content; the text contains no password.
     """
-    raw = _read_toml(path, "http_auth", "tables [[login]]")
+    raw = _read_toml(path, "logins", "tables [[login]]")
     entries = raw.get("login")
     if raw.keys() != {"login"} or not isinstance(entries, list):
         raise ConfigError(f"{path} holds {', '.join(sorted(raw)) or 'nothing'}; expected tables [[login]] and no more")

@@ -20,6 +20,7 @@ class Target:
         names: Every text that a person or a program takes for its name, the accessible name first: its drawn text,
             labels, values, titles, generated texts.
         context: Surrounding texts that explain it: the question of the dialog, the heading above.
+        item: Name of the row or list entry that it belongs to, without the other texts there; "" if it belongs to none.
         hints: Invisible words that may be meaningless: names of icons, classes, ids.
         handlers: Its effects in the code of the page, name and value: `onclick deleteAll()`, `data-method delete`,
             `action /users/7/delete`.
@@ -33,6 +34,7 @@ class Target:
     role: str = ""
     names: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
+    item: str = ""
     hints: tuple[str, ...] = ()
     handlers: tuple[str, ...] = ()
     url: str | None = None

@@ -15,9 +15,13 @@ import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from apps.assistant.errors import FILE_TOO_LARGE, MAX_FILE_BYTES
+from apps.assistant.wording import invalid_object, phrase
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,10 +30,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MIN_TOKEN_CHARS = 16  # a token of the user's own must not be guessable at one try per half second
-MAX_BODY_BYTES = 110 * 2**20  # the largest upload with its framing
+MAX_BODY_BYTES = MAX_FILE_BYTES + 2**20  # the largest upload with its framing
 MAX_JSON_BYTES = 2 * 2**20  # bounds memory; commands have some hundred bytes
 _WRONG_TOKEN_S = 0.5  # delay of the answer to a wrong token: slows guessing
 _UPLOADS = ("/gradio_api/upload", "/api/files")
+_DETAILS = {"loc", "msg", "type"}  # of an error in the list of a request that does not match its schema
 _SAFE_METHODS = ("GET", "HEAD")
 _GRADIO = re.compile(
     r"/(config|theme\.css|favicon\.ico|robots\.txt|manifest\.json|assets/[\w./+-]+|static/[\w./+-]+|svelte/[\w./+-]+)"
@@ -128,9 +133,10 @@ class Access:
             await _refuse(scope, send, 404, "there is nothing here")
             return
         if int(headers.get("content-length", "0") or 0) > _most_bytes(path):
-            await _refuse(scope, send, 413, f"more than {_most_bytes(path) >> 20} MB are not accepted")
+            text = FILE_TOO_LARGE if _is_upload(path) else f"more than {MAX_JSON_BYTES >> 20} MB are not accepted"
+            await _refuse(scope, send, 413, text)
             return
-        if path.rstrip("/") in _UPLOADS and not self._has_room():
+        if _is_upload(path) and not self._has_room():
             await _refuse(scope, send, 413, "uploads take too much of the disk; restart the app")
             return
         await self._app(scope, _limited(receive, _most_bytes(path)), _hardened(send, path))
@@ -205,8 +211,12 @@ def _same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 
+def _is_upload(path: str) -> bool:
+    return path.rstrip("/") in _UPLOADS
+
+
 def _most_bytes(path: str) -> int:
-    return MAX_BODY_BYTES if path.rstrip("/") in _UPLOADS else MAX_JSON_BYTES
+    return MAX_BODY_BYTES if _is_upload(path) else MAX_JSON_BYTES
 
 
 def _limited(receive: Receive, most_bytes: int) -> Receive:
@@ -223,10 +233,16 @@ def _limited(receive: Receive, most_bytes: int) -> Receive:
 
 
 def _hardened(send: Send, path: str) -> Send:
-    """Add security headers to responses, and remove headers that would let other pages read them."""
+    """Add security headers to responses, and remove headers that would let other pages read them.
+
+    Errors of Gradio's routes, which have several forms, get the form of the API.
+    """
+    status, failed = 200, b""
 
     async def hardened(message: Message) -> None:
+        nonlocal status, failed
         if message["type"] == "http.response.start":
+            status = message["status"]
             kept = [
                 (name, value)
                 for name, value in message.get("headers", [])
@@ -238,9 +254,32 @@ def _hardened(send: Send, path: str) -> Send:
                 more["cache-control"] = "no-store"
             kept += [(name.encode(), value.encode()) for name, value in more.items() if name.encode() not in given]
             message = {**message, "headers": kept}
-        await send(message)
+        if status < 400:
+            await send(message)
+        elif message["type"] == "http.response.body":
+            failed += message.get("body", b"")
+            if not message.get("more_body"):
+                await _answer(send, status, _documented(status, failed), "application/json")
 
     return hardened
+
+
+def _documented(status: int, body: bytes) -> bytes:
+    """Return the body of an error in the documented form."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = {"detail": body.decode(errors="replace")}
+    fields = found if isinstance(found, dict) else {}
+    if isinstance(fields.get("error"), str):
+        return body
+    detail = fields.get("detail")
+    if isinstance(detail, list) and all(
+        isinstance(each, dict) and {"loc", "msg", "type"} <= each.keys() for each in detail
+    ):
+        return json.dumps(invalid_object(detail)).encode()
+    text = detail if isinstance(detail, str) and detail else HTTPStatus(status).phrase
+    return json.dumps({"error": phrase(text)}).encode()
 
 
 async def _read(receive: Receive, most_bytes: int) -> bytes:
@@ -257,7 +296,7 @@ async def _refuse(scope: Scope, send: Send, status: int, text: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4000 + status, "reason": text[:100]})
         return
-    await _answer(send, status, json.dumps({"error": text}).encode(), "application/json")
+    await _answer(send, status, json.dumps({"error": phrase(text)}).encode(), "application/json")
 
 
 async def _answer(send: Send, status: int, body: bytes, media_type: str) -> None:

@@ -33,9 +33,12 @@ from apps.assistant.run_request import EXAMPLES, MODES, PRACTICE_INSTRUCTION, Ru
 from apps.assistant.saved_tasks import SavedTask
 from apps.assistant.session import AssistantSession
 from apps.assistant.user_input import INPUTS, UserInput
+from apps.assistant.wording import invalid_object, phrase
 from cua.config import FIELDS
 from cua.errors import ConfigError, CuaError
 from cua.json_text import Json
+from cua.run.end import Status
+from cua.trajectory.events import AgentMode
 from envs.errors import EnvError, require
 from visual_tools.errors import VisualError
 
@@ -86,6 +89,17 @@ class Setting(_Body):
     value: str = Field(max_length=20_000)
 
 
+class RunFilter(_Body):
+    """Recorded runs to list: those with all words of the search, and with each of the other values that is given."""
+
+    search: str = Field(default="", max_length=2000)
+    limit: int = Field(default=50, ge=1, le=200)
+    mode: AgentMode | None = None
+    status: Status | Literal["running", "interrupted", "damaged"] | None = None
+    env: str | None = Field(default=None, max_length=200)
+    model: str | None = Field(default=None, max_length=400)
+
+
 class Values(_Body):
     """Values of the parameters of a saved task; missing ones keep the saved value."""
 
@@ -133,26 +147,22 @@ async def _say_error(request: Any, error: Exception) -> Any:
     from starlette.responses import JSONResponse
 
     if not isinstance(error, (CuaError, EnvError, VisualError)):
-        return JSONResponse({"error": "internal error; the terminal of the assistant shows it"}, status_code=500)
+        return JSONResponse({"error": "Internal error. The terminal of the assistant shows it."}, status_code=500)
     status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 400)
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return JSONResponse({"error": phrase(error)}, status_code=status)
 
 
 async def _say_http(request: Any, error: Any) -> Any:
     """Return an error of the web framework, such as a body that is not JSON, in the documented form."""
     from starlette.responses import JSONResponse
 
-    return JSONResponse({"error": str(error.detail)}, status_code=error.status_code, headers=error.headers)
+    return JSONResponse({"error": phrase(str(error.detail))}, status_code=error.status_code, headers=error.headers)
 
 
 async def _say_invalid(request: Any, error: Any) -> Any:
     from starlette.responses import Response
 
-    details = [{"loc": each["loc"], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
-    text = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in details)
-    body = json.dumps(
-        {"error": text, "detail": details}
-    )  # in ASCII: names and values of a request may hold lone surrogates
+    body = json.dumps(invalid_object(error.errors()))  # in ASCII: a request may hold lone surrogates
     return Response(body, status_code=422, media_type="application/json")
 
 
@@ -162,7 +172,7 @@ def _add_sessions(router: "APIRouter", assistant: Assistant) -> None:
         return [_short(session) for session in reversed(assistant.sessions.values())]
 
     @router.post("/sessions", summary="Start a run in a new session", status_code=201, response_model=SessionState)
-    async def begin(request: RunRequest) -> Json:
+    async def start(request: RunRequest) -> Json:
         return (await assistant.send(request)).view()
 
     @router.get("/sessions/{session_id}", summary="State of a session", response_model=SessionState)
@@ -232,7 +242,8 @@ def _add_control(router: "APIRouter", assistant: Assistant) -> None:
 
     @router.post("/sessions/{session_id}/input", summary="Execute mouse and keyboard inputs after a take-over")
     async def act(session_id: str, given: Inputs) -> Json:
-        return {"error": await assistant.find(session_id).act(given.inputs)}
+        error = await assistant.find(session_id).act(given.inputs)
+        return {"error": error and phrase(error)}
 
 
 async def _run_command(assistant: Assistant, session_id: str, command: Json) -> Json:
@@ -374,9 +385,11 @@ async def _receive_commands(assistant: Assistant, session: AssistantSession, soc
                 command = json.loads(text)
                 await _run_command(assistant, session.id, command if isinstance(command, dict) else {})
             except (CuaError, EnvError) as error:
-                await socket.send_text(json.dumps({"error": str(error)}))
+                await socket.send_text(json.dumps({"error": phrase(error)}))
             except (ValueError, ValidationError):
-                await socket.send_text(json.dumps({"error": "not a command; expected a JSON object with `do`"}))
+                await socket.send_text(
+                    json.dumps({"error": "This is not a command. Expected a JSON object with `do`."})
+                )
 
 
 def _add_files(router: "APIRouter", assistant: Assistant) -> None:
@@ -390,11 +403,13 @@ def _add_files(router: "APIRouter", assistant: Assistant) -> None:
 
 
 def _add_runs(router: "APIRouter", assistant: Assistant) -> None:
+    from fastapi import Query
     from starlette.responses import Response
 
     @router.get("/runs", summary="Recorded runs, newest first", response_model=list[RunRow])
-    async def list_runs(search: str = "", limit: Annotated[int, Field(ge=1, le=200)] = 50) -> list[Json]:
-        return await asyncio.to_thread(assistant.history.find_runs, search, limit)
+    async def list_runs(wanted: Annotated[RunFilter, Query()]) -> list[Json]:
+        values = wanted.model_dump(exclude={"search", "limit"}, exclude_none=True)
+        return await asyncio.to_thread(assistant.history.find_runs, wanted.search, wanted.limit, values)
 
     @router.get("/runs/{run_id}", summary="A run with its steps", response_model=RunDetails)
     async def show(run_id: str) -> Json:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from apps.assistant.errors import FileTooLargeError, NotFoundError
+from apps.assistant.errors import FILE_TOO_LARGE, MAX_FILE_BYTES, FileTooLargeError, NotFoundError
 from apps.assistant.history import History
 from apps.assistant.preferences import Preferences
 from apps.assistant.run_request import (
@@ -28,6 +28,7 @@ from apps.assistant.run_request import (
 )
 from apps.assistant.saved_tasks import SavedTasks
 from apps.assistant.session import AssistantSession, Work
+from apps.assistant.wording import phrase
 from apps.cli.terminal import echo
 from cua.errors import ConfigError, CuaError
 from cua.trajectory import load_run
@@ -40,7 +41,6 @@ MAX_RUNNING = 6
 """Active runs: each has a browser or kernel of several hundred MB."""
 MAX_OPEN_SCREENS = 2
 """Browsers and desktops that stay open after their runs; the oldest is closed first."""
-MAX_FILE_BYTES = 100 * 2**20  # with the limit below: bounds the disk that a page can fill
 MAX_UPLOADS_BYTES = 2**30
 _MAX_NAME_BYTES = 200  # of an uploaded file's name in UTF-8; file systems allow 255
 _NO_ROOM = f"uploads take more than {MAX_UPLOADS_BYTES >> 20} MB together; restart the app"
@@ -225,7 +225,7 @@ class Assistant:
                 sessions.append(await self.run_task(name))
                 outcome = f"started {now:%Y-%m-%d %H:%M}"
             except (CuaError, EnvError) as error:
-                outcome = f"not started {now:%Y-%m-%d %H:%M}: {error}"
+                outcome = f"not started {now:%Y-%m-%d %H:%M}: {phrase(error)}"
             self.tasks.report(name, f"{outcome}; {missed}" if missed else outcome)
         return sessions
 
@@ -275,7 +275,7 @@ class Assistant:
                 async for chunk in chunks:
                     size += len(chunk)
                     if size > MAX_FILE_BYTES:
-                        raise FileTooLargeError(f"the file is larger than {MAX_FILE_BYTES >> 20} MB")
+                        raise FileTooLargeError(FILE_TOO_LARGE)
                     if held + size > self._max_uploads_bytes:
                         raise CuaError(_NO_ROOM)
                     file.write(chunk)

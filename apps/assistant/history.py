@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from apps.assistant.errors import NotFoundError
 from apps.assistant.event_log import make_thumbnail
+from apps.assistant.wording import phrase_reason
 from cua.errors import TrajectoryError
+from cua.json_text import Json, JsonMapping
 from cua.trajectory import RunRecord, default_runs_dir, load_run
 from cua.trajectory.describe import describe_action
 from cua.trajectory.disk import is_locked
@@ -48,13 +50,19 @@ class History:
             raise NotFoundError(f"there is no run {run_id[:80]!r} here")
         return self.runs_dir / run_id
 
-    def find_runs(self, search: str = "", limit: int = 50) -> list[dict[str, Any]]:
-        """Return runs whose instruction, model, status or id has all words of the search, newest first."""
+    def find_runs(self, search: str, limit: int, values: JsonMapping) -> list[Json]:
+        """Return runs whose instruction, model, status or id has all words of the search, newest first.
+
+        Args:
+            search: Words, in any order.
+            limit: Maximum number of runs.
+            values: Fields of `RunSummary` that have exactly these values.
+        """
         words = search.lower().split()
         rows = []
         for run in list_runs(self.runs_dir, MAX_LISTED):
             text = f"{run.id} {run.instruction} {run.model} {run.env} {run.status}".lower()
-            if all(word in text for word in words):
+            if all(word in text for word in words) and all(getattr(run, name) == values[name] for name in values):
                 rows.append(_row(run))
             if len(rows) >= limit:
                 break
@@ -117,7 +125,12 @@ class History:
 
 def _row(run: RunSummary) -> dict[str, Any]:
     row = {name: value for name, value in asdict(run).items() if name != "run_dir"}
-    return {"id": run.id, **row, "instruction": run.instruction[:2000], "reason": run.reason[:2000]}
+    return {
+        "id": run.id,
+        **row,
+        "instruction": run.instruction[:2000],
+        "reason": phrase_reason(run.reason)[:2000],
+    }
 
 
 def _steps(record: RunRecord) -> Iterator[dict[str, Any]]:

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from apps.assistant.assistant import Assistant
-from apps.assistant.preferences import SHOWN, TEST_S
+from apps.assistant.preferences import TEST_S
 from apps.assistant.run_request import MODES, PLACES
 from apps.assistant.saved_tasks import SCHEDULE_FORMS, SavedTask
+from apps.assistant.wording import SHOWN, phrase
 from cua.errors import CuaError
 from cua.json_text import Json
 from envs.errors import EnvError, require
@@ -97,7 +96,12 @@ def _connect(gr: Any, assistant: Assistant) -> None:
     gr.Markdown("### Connect a model")
     with gr.Row():
         url = gr.Textbox(
-            given["base_url"], label="Endpoint", placeholder=ENDPOINT_EXAMPLE, max_lines=1, elem_id="connect-url"
+            given["base_url"],
+            label="Endpoint",
+            placeholder=ENDPOINT_EXAMPLE,
+            max_lines=1,
+            min_width=240,
+            elem_id="connect-url",
         )
         model = gr.Textbox(given["model"], label="Model", max_lines=1, elem_id="connect-model")
         hint = given["api_key"] or "none"
@@ -119,15 +123,15 @@ def _connect(gr: Any, assistant: Assistant) -> None:
         except ERRORS as error:
             return _verdict(_plain(error), is_good=False), gr.update(visible=False), "", gr.update(value="")
         text, is_good = describe_probes(report["probes"])
-        rows = "\n".join(f"{row['name']}: {row['status']}. {row['text']}" for row in report["probes"])
+        rows = "\n".join(f"{row['name']}: {row['status']}. {phrase(row['text'])}" for row in report["probes"])
         return _verdict(escape(text), is_good=is_good), gr.update(visible=True), rows, gr.update(value="")
 
     def disconnect() -> tuple[Any, ...]:
         for setting in ("base_url", "model", "api_key"):
             assistant.preferences.change(setting, "")
         kept = {row["name"]: row["value"] for row in assistant.preferences.rows()}
-        told = _verdict("Disconnected. The embedded model is used.", is_good=True)
-        return kept["base_url"], kept["model"], gr.update(value=""), told, gr.update(visible=False)
+        shown = _verdict("Disconnected. The embedded model is used.", is_good=True)
+        return kept["base_url"], kept["model"], gr.update(value=""), shown, gr.update(visible=False)
 
     def wait() -> tuple[str, Any]:
         text = f"Asking the server. One that does not answer is given up after {TEST_S:.0f} s."
@@ -170,20 +174,23 @@ def _all_settings(gr: Any, assistant: Assistant) -> None:
             label="Value (empty: back to its source)", elem_id="value",
         )  # fmt: skip
         save = gr.Button("Save", variant="primary", scale=0, min_width=110, elem_id="save")
-    about = _html(gr, _about_setting(rows[0]))
+    about = _html(gr, _about_setting(rows[0]), elem_id="about-setting")
     table = _html(gr, _table_of(rows), elem_id="settings-table")
 
     def choose(chosen: str) -> tuple[Any, str]:
         row = next(row for row in assistant.preferences.rows() if row["name"] == chosen)
         return gr.update(choices=_choices_of(row), value=row["value"]), _about_setting(row)
 
-    def keep(chosen: str, text: str) -> str:
-        with _showing_errors(gr, "Not saved"):
+    def keep(chosen: str, text: str | None) -> tuple[str, str]:
+        try:
             assistant.preferences.change(chosen, text)
-        return _table_of(assistant.preferences.rows())
+            outcome = _verdict("Saved.", is_good=True)
+        except ERRORS as error:
+            outcome = _verdict(_plain(error), is_good=False)
+        return outcome, _table_of(assistant.preferences.rows())
 
     name.change(choose, name, [value, about], **QUIET)
-    save.click(keep, [name, value], table, **QUIET)
+    save.click(keep, [name, value], [about, table], **QUIET)
 
 
 def _secrets(gr: Any, assistant: Assistant) -> None:
@@ -286,7 +293,7 @@ def _buttons(
 ) -> None:
     form, names, boxes = fields
 
-    async def begin(_: str, *values: Any) -> str:
+    async def run_now(_: str, *values: Any) -> str:
         with _showing_errors(gr, "Not started"):
             session = await assistant.send(_task(names, *values).request())
         return _goto(session.id)
@@ -306,7 +313,7 @@ def _buttons(
         run = gr.Button("Run now", variant="primary", elem_id="task-run", min_width=100)
         save = gr.Button("Save", elem_id="task-save", min_width=100)
         delete = gr.Button("Delete", elem_id="task-delete", min_width=100)
-    run.click(begin, [*form, *boxes], opener, **QUIET)
+    run.click(run_now, [*form, *boxes], opener, **QUIET)
     save.click(keep, [version, *form, *boxes], version, **QUIET)
     delete.click(forget, [version, form[0]], version, js=_DELETE_TASK_JS, **QUIET)
 
@@ -321,9 +328,9 @@ def _form(gr: Any) -> list[Any]:
     with gr.Row():
         modes = [(name.capitalize(), name) for name in MODES]
         mode = gr.Dropdown(modes, value="thinking", label="Mode", filterable=False, min_width=120)
-        place = gr.Dropdown(list(PLACES), value="Practice page", label="Start at", filterable=False, min_width=120)
+        place = gr.Dropdown(list(PLACES), value="Practice page", label="Start at", filterable=False, min_width=180)
         where = gr.Textbox(label="Address", visible=False, min_width=160)
-    when = gr.Textbox(label="Run at", info=f"While the app is open: {SCHEDULE_FORMS}", max_lines=1, elem_id="task-when")
+    when = gr.Textbox(label="Run at", info=f"While the app is open. {SCHEDULE_FORMS}", max_lines=1, elem_id="task-when")
     return [name, words, mode, place, where, when]
 
 
@@ -335,7 +342,7 @@ def _list(gr: Any, assistant: Assistant, column: Any, fields: list[Any], version
             try:
                 rows = assistant.tasks.rows()
             except ERRORS as error:
-                _html(gr, f"<p>{escape(str(error))}</p>")
+                _html(gr, f"<p>{_plain(error)}</p>")
                 return
             if not rows:
                 gr.Markdown("No saved tasks yet. Fill in the form and save it.")
@@ -368,16 +375,13 @@ def _task(
     """Return the task in the form's fields.
 
     Raises:
-        ConfigError: If a field is missing or too long.
+        ValidationError: If a field is missing or too long.
     """
     place = PLACES[start]
     field = {"web": {"url": where or None}, "desktop": {"app": where or None}}.get(place, {})
     given = {name: text for name, text in zip(names, values, strict=True) if text}
-    try:
-        kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}
-        return SavedTask.model_validate(kept | field)
-    except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from error
+    kept = {"instruction": words, "mode": mode, "place": place, "values": given, "when": when}
+    return SavedTask.model_validate(kept | field)
 
 
 def _html(gr: Any, value: str, **options: Any) -> Any:
@@ -391,8 +395,8 @@ def _goto(session_id: str) -> str:
 
 
 def _plain(error: Exception) -> str:
-    """Return the first line of an error, for a component that shows HTML."""
-    return escape(str(error).splitlines()[0] if str(error) else type(error).__name__)
+    """Return an error in the words of the page, for a component that shows HTML."""
+    return escape(phrase(error))
 
 
 @contextmanager

@@ -1,84 +1,51 @@
 """Settings of the app: those of the command line, each with its value and source; secrets are write-only.
 
-A setting changed in the app has the precedence of a flag and is stored in a file next to the runs. Secrets are stored
-in the system keyring, or in memory until the app ends.
+A setting changed in the app has the precedence of a flag and is stored in a file next to the runs. It is checked as by
+a run that uses it, so that no run fails because of its value. Secrets are stored in the system keyring, or in memory
+until the app ends.
 """
 
 import importlib
 import json
+import os
 import re
 import threading
 import typing
+import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
-from cua.assemble import SECRET_SETTINGS
+from apps.assistant.wording import SHOWN, label_of, phrase
+from cua.assemble import SECRET_SETTINGS, parse_env_options
 from cua.config import FIELDS, Settings, load_settings
 from cua.errors import ConfigError
+from cua.guard.rules import load_rules
+from cua.models.endpoint import check_key, check_url
 from cua.models.make import list_own_models
-from cua.secrets import Secret, Secrets
+from cua.models.prices import load_prices
+from cua.models.wire import ImageFormat
+from cua.research.fetch import check_search
+from cua.research.network import AddressRules
+from cua.secrets import Secret, Secrets, load_http_auth, load_secrets
+from cua.tool_agent.mcp_file import load_mcp_file
+from cua.tool_agent.outside import find_user_tools
 from cua.trajectory.images import write_atomically
-from envs.errors import did_you_mean
+from envs import EnvSpec
+from envs.browser.context import read_storage_state
+from envs.errors import EnvError, did_you_mean
+from envs.registry import find_env, make_env
 
-
-class SettingText(NamedTuple):
-    """Words of the page for a setting: its label, one sentence, and labels of choices whose values say little."""
-
-    label: str
-    about: str
-    choices: Mapping[str, str] = MappingProxyType({})
-
-
-SHOWN = {
-    "model": SettingText("Model", "Its name at the endpoint, or one of the embedded ones."),
-    "base_url": SettingText("Endpoint", "Address of a server that speaks the OpenAI protocol."),
-    "api_key": SettingText("Key", "Key of the endpoint; it cannot be read back."),
-    "preset": SettingText("Sampling preset", "One of kimi-k2.5, kimi-k2.5-instant, osworld, webarena, none."),
-    "fallback_model": SettingText("Second model", "It is asked when the first one does not answer."),
-    "viewport": SettingText("Size of the browser", "Width and height of its pages in pixels, such as 1280x720."),
-    "screen": SettingText("Size of the desktop", "Width and height of private desktops in pixels, such as 1920x1080."),
-    "display": SettingText("Your own display", "The agent uses it instead of a private desktop; such as :0."),
-    "monitor": SettingText("Monitor", "Number of the one to use, from 0; empty for all."),
-    "headed": SettingText("Visible browser window", "The agent's browser also opens a window of its own."),
-    "observation": SettingText(
-        "What the agent sees", "The screen's image, alone or with a description of its elements.",
-        {"screenshot": "image", "a11y_tree": "image and list of elements", "marks": "image with numbered boxes"},
-    ),
-    "max_images": SettingText("Images in a request", "Screenshots that the model sees at once."),
-    "allow_domains": SettingText("Allowed sites", "The browser opens only these; commas separate them."),
-    "deny_domains": SettingText("Denied sites", "The browser does not open these; commas separate them."),
-    "approve": SettingText(
-        "When it asks", "Steps that wait for your answer.",
-        {"ask": "at every step", "auto": "at risky steps", "yolo": "only where a rule says so"},
-    ),
-    "policy": SettingText("File of rules", "Actions that are allowed, asked about or denied."),
-    "max_steps": SettingText("Most steps", "A run ends after this number of steps."),
-    "max_time": SettingText("Longest time", "A run ends after this number of seconds."),
-    "max_tokens": SettingText("Most tokens", "A run ends after this number of tokens."),
-    "max_cost": SettingText("Highest cost", "A run ends after this number of US dollars."),
-    "prices": SettingText("File of prices", "Prices of models, from which costs are computed."),
-    "secrets": SettingText("File of secrets", "Values that are typed without the model seeing them."),
-    "http_auth": SettingText("File of logins", "Names and passwords for sites where the browser asks."),
-    "storage_state": SettingText("Kept cookies", "File with the sites' data, loaded first and saved last."),
-    "sandbox": SettingText(
-        "Sandbox for code", "It keeps the model's code away from your files.",
-        {"auto": "the strongest one", "bubblewrap": "Bubblewrap", "landlock": "Landlock", "none": "none (unsafe)"},
-    ),
-    "search": SettingText("Web search", "Brave, Tavily, or your own SearXNG server as searxng:ADDRESS."),
-    "mcp": SettingText("Tool servers (MCP)", "File that names servers whose tools agent mode uses."),
-    "runs_dir": SettingText("Folder of the runs", "The history is kept there."),
-}  # fmt: skip
-"""Settings shown in the app, in this order; the others are set in the command line's files and variables."""
 SOURCE, KEYRING = "this app", "system keyring"
 _SERVICE = "cua-k25 assistant"
 _KEYRING_S = 20.0
 """Timeout of the keyring; a locked keyring prompts the user first."""
 TEST_S = 60.0  # a model that loads answers late; a person waits
 _NAMED = "secrets"
+_KINDS = typing.get_type_hints(Settings)
 _MAX_SECRETS, _MAX_SECRET_CHARS = 50, 1000  # number and length; bounds the file and the search for secrets in texts
 
 
@@ -220,10 +187,11 @@ class Preferences:
     def about_secrets(self) -> str:
         """Sentence for users about the store of keys."""
         if self._store is not None:
-            return f"Keys and secrets cannot be read back; they are kept in the system keyring ({self._store.name})."
-        why = f" ({self._problem})" if self._problem else ""
-        ends = "they are deleted when the app ends."
-        return f"Keys and secrets cannot be read back; without a system keyring{why} {ends}"
+            kept = f"They are kept in the system keyring ({self._store.name})."
+        else:
+            why = f" ({self._problem})" if self._problem else ""
+            kept = f"Without a system keyring{why} they are deleted when the app ends."
+        return f"Keys and secrets cannot be read back. {kept}"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -238,14 +206,16 @@ class Preferences:
         """
         if name not in FIELDS:
             raise ConfigError(f"there is no setting {name!r}{did_you_mean(name, FIELDS)}")
+        value = (value or "").strip()
         changed = {**self._chosen, name: value}
         if not value:
             del changed[name]
         try:
-            load_settings({**self._flags, **changed})
-        except ConfigError as error:  # it names the setting as on the command line
-            flag = "--" + name.replace("_", "-")
-            raise ConfigError(str(error).replace(flag, SHOWN[name].label if name in SHOWN else name)) from error
+            check_setting(name, load_settings({**self._flags, **changed}).settings)
+        except (ConfigError, EnvError) as error:
+            text, label = phrase(error), label_of(name)
+            remedy = " Choose another one, or leave it empty." if Path in typing.get_args(_KINDS[name]) else ""
+            raise ConfigError(f"{text if label.lower() in text.lower() else f'{label}: {text}'}{remedy}") from error
         if name in SECRET_SETTINGS and self._store is not None:
             self._store.put(name, value or None)
         self._chosen = changed
@@ -268,7 +238,7 @@ class Preferences:
                 "source": self._source(name) or resolved.sources[name],
                 "label": text.label,
                 "about": text.about,
-                "choices": list_own_models() if name == "model" else _choices(name),
+                "choices": list_own_models() if name == "model" else choices_of(name),
                 "is_open": name == "model",
                 "is_secret": name in SECRET_SETTINGS,
             }
@@ -330,8 +300,110 @@ def _shown(name: str, value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _choices(name: str) -> list[str]:
-    kind = typing.get_type_hints(Settings)[name]
+def choices_of(name: str) -> list[str]:
+    """Return the values that a setting may have; empty if others are possible."""
+    kind = _KINDS[name]
     if typing.get_origin(kind) is typing.Literal:
         return [str(option) for option in typing.get_args(kind)]
-    return ["true", "false"] if kind is bool else []
+    choices = FIELDS[name].metadata["choices"]
+    return list(choices()) if choices is not None else ["true", "false"] if kind is bool else []
+
+
+_ENVS = ("browser", "desktop")
+
+
+def check_setting(name: str, settings: Settings) -> None:
+    """Check the value of one setting.
+
+    Raises:
+        ConfigError: If a run could not use it.
+        EnvError: If the environment refuses it.
+    """
+    value = getattr(settings, name)
+    if value in (None, "", ()):
+        return
+    if name in _CHECKS:
+        _CHECKS[name](value)
+    option = str(value) if isinstance(value, Path) else value
+    for env in _ENVS:
+        if find_env(env).takes(name):
+            make_env(EnvSpec(name=env, options={name: option}))
+
+
+def _check_model(name: str) -> None:
+    kind, _, file = name.partition(":")
+    if kind in ("scripted", "llamacpp") and not Path(file).expanduser().is_file():
+        raise ConfigError(f"the model {kind} needs a file, and {file!r} is not one; expected {kind}:FILE")
+
+
+def _check_text(expected: str, pattern: str) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        if not re.fullmatch(pattern, text):
+            raise ConfigError(f"{text[:80]!r} is not valid; expected {expected}")
+
+    return check
+
+
+def _check_time_zone(name: str) -> None:
+    if name not in zoneinfo.available_timezones():
+        raise ConfigError(f"there is no time zone {name[:80]!r}; expected one such as Europe/Berlin")
+
+
+def _check_proxy(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("http", "https", "socks5") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ConfigError(f"{address[:80]!r} is not a proxy; expected an address such as http://127.0.0.1:3128")
+
+
+def _check_storage_state(path: Path) -> None:
+    if path.exists():
+        read_storage_state(path)
+    else:
+        _check_new_file(path)
+
+
+def _check_new_file(path: Path) -> None:
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path} cannot be written; expected a file in a folder that you may write to")
+
+
+def _check_folder(path: Path) -> None:
+    if not path.is_dir():
+        raise ConfigError(f"{path} is not a folder; expected one that exists")
+
+
+def _check_new_folder(path: Path) -> None:
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"runs cannot be kept in {path}; expected a folder that you may write to")
+
+
+_CHECKS: Mapping[str, Callable[..., object]] = {
+    "model": _check_model,
+    "fallback_model": _check_model,
+    "page_judge": _check_model,
+    "base_url": check_url,
+    "api_key": check_key,
+    "image_format": ImageFormat.parse,
+    "prices": load_prices,
+    "policy": load_rules,
+    "secrets": load_secrets,
+    "http_auth": load_http_auth,
+    "mcp": load_mcp_file,
+    "search": check_search,
+    "search_allow": AddressRules.parse,
+    "tools": find_user_tools,
+    "env_options": parse_env_options,
+    "display": _check_text("the name of an X display, such as :0", r"[\w.-]*:\d{1,5}(\.\d)?"),
+    "locale": _check_text("a language such as de-DE", r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*"),
+    "timezone": _check_time_zone,
+    "proxy": _check_proxy,
+    "storage_state": _check_storage_state,
+    "har": _check_new_file,
+    "uploads": _check_folder,
+    "runs_dir": _check_new_folder,
+}

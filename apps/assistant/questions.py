@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from apps.assistant.event_log import EventLog, shortened
 from apps.assistant.screen import SessionScreen
 from cua.errors import CuaError
 from cua.guard import GuardVerdict
+from cua.guard.words import kind_of
 from cua.step import Turn
 from envs import Action, Target
 
@@ -123,22 +125,62 @@ class Questions:
                 approval.answer.set_result(False)
 
 
+_MAX_WORDS = 12
+"""Words of a question; a person reads it while something waits."""
+_NAME_WORDS = 5
+_NEXT_STEP = "the next step is on "
+_NUMBERED = re.compile(r"^\[\d+/\d+\]\s*")
+
+
 def question_of(verdict: GuardVerdict, action: str, target: Target | None) -> str:
-    """Return one sentence that asks a person for approval.
+    """Return one sentence that asks a person for approval: `Delete the expense "Old taxi"?`.
 
     Args:
         verdict: Verdict of the guard.
         action: Agent's description of its action.
-        target: What the action activates; None if unknown. Its texts are those of the page.
+        target: What the action activates; None if unknown. Its texts come from the page.
     """
-    if verdict.risk in ("take_over", "page_text"):
-        return f"May it go on? {verdict.reason}"
+    if verdict.risk == "page_text":
+        return "Go on although the page addresses the agent?"
+    if verdict.risk == "take_over":
+        return _as_question(f"May it go on with {verdict.reason.partition(';')[0].removeprefix(_NEXT_STEP)}")
     if target is None or not target.names:
-        return f"May it do this: {shortened_line(action or verdict.reason)}?"
+        return _as_question(f"Allow this step: {_NUMBERED.sub('', action) or verdict.reason}")
     asked = next((text for text in target.context if text.rstrip().endswith(("?", "\uff1f"))), "")  # of a dialog
-    around = f' in "{shortened_line(target.context[0])}"' if target.context else ""
+    if asked:
+        return _as_question(asked.rstrip(" ?\uff1f"))
+    name = _quoted(target.names[0])
+    if target.item and target.names[0].isalpha() and kind_of(target.names[0]):
+        kind = _kind_in(target.context)
+        return f"{target.names[0].capitalize()}{kind and f' the {kind}'} {_quoted(target.item)}?"
+    around = target.item or next(iter(target.context), "")
+    is_short = 0 < len(around.split()) <= _NAME_WORDS
     verb = "Open" if target.role == "link" else "Press"
-    return shortened_line(asked, 2 * _AROUND_CHARS) if asked else f'{verb} "{shortened_line(target.names[0])}"{around}?'
+    return f"{verb} {name}{f' at {_quoted(around)}' if is_short else ''}?"
+
+
+def _kind_in(context: Sequence[str]) -> str:
+    """Return the kind of the entries below a heading of one word: `expense` for `Expenses`; "" if it names none."""
+    heading = context[-1] if context else ""
+    if not re.fullmatch(r"[A-Z][a-z]{2,20}s", heading) or heading.endswith("ss"):
+        return ""
+    singular = re.sub(r"(?:(?<=ss)|(?<=x)|(?<=[cs]h))es$|s$", "", heading.lower())
+    return singular if singular in ("cookie", "movie") else re.sub(r"ie$", "y", singular)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_cut(text, _NAME_WORDS)}"'
+
+
+def _as_question(text: str) -> str:
+    return f"{_cut(text, _MAX_WORDS)}?"
+
+
+def _cut(text: str, most_words: int) -> str:
+    """Return a text as one line, cut to a number of words, and to `_AROUND_CHARS` characters for five words."""
+    words = text.split()
+    more = "…" if len(words) > most_words else ""
+    return shortened_line(" ".join(words[:most_words]) + more, _AROUND_CHARS * most_words // _NAME_WORDS)
 
 
 def shortened_line(text: str, chars: int = _AROUND_CHARS) -> str:

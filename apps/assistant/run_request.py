@@ -127,8 +127,7 @@ def settings_of(request: RunRequest, base: Mapping[str, Any], denied: Sequence[s
     settings = load_settings(chosen).settings
     if request.mode == "agent" and settings.has_embedded_model:
         raise ConfigError(
-            "agent mode needs a model that calls tools, and the embedded one does not. Name an endpoint and a model "
-            "under Settings, or use instant or thinking mode"
+            "agent mode needs a model that calls tools. Name it and its endpoint under Settings, or use another mode"
         )
     return chosen
 
@@ -176,9 +175,9 @@ _POLICY = {
 def policy_of(chosen: Mapping[str, Any]) -> str:
     """Return the approval policy of a run as a sentence for users."""
     settings = load_settings(chosen).settings
-    rules = f"; rules from {settings.policy.name}" if settings.policy else ""
-    sites = f"; it may open only {', '.join(settings.allow_domains)}" if settings.allow_domains else ""
-    return f"{_POLICY[settings.approve]} (approve: {settings.approve}){rules}{sites}."
+    rules = f" Rules are in {settings.policy.name}." if settings.policy else ""
+    sites = f" It may open only {', '.join(settings.allow_domains)}." if settings.allow_domains else ""
+    return f"{_POLICY[settings.approve]}.{rules}{sites}"
 
 
 def screen_key(chosen: Mapping[str, Any], own: Secrets) -> object:

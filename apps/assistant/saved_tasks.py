@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from apps.assistant.errors import NotFoundError
 from apps.assistant.run_request import Place, RunRequest
+from apps.assistant.wording import phrase
 from cua.errors import ConfigError, TrajectoryError
 from cua.trajectory.disk import RunLock
 from cua.trajectory.events import AgentMode
@@ -29,7 +30,7 @@ _PARAMETER = re.compile(r"(?<!\{)\{([A-Za-z_]\w{0,40})\}(?!\})")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MAX_DUE = 1000
 """Days before now in which missed times are counted."""
-SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30", "2026-12-24 08:30" (once), or nothing'
+SCHEDULE_FORMS = '"08:30" (each day), "mon fri 08:30" or "2026-12-24 08:30" (once)'
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f/\\]+$", strip_whitespace=True)
@@ -158,7 +159,7 @@ class SavedTasks:
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError) as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+            why = phrase(error)
             raise ConfigError(
                 f"{path} cannot be read: {why}. Correct the file, or delete it to start with an empty list"
             ) from error
@@ -264,7 +265,7 @@ class SavedTasks:
         try:
             checked = _TASKS.validate_python(tasks)
         except ValidationError as error:
-            raise ConfigError(f"this cannot be saved: {error.errors()[0]['msg']}") from error
+            raise ConfigError(f"this cannot be saved: {phrase(error)}") from error
         if self._folder is None:
             self._kept = checked
             return

@@ -12,7 +12,8 @@ from typing import Any
 
 from apps.assistant.access import MIN_TOKEN_CHARS, Access, is_loopback, make_token
 from apps.assistant.api import make_api
-from apps.assistant.assistant import MAX_FILE_BYTES, Assistant
+from apps.assistant.assistant import Assistant
+from apps.assistant.errors import MAX_FILE_BYTES
 from apps.assistant.page import EXTRA, HEAD, LOAD_JS, make_page, make_theme
 from apps.assistant.preferences import Preferences
 from cua.errors import ConfigError

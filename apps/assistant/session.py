@@ -18,9 +18,11 @@ from apps.assistant.questions import Answer, Questions
 from apps.assistant.screen import OpenScreen, SessionScreen
 from apps.assistant.undo import LastSteps
 from apps.assistant.user_input import UserInput, redact_texts, to_actions
+from apps.assistant.wording import phrase, phrase_reason
 from apps.cli.progress import event_object, result_object
 from cua.errors import CuaError
 from cua.guard import GuardVerdict
+from cua.json_text import Json
 from cua.messages import ImagePart
 from cua.run.control import Control
 from cua.run.end import RunResult
@@ -28,6 +30,7 @@ from cua.run.events import (
     CallReturned,
     Decided,
     Event,
+    Noted,
     Observed,
     RunEnded,
     RunStarted,
@@ -48,6 +51,7 @@ Phase = Literal["ready", "starting", "working", "pausing", "paused", "asking", "
 Work = Callable[[Watch], Awaitable[RunResult]]
 """Work of a session: a coroutine function that runs an agent with the given watch."""
 
+_OWN_NOTES = ("retry", "tokens")  # messages of the program; others quote a person, a page or a model
 _THOUGHT_CHARS = 4000  # of a thought on the page; the report has the whole text
 _ACT_TIMEOUT_S = 30.0
 """Longest wait for the end of the agent's current step before the user gets the screen."""
@@ -71,6 +75,12 @@ def _child_object(child: "Child", image: str) -> dict[str, Any]:
         "cost_usd": child.usage.cost_usd or 0.0,
         "last": child.last_action[:160],
     }
+
+
+def _result_json(result: RunResult) -> Json:
+    """Return a result for the page, without the folder of the run."""
+    fields = result_object(result)
+    return {**fields, "run_dir": None, "reason": phrase_reason(fields["reason"])}
 
 
 class AssistantSession:
@@ -162,7 +172,7 @@ class AssistantSession:
 
     def view(self) -> dict[str, Any]:
         """Return the current state as JSON values."""
-        result = result_object(self.result) if self.result is not None else None
+        result = _result_json(self.result) if self.result is not None else None
         return {
             "id": self.id,
             "mode": self.mode,
@@ -190,7 +200,7 @@ class AssistantSession:
                 for child in (self.swarm.children if self.swarm else ())
             ],
             "run_id": self.run_id,
-            "result": {**result, "run_dir": None, "answer": shortened(result["answer"] or "")} if result else None,
+            "result": {**result, "answer": shortened(result["answer"] or "")} if result else None,
             "error": self.error,
             "undo": self._last_steps.advice() if self.phase in ("paused", "person", "ended") else [],
             "has_screen": self.screen.frame is not None,
@@ -234,7 +244,7 @@ class AssistantSession:
         self._thought, self._step = "", 0
         self._started_at = round(time.time(), 3)
         self._user_actions.clear()
-        self.log.add("said", text=instruction, files=files)
+        self.log.add("instruction", text=instruction, files=files)
         self._task = asyncio.create_task(self._run(work), name=f"assistant-session-{self.id}")
 
     def pause(self) -> None:
@@ -277,7 +287,7 @@ class AssistantSession:
         """
         self._open_control().redirect(instruction)
         self.instruction = instruction
-        self.log.add("said", text=instruction)
+        self.log.add("instruction", text=instruction)
         self._last_command_s = time.monotonic()
         self.questions.deny_all()
 
@@ -297,7 +307,7 @@ class AssistantSession:
             CuaError: If no sub-agent of this name is at work.
         """
         await self._open_swarm().redirect(child, instruction)
-        self.log.add("said", text=f"{child}: {instruction}")
+        self.log.add("instruction", text=f"{child}: {instruction}")
 
     def answer(self, approval_id: str, answer: Answer) -> None:
         """Answer a question; `site` allows the same kind of risk on this site for the session.
@@ -409,14 +419,14 @@ class AssistantSession:
         try:
             self.result = await work(watch)
         except (CuaError, EnvError, VisualError) as error:
-            self.error = str(error)
+            self.error = phrase(error)
             self.log.add("error", text=self.error)
         except asyncio.CancelledError:
-            self.error = "stopped"
+            self.error = "Stopped."
             self.log.add("error", text=self.error)
-        except Exception as error:  # outermost handler: the page stays available, the log has the details
+        except Exception:  # outermost handler: the page stays available, the log has the details
             traceback.print_exc(file=sys.stderr)
-            self.error = f"internal error of the assistant: {type(error).__name__}; the terminal shows the traceback"
+            self.error = "Internal error of the assistant. The terminal shows the traceback."
             self.log.add("error", text=self.error)
         finally:
             for instruction in self._control.take_redirects() if self._control is not None else ():
@@ -478,7 +488,7 @@ class AssistantSession:
                 self._tokens, self._cost_usd = usage.total_tokens, usage.cost_usd or 0.0
             case RunEnded(result=result):
                 self.result = result
-                self.log.add("ended", **{**result_object(result), "run_dir": None})
+                self.log.add("ended", **_result_json(result))
                 return
             case _:
                 pass
@@ -492,6 +502,8 @@ class AssistantSession:
             if isinstance(event, CallReturned):
                 fields["images"] = self.log.keep_images(event.outcome)
                 fields["shown"] = event.outcome.result.display or event.outcome.result.text
+            if isinstance(event, Noted) and event.kind in _OWN_NOTES:
+                fields["text"] = phrase(event.text)
             self.log.add(str(fields.pop("event")), **fields)
 
     async def _ask(self, verdict: GuardVerdict, turn: Turn, actions: Sequence[Action]) -> bool:

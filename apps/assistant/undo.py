@@ -10,32 +10,28 @@ from cua.step import Step
 from envs import Action, Click, Drag, Hotkey, MouseUp, PressKey, TypeText
 
 MAX_STEPS = 5  # earlier steps are rarely what a person wants to undo
-_BACK = "Alt+Left goes back; what a form has sent stays sent"
+_BACK = "Alt+Left goes back. What a form has sent stays sent"
 _KEYS: dict[frozenset[str], str] = {
-    frozenset(
-        {"ctrl", "s"}
-    ): "saved over the old content: Ctrl+Z in the program, then save again, while it is still open",
-    frozenset(
-        {"ctrl", "w"}
-    ): "closed a tab or a document: Ctrl+Shift+T opens a browser's tab again, what was typed there is gone",
-    frozenset({"alt", "f4"}): "closed a window: start the program again; what was not saved is gone",
-    frozenset({"ctrl", "z"}): "undid something: Ctrl+Y or Ctrl+Shift+Z brings it back",
-    frozenset({"ctrl", "x"}): "cut something out: Ctrl+Z, or paste it back with Ctrl+V",
-    frozenset({"ctrl", "v"}): "pasted something: Ctrl+Z",
-    frozenset({"shift", "delete"}): "deleted without the trash: only a backup still has it",
+    frozenset({"ctrl", "s"}): "saved over the old content. Press Ctrl+Z there, then save again",
+    frozenset({"ctrl", "w"}): "closed a tab or a document. Ctrl+Shift+T opens a browser's tab again",
+    frozenset({"alt", "f4"}): "closed a window. Start the program again. What was not saved is gone",
+    frozenset({"ctrl", "z"}): "undid something. Ctrl+Y or Ctrl+Shift+Z brings it back",
+    frozenset({"ctrl", "x"}): "cut something out. Press Ctrl+Z, or paste it back with Ctrl+V",
+    frozenset({"ctrl", "v"}): "pasted something. Press Ctrl+Z",
+    frozenset({"shift", "delete"}): "deleted without the trash. Only a backup still has it",
 }
 _ONE_KEY = {
-    "enter": "pressed Enter: what that sent cannot be called back from here",
-    "return": "pressed Enter: what that sent cannot be called back from here",
-    "delete": "deleted something: Ctrl+Z; a file lies in the trash",
-    "backspace": "deleted something: Ctrl+Z; a browser may have gone back, Alt+Right",
+    "enter": "pressed Enter. What that sent cannot be called back from here",
+    "return": "pressed Enter. What that sent cannot be called back from here",
+    "delete": "deleted something. Press Ctrl+Z. A file lies in the trash",
+    "backspace": "deleted something. Press Ctrl+Z. Alt+Right goes forward in a browser",
 }
 _RISKS = {
-    "delete": "there is no sure way back: look for Undo on the page at once, then for a trash or an archive",
-    "send": "what was sent cannot be called back from here: look for Undo or Recall in the program at once",
-    "pay": "money cannot be called back from here: cancel the order where it was placed, or contact the recipient",
+    "delete": "There is no sure way back. Look for Undo at once, then for a trash",
+    "send": "What was sent cannot be called back. Look for Undo or Recall at once",
+    "pay": "Money cannot be called back. Cancel the order, or contact the recipient",
 }
-_NO_WAY = "there is no rule for that: look for Undo where it was done"
+_NO_WAY = "There is no rule for that. Look for Undo where it was done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +93,9 @@ def _advice(step: FinishedStep) -> str:
         return ""
     risk = _RISKS.get(kind_of(step.description) or "")
     if risk:
-        return f'("{_short(step.description)}"): {risk}'
+        return f'was "{_short(step.description)}". {risk}'
     if step.url and step.url_after and step.url != step.url_after:
-        return f"left {_place(step.url)}: {_BACK}"
+        return f"left {_place(step.url)}. {_BACK}"
     return _of_action(changing[-1], step)
 
 
@@ -107,18 +103,16 @@ def _of_action(action: Action, step: FinishedStep) -> str:
     match action:
         case Hotkey(keys=keys):
             known = _KEYS.get(frozenset(keys))
-            return known or f"pressed {'+'.join(keys)}: {_NO_WAY}"
+            return known or f"pressed {'+'.join(keys)}. {_NO_WAY}"
         case PressKey(key=key):
             return _ONE_KEY.get(key, "")
         case TypeText(text=text) if text.endswith(("\n", "\r")):
             return f"typed {len(text) - 1} characters and {_ONE_KEY['enter']}"
         case TypeText(text=text):
-            return f"typed {len(text)} characters: Ctrl+Z while that field has the focus"
+            return f"typed {len(text)} characters. Press Ctrl+Z while that field has the focus"
         case Drag() | MouseUp():
-            return "dragged something: Ctrl+Z, or drag it back"
-    return (
-        f'("{_short(step.description)}"): a second click changes a box or a menu back; for anything else, look for Undo'
-    )
+            return "dragged something. Press Ctrl+Z, or drag it back"
+    return f'was "{_short(step.description)}". A second click changes a box or a menu back. Otherwise look for Undo'
 
 
 def _short(text: str) -> str:

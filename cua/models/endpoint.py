@@ -118,13 +118,12 @@ def find_endpoint(
             "or a model that runs on this machine: --model literal or --model nano"
         )
     url = url or OPENAI_URL
-    _check_url(url)
+    check_url(url)
     if not key:
         key, source = NO_KEY, "no key was given"
         if _is_under((urlsplit(url).hostname or "").lower(), VENDOR_HOSTS):
             raise ConfigError(f"{urlsplit(url).hostname} needs a key: set OPENAI_API_KEY, or use --model literal")
-    if not key.isascii() or any(char.isspace() or not char.isprintable() for char in key):
-        raise ConfigError(f"the API key from {source} holds spaces, line breaks or non-ASCII characters: copy it again")
+    check_key(key, source)
     return Endpoint(base_url=url, api_key=key, key_source=source)
 
 
@@ -132,7 +131,22 @@ def _is_under(host: str, domains: tuple[str, ...]) -> bool:
     return any(host == domain or host.endswith("." + domain) for domain in domains)
 
 
-def _check_url(url: str) -> None:
+def check_key(key: str, source: str = "the api_key setting") -> None:
+    """Check that an HTTP header can carry a key.
+
+    Raises:
+        ConfigError: If it cannot; the text does not contain the key.
+    """
+    if not key.isascii() or any(char.isspace() or not char.isprintable() for char in key):
+        raise ConfigError(f"the API key from {source} holds spaces, line breaks or non-ASCII characters: copy it again")
+
+
+def check_url(url: str) -> None:
+    """Check the address of an endpoint.
+
+    Raises:
+        ConfigError: If it is not an http or https address.
+    """
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0

@@ -354,15 +354,37 @@ def make_web(
     return Web(engine=engine, fetcher=Fetcher(rules=rules, obeys_robots=obeys_robots, pages=pages))
 
 
+def check_search(search: str) -> None:
+    """Check a setting for `make_web`; a folder is not indexed.
+
+    Raises:
+        ConfigError: If the engine is unknown, its key or address is missing, or there is no such folder.
+        EnvError: If a package is not installed.
+    """
+    name, _, location = search.partition(":")
+    if name != "local" or not location:
+        make_web(search)
+    elif location.partition(":")[0] == "world":
+        _parse_world(location)
+    elif not Path(location).expanduser().is_dir():
+        raise ConfigError(f"search is {search!r}, and there is no such folder; expected local:FOLDER")
+
+
+def _parse_world(location: str) -> tuple[int, str]:
+    """Parse seed and size of a generated corpus."""
+    parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", location)
+    if parsed is None:
+        raise ConfigError(
+            f"search is 'local:{location}'; expected local:world, or local:world:SEED, a whole number, or "
+            "local:world:SEED:SIZE, tiny, small or full"
+        )
+    return int(parsed[1] or 0), parsed[2] or "small"
+
+
 def _make_local(location: str, rules: AddressRules) -> Web:
     if location.partition(":")[0] == "world":
-        parsed = re.fullmatch(r"world(?::(\d{1,9})(?::(tiny|small|full))?)?", location)
-        if parsed is None:
-            raise ConfigError(
-                f"search is 'local:{location}'; expected local:world, or local:world:SEED, a whole number, or "
-                "local:world:SEED:SIZE, tiny, small or full"
-            )
-        return make_world_web(int(parsed[1] or 0), size=parsed[2] or "small")
+        seed, size = _parse_world(location)
+        return make_world_web(seed, size=size)
     root = Path(location).expanduser()
     find_files(root)
     try:

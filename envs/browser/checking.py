@@ -97,6 +97,7 @@ class TargetFinder:
             target,
             names=tuple(map(redact, target.names)),
             context=tuple(map(redact, target.context)),
+            item=redact(target.item),
             hints=tuple(map(redact, target.hints)),
             handlers=tuple(map(redact, target.handlers)),
             url=redact(target.url) if target.url else None,

@@ -104,21 +104,28 @@ def context_settings(options: BrowserOptions, episode: int = 1) -> Json:
         settings["geolocation"] = {"latitude": latitude, "longitude": longitude}
         settings["permissions"] = ["geolocation"]
     if options.storage_state is not None:
-        settings["storage_state"] = _read_storage_state(Path(options.storage_state))
+        settings["storage_state"] = read_storage_state(Path(options.storage_state))
     if options.har_path is not None:
         settings["record_har_path"] = har_path_of(Path(options.har_path), episode)
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _read_storage_state(path: Path) -> Json:
+def read_storage_state(path: Path) -> Json:
+    """Read cookies, local storage and IndexedDB that `save_storage_state` or Playwright wrote.
+
+    Raises:
+        EnvSetupError: If the file cannot be read, or has other content.
+    """
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise EnvSetupError(f"storage_state {path} cannot be read: {error.strerror}") from error
+        raise EnvSetupError(f"the storage state {path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise EnvSetupError(f"storage_state {path} is not JSON: {error}") from error
+        raise EnvSetupError(f"the storage state {path} is not JSON: {error}") from error
     if not isinstance(state, dict) or not {"cookies", "origins"} & state.keys():
-        raise EnvSetupError(f"storage_state {path} is not a storage state: expected an object with cookies and origins")
+        raise EnvSetupError(
+            f"the storage state {path} is not a storage state: expected an object with cookies and origins"
+        )
     return state
 
 

@@ -233,6 +233,15 @@ function (ask, wants_element) {
     if (heading instanceof Element && matches(heading, HEADINGS)) found.push(line(shown(heading), MAX_NEAR));
     return [...new Set(found.filter(Boolean))];
   };
+  // the name of the row or list entry that an element belongs to: its first cell or heading
+  const item = (node) => {
+    for (let up = parent(node), depth = 0; up && depth < 20; up = parent(up), depth++) {
+      if (!matches(up, "tr, li, article, [role=row], [role=listitem]")) continue;
+      const cells = [...within(up, `th, td, strong, b, ${HEADINGS}, [role=cell], [role=gridcell], [role=rowheader]`)].slice(0, 20);
+      return cells.filter((cell) => isShown(cell) && !holds(cell, node)).map((cell) => line(shown(cell))).find(Boolean) ?? "";
+    }
+    return "";
+  };
   const openDialog = () => {
     const open = [...within(document, DIALOGS)].slice(0, 50).filter((node) => isShown(node) && (localName(node) !== "dialog" || node.open));
     return open.at(-1) ?? null;
@@ -247,7 +256,7 @@ function (ask, wants_element) {
     const isLink = ["a", "area"].includes(localName(node));
     return {
       role: role(node), names: [...new Set([...known, ...more.map((text) => line(text)).filter(Boolean)])], hints: hints(node, all), handlers: handlers(node),
-      context: isField(node) && type(node) !== "file" ? [] : context(node),
+      context: isField(node) && type(node) !== "file" ? [] : context(node), item: isField(node) ? "" : item(node),
       is_image: !isField(node) && !line(all.text) && !(isButtonInput(node) && type(node) !== "image" && (node.value || ["submit", "reset"].includes(type(node)))),
       url: isLink && typeof node.href === "string" ? node.href : null, is_field: isField(node),
     };

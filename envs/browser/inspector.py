@@ -407,6 +407,7 @@ def _target(entry: Json, page_url: str) -> Target:
         role=entry["role"],
         names=tuple(entry["names"]),
         context=tuple(entry["context"]),
+        item=entry.get("item", ""),
         hints=tuple(entry["hints"]),
         handlers=tuple(entry["handlers"]),
         url=entry["url"],

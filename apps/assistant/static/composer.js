@@ -161,7 +161,7 @@ class Composer extends HTMLElement {
   async practise() {
     const { practice } = await call("GET", "/about");
     const mode = isOnScreen(this.draft.mode) ? this.draft.mode : "thinking";
-    await this.begin({ instruction: practice, mode, place: "practice" });
+    await this.startRun({ instruction: practice, mode, place: "practice" });
   }
 
   async send() {
@@ -172,10 +172,10 @@ class Composer extends HTMLElement {
     const place = this.place.value;
     const start = place === "web" ? { url: draft.where.trim() || null } : place === "desktop" ? { app: draft.where.trim() || null } : {};
     const files = draft.files.map((file) => file.id);
-    await this.begin({ instruction, mode: this.mode.value, place, files, ...start }, draft);
+    await this.startRun({ instruction, mode: this.mode.value, place, files, ...start }, draft);
   }
 
-  async begin(request, draft = null) {
+  async startRun(request, draft = null) {
     if (draft) draft.isSending = true;
     this.draw();
     try {

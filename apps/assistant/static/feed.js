@@ -1,7 +1,7 @@
-// The conversation: what was said and done, one line a step until it is opened; questions of the agent at its end.
+// The conversation: instructions and steps, one line a step until it is opened; questions of the agent at its end.
 
 import { markdown } from "./markdown.js";
-import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, store, toolName } from "./store.js";
+import { button, call, icon, iconButton, inWords, isOnScreen, make, sessionPath, shownText, stepsOf, store, toolName } from "./store.js";
 
 const MAX_CARDS = 300;
 const NEAR_END_PX = 60;
@@ -33,7 +33,7 @@ class Feed extends HTMLElement {
   build() {
     this.isMade = true;
     this.steps = new Map();
-    this.log = make("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "What was said and done",
+    this.log = make("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": "Instructions and steps",
       tabindex: "0" });
     this.below = button("New below", () => this.pin(), "below");
     this.thought = make("p", { class: "thought", hidden: true, "aria-hidden": "true" });
@@ -83,7 +83,7 @@ class Feed extends HTMLElement {
 
   card(event) {
     switch (event.event) {
-      case "said": return this.said(event);
+      case "instruction": return this.instruction(event);
       case "decided": return this.step(event);
       case "step_done": return this.finish(event);
       case "calls_started": return this.calls(event);
@@ -99,17 +99,17 @@ class Feed extends HTMLElement {
 
   note({ kind, text }) {
     const isCovered = text.includes(COVERED);
-    if (kind === "approved" && !isCovered) return null; // "You allowed it" says so
-    const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent was told: ${text}`
+    if (kind === "refused" || (kind === "approved" && !isCovered)) return null; // the step and "You allowed it" say so
+    const words = isCovered ? `Your answer covers this, too: ${text.split(COVERED)[1]}` : kind === "loop" ? `The agent got a hint: ${text}`
       : noted(kind.replace("_", " "), text);
     return make("p", { class: `note is-${kind}`, dir: "auto" }, words);
   }
 
-  said(event) {
+  instruction(event) {
     const files = (event.files || []).map((file) => make("span", { class: "file" },
       file.image ? make("img", { alt: "", loading: "lazy", src: sessionPath(`images/${encodeURIComponent(file.image)}`) }) : icon("attach"),
       make("span", { class: "name" }, file.name)));
-    return make("div", { class: "card said" }, make("span", { dir: "auto" }, event.text),
+    return make("div", { class: "card instruction" }, make("span", { dir: "auto" }, event.text),
       files.length ? make("div", { class: "files" }, ...files) : null);
   }
 
@@ -142,7 +142,7 @@ class Feed extends HTMLElement {
 
   calls(event) {
     const calls = event.calls.map((one) => make("details", {}, make("summary", {}, one.name),
-      make("pre", { tabindex: "0" }, told(one.arguments))));
+      make("pre", { tabindex: "0" }, argumentText(one.arguments))));
     const names = [...new Set(event.calls.map((one) => toolName(one.name)))];
     return this.line(event, "code", event.content.trim() || names.join(", "), ...calls);
   }
@@ -162,7 +162,7 @@ class Feed extends HTMLElement {
       () => copy.setAttribute("aria-label", "Copied"), () => copy.setAttribute("aria-label", "Copying failed")));
     return make("article", { class: `card result is-${event.status}`, "aria-label": "Result" },
       make("header", {}, make("span", { class: "badge" }, inWords(event.status)),
-        make("span", { class: "foot" }, `${event.steps} steps · ${event.duration_s.toFixed(1)} s`), event.answer ? copy : null),
+        make("span", { class: "foot" }, `${stepsOf(event.steps)} · ${event.duration_s.toFixed(1)} s`), event.answer ? copy : null),
       make("p", { class: "reason", dir: "auto" }, event.reason),
       event.answer ? make("div", { class: "answer", dir: "auto" }, ...markdown(event.answer, citation)) : null);
   }
@@ -185,11 +185,15 @@ class Feed extends HTMLElement {
     const key = approvals.map((approval) => approval.id).join();
     if (key === this.asksKey) return;
     this.asksKey = key;
+    const before = document.activeElement;
+    if (!this.asks.contains(before)) this.before = before; // it gets the focus back
+    const isLeft = this.asks.contains(before) && !approvals.length;
     this.asks.hidden = !approvals.length;
     this.asks.replaceChildren(...approvals.map((approval) => this.question(approval)));
     this.askedAt = performance.now();
     const typing = document.activeElement?.matches?.("input, textarea") && document.activeElement.value; // its focus stays
     if (!typing) this.asks.querySelector("article")?.focus({ preventScroll: true });
+    if (isLeft) (this.before?.isConnected && this.before !== document.body ? this.before : this.log).focus({ preventScroll: true });
     this.follow();
   }
 
@@ -209,6 +213,7 @@ class Feed extends HTMLElement {
     };
     return make("article", { class: "card ask", tabindex: "-1", role: "alertdialog", "aria-label": "The agent asks", onkeydown: byKey },
       make("h3", { dir: "auto" }, approval.question),
+      approval.risk === "page_text" ? make("p", { class: "reason", dir: "auto" }, approval.reason) : null,
       approval.has_crop ? make("img", { alt: `What it clicks: ${approval.target || "unknown"}`,
         src: sessionPath(`approvals/${encodeURIComponent(approval.id)}/crop`) }) : null,
       make("div", { class: "answers" }, ...choices.map(([letter, label, act, style]) => button(label, act, style, key(letter.toUpperCase())))),
@@ -223,7 +228,7 @@ class Feed extends HTMLElement {
 
 function noted(kind, text) { return text.startsWith(kind) ? text : `${kind}: ${text}`; }
 
-function told(text) {
+function argumentText(text) {
   try {
     const values = Object.values(JSON.parse(text));
     return values.length === 1 ? String(values[0]) : text;
@@ -243,7 +248,7 @@ async function openEvidence(mark, answer) {
     const path = `/sessions/${encodeURIComponent(store.session)}/evidence/${encodeURIComponent(mark)}`;
     const found = await call("GET", path).catch((error) => ({ tool: "", arguments: "", text: error.message }));
     card = make("article", { class: "card returned", id: `result-${mark}`, tabindex: "-1" },
-      make("details", {}, make("summary", {}, `Result ${mark}: ${found.tool} ${told(found.arguments)}`),
+      make("details", {}, make("summary", {}, `Result ${mark}: ${found.tool} ${argumentText(found.arguments)}`),
         make("pre", { tabindex: "0" }, found.text || "(nothing)")));
     answer.after(card);
   }

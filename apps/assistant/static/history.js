@@ -1,6 +1,6 @@
 // History: all recorded runs in a grid, filters and search; one opens in place, with its film strip.
 
-import { MODES, button, call, icon, inWords, iconButton, make, store } from "./store.js";
+import { MODES, button, call, icon, inWords, iconButton, make, stepsOf, store } from "./store.js";
 
 const MAX_RUNS = 200;
 const OVER = ["succeeded", "failed", "unverified"];
@@ -11,7 +11,7 @@ const KINDS = { browser: "Browser", desktop: "Desktop", tools: "Files and tools"
 
 const path = (run, more) => `/api/runs/${encodeURIComponent(run)}/${more}`;
 const dated = (run) => new Date(run.started_at * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-const about = (run) => [dated(run), MODES[run.mode], `${run.num_steps} steps`, `${Math.round(run.duration_s)} s`, run.model.split("/").pop()].filter(Boolean).join(" · ");
+const about = (run) => [dated(run), MODES[run.mode], stepsOf(run.num_steps), `${Math.round(run.duration_s)} s`, run.model.split("/").pop()].filter(Boolean).join(" · ");
 const badge = (run) => make("span", { class: `badge is-${run.status}` }, inWords(run.status));
 
 class History extends HTMLElement {
@@ -57,9 +57,9 @@ class History extends HTMLElement {
 
   offer(name, all, label) {
     const select = this.picks[name], chosen = select.value;
-    const found = [...new Set(this.runs.map((run) => run[name]).filter(Boolean))].sort();
+    const found = [...new Set([...this.runs.map((run) => run[name]), chosen].filter(Boolean))].sort(); // a search keeps what was chosen
     select.replaceChildren(make("option", { value: "" }, all), ...found.map((value) => make("option", { value }, label(value))));
-    select.value = found.includes(chosen) ? chosen : "";
+    select.value = chosen;
   }
 
   draw() {
@@ -72,7 +72,7 @@ class History extends HTMLElement {
 
   card(run) {
     const words = run.instruction.split(/\s+/).join(" ").trim() || "(no words)";
-    const image = run.env !== "tools" && run.num_steps ? make("img", { alt: "", loading: "lazy", src: path(run.id, "thumbnail"),
+    const image = run.env !== "tools" ? make("img", { alt: "", loading: "lazy", src: path(run.id, "thumbnail"),
       onerror: () => image.replaceWith(icon("code")) }) : icon("code");
     return make("button", { type: "button", class: "run-card", "aria-label": `Open ${words.slice(0, 120)}`, onclick: () => this.open(run.id) },
       make("span", { class: "picture" }, image), make("strong", {}, words.slice(0, 200)), badge(run), make("span", { class: "meta" }, about(run)));

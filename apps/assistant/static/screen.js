@@ -74,6 +74,7 @@ class Screen extends HTMLElement {
     });
     new ResizeObserver(() => this.mark()).observe(this.image);
     new ResizeObserver(() => this.followFilm()).observe(this.film);
+    this.film.addEventListener("keydown", (event) => this.moveInFilm(event));
     for (const name of ["wheel", "touchmove", "pointerup", "keyup"]) {
       this.film.addEventListener(name, () => requestAnimationFrame(() => {
         this.isFilmHeld = this.film.scrollWidth - this.film.scrollLeft - this.film.clientWidth > 8;
@@ -122,11 +123,29 @@ class Screen extends HTMLElement {
 
   addStep(event) {
     const image = make("img", { alt: "", loading: "lazy", src: sessionPath(`images/${encodeURIComponent(event.image)}`) });
-    const step = make("button", { type: "button", class: "cell", "aria-label": `Step ${event.step}`, "aria-pressed": "false",
+    const step = make("button", { type: "button", class: "cell", "aria-label": `Step ${event.step}`, "aria-pressed": "false", tabindex: "-1",
       onclick: () => this.look(event, step) }, image, make("span", { "aria-hidden": "true" }, String(event.step)));
     this.film.append(step);
     while (this.film.childElementCount > 300) this.film.firstElementChild.remove();
+    this.markCell();
     this.followFilm();
+  }
+
+  // the film is one stop of the Tab key, at the step on the stage; the arrow keys go through the steps
+  markCell() {
+    const cells = [...this.film.children];
+    const chosen = cells.find((cell) => cell.getAttribute("aria-pressed") === "true") || cells.at(-1);
+    for (const cell of cells) cell.tabIndex = cell === chosen ? 0 : -1;
+    return chosen;
+  }
+
+  moveInFilm(event) {
+    const cells = [...this.film.children], at = cells.indexOf(document.activeElement);
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: cells.length - 1 }[event.key];
+    if (at < 0 || !cells[to]) return;
+    event.preventDefault();
+    cells[to].click();
+    cells[to].focus();
   }
 
   // the film stays at its end until a person scrolls it
@@ -137,6 +156,8 @@ class Screen extends HTMLElement {
     this.looked = event;
     if (!event) this.isFilmHeld = false;
     for (const one of this.film.children) one.setAttribute("aria-pressed", String(one === cell));
+    const newest = this.markCell();
+    if (this.liveButton === document.activeElement) newest?.focus(); // it goes
     this.past.hidden = !event;
     this.liveButton.hidden = !event;
     if (event) {
@@ -194,9 +215,11 @@ class Screen extends HTMLElement {
     if (this.place.textContent !== place) this.place.textContent = this.place.title = place;
     this.pauseButton.textContent = this.isHeld && !this.isMine ? "Resume" : "Pause";
     this.takeButton.textContent = this.isMine ? "Hand back" : "Take over";
+    const hadFocus = [this.pauseButton, this.takeButton, this.stopButton].includes(document.activeElement);
     this.pauseButton.disabled = !isOn || phase === "starting" || this.isMine;
     this.takeButton.disabled = !isOn || !view.can_take_over || phase === "starting";
     this.stopButton.disabled = !isOn;
+    if (hadFocus && !isOn) document.querySelector("assistant-composer textarea")?.focus(); // a disabled button loses it
     this.typing.hidden = !this.isMine;
     this.stage.classList.toggle("is-mine", this.isMine);
     if (this.isMine) {
@@ -256,7 +279,7 @@ class Screen extends HTMLElement {
   mark() {
     const box = this.box();
     for (const [mark, point] of [[this.pointer, store.view?.pointer], [this.ring, store.view?.next]]) {
-      mark.hidden = !point || this.image.hidden || !!this.looked || (mark === this.pointer && this.isMine);
+      mark.hidden = !point || this.image.hidden || !!this.looked || this.isMine;
       if (!mark.hidden) {
         mark.style.left = `${box.left + point[0] * box.width}px`;
         mark.style.top = `${box.top + point[1] * box.height}px`;

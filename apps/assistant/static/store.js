@@ -20,6 +20,7 @@ export const toolName = (name) => TOOLS[name] || name || "";
 // what a call printed, without the lines that stand for its images
 export const shownText = (event) => (event.shown || "").replace(/^\[image \d+: \d+x\d+ px.*\]\n?/gm, "").trim();
 export const isOnScreen = (mode) => mode === "instant" || mode === "thinking";
+export const stepsOf = (number) => (number ? `${number} step${number === 1 ? "" : "s"}` : "first step not finished");
 export const inWords = (status) => RESULTS[status] || status;
 
 // of a session or its view: what it does, or how it ended, in words

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from apps.assistant.server import ServeOptions, check_options
 from apps.assistant.session import AssistantSession
 from cua.errors import ConfigError, CuaError
 from envs.browser import BrowserEnv, find_browser
+from tests.cua.trajectory.samples import HEADER, write_run
 
 TOKEN = "t" * 43
 GOOD = {"host": "127.0.0.1:7860"}
@@ -173,7 +175,7 @@ async def test_a_file_over_the_limit_is_refused_with_413(tmp_path: Path, monkeyp
 
     async with api_of(assistant) as web:
         answer = await web.post("/api/files", params={"name": "a.txt"}, content=chunks())
-    assert (answer.status_code, "larger than" in answer.json()["error"]) == (413, True)
+    assert (answer.status_code, answer.json()["error"]) == (413, "The file is larger than 100 MB.")
     assert list(assistant.uploads_dir.iterdir()) == []
     await assistant.close()
 
@@ -196,6 +198,70 @@ async def api_of(assistant: Assistant) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(make_api(assistant), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as web:
         yield web
+
+
+MISSING = {"type": "missing", "loc": ["body", "data"], "msg": "Field required", "input": {"a": "secret"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "answer"),
+    [
+        (422, json.dumps({"detail": [MISSING]}), {"error": "The data is missing.", "detail": [MISSING]}),
+        (405, json.dumps({"detail": "Method Not Allowed"}), {"error": "Method Not Allowed."}),
+        (404, "Upload not found", {"error": "Upload not found."}),
+        (500, "", {"error": "Internal Server Error."}),
+        (400, json.dumps({"error": "Mine; as it is", "detail": []}), {"error": "Mine; as it is", "detail": []}),
+        (400, json.dumps(["odd"]), {"error": "Bad Request."}),
+    ],
+)
+async def test_errors_of_all_routes_have_the_documented_form(status: int, body: str, answer: Any) -> None:
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", str(len(body)).encode()), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body[:9].encode(), "more_body": True})
+        await send({"type": "http.response.body", "body": body[9:].encode()})
+
+    app = Access(failing, token=TOKEN, host="127.0.0.1", port=7860)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:7860") as web:
+        found = await web.post("/gradio_api/queue/join", headers=BEARER, content=b"{}")
+    if answer.get("detail"):
+        answer = {**answer, "detail": [{name: MISSING[name] for name in ("loc", "msg", "type")}]}
+    assert (found.status_code, found.json()) == (status, answer)
+    assert found.headers["content-type"] == "application/json" and found.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/upload", "/api/files?name=a"])
+async def test_the_limit_of_an_upload_is_the_same_everywhere(path: str, tmp_path: Path) -> None:
+    assistant = Assistant(Preferences(tmp_path / "settings.json"))
+    app = Access(make_api(assistant), token=TOKEN, host="127.0.0.1", port=7860)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:7860") as web:
+        headers = {**BEARER, "content-length": str(111 * 2**20)}
+        answer = await web.post(path, headers=headers, content=b"x")
+        text = "The file is larger than 100 MB."
+        assert (answer.status_code, answer.json()) == (413, {"error": text})
+        assert (await web.post("/api/sessions", headers=headers)).json() == {
+            "error": "More than 2 MB are not accepted."
+        }
+    await assistant.close()
+
+
+async def test_runs_are_filtered_by_what_a_request_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("K25_RUNS_DIR", str(tmp_path / "runs"))
+    modes = {"instant": {"thinking": False}, "thinking": {"thinking": True}}
+    for protocol in modes.values():
+        write_run(tmp_path / "runs", header=replace(HEADER, env="browser", protocol=protocol))
+    async with api_of(Assistant(Preferences(tmp_path / "settings.json"))) as web:
+        for given, number in (
+            ("mode=instant", 1),
+            ("status=succeeded", 2),
+            ("status=failed", 0),
+            ("env=browser", 2),
+            ("model=no", 0),
+        ):
+            assert len((await web.get(f"/api/runs?{given}")).json()) == number, given
+        for wrong in ("mode=slow", "status=odd", "colour=red", "limit=0"):
+            answer = await web.get(f"/api/runs?{wrong}")
+            assert answer.status_code == 422 and wrong.partition("=")[0] in answer.json()["error"], answer.text
 
 
 async def test_a_body_with_half_a_character_is_refused(tmp_path: Path) -> None:
@@ -222,13 +288,13 @@ async def test_wrong_requests_are_answered_in_the_documented_form(
     cases: list[tuple[int, str, str, str, dict[str, Any]]] = [
         (400, "Last-Event-ID is 'abc'", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "abc"}}),
         (400, "Last-Event-ID", "GET", "/sessions/s1/events", {"headers": {"last-event-id": "9" * 5000}}),
-        (404, "there is no setting 'colour'", "PUT", "/settings/colour", {"json": {"value": "red"}}),
+        (404, "There is no setting 'colour'", "PUT", "/settings/colour", {"json": {"value": "red"}}),
         (400, "expected a whole number", "PUT", "/settings/max_steps", {"json": {"value": "many"}}),
         (404, "/api/docs.json lists all", "GET", "/nothing/here", {}),
         (404, "/api/docs.json lists all", "DELETE", "/about", {}),
-        (422, "body.instruction: Field required", "POST", "/sessions", {"json": {"instruktion": "Click"}}),
-        (422, "query.name: Field required", "POST", "/files", {"content": b"x"}),
-        (400, "an address is needed", "POST", "/sessions", {"json": web_start}),
+        (422, "The instruction is missing.", "POST", "/sessions", {"json": {"instruktion": "Click"}}),
+        (422, "The name is missing.", "POST", "/files", {"content": b"x"}),
+        (400, "An address is needed", "POST", "/sessions", {"json": web_start}),
         (400, "Upload a file to use it", "POST", "/sessions", {"json": {**web_start, "url": "file:///etc/passwd"}}),
         (400, "are not taken", "POST", "/sessions", {"json": {**web_start, "url": "javascript:alert(1)"}}),
     ]
@@ -238,7 +304,7 @@ async def test_wrong_requests_are_answered_in_the_documented_form(
             assert (answer.status_code, says in answer.json()["error"]) == (status, True), (path, answer.text)
         monkeypatch.setattr(assistant.preferences, "rows", lambda: 1 / 0)
         answer = await web.get("/api/settings")
-    assert (answer.status_code, answer.json()["error"].partition(";")[0]) == (500, "internal error")
+    assert (answer.status_code, answer.json()["error"].partition(".")[0]) == (500, "Internal error")
 
 
 async def test_the_document_names_the_token_and_the_form_of_errors(tmp_path: Path) -> None:

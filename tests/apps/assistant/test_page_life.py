@@ -227,7 +227,7 @@ async def test_the_app_ends_cleanly_and_runs_go_on_in_the_next_one() -> None:
         ):
             async with httpx.AsyncClient(base_url=second.base, headers=second.bearer, timeout=60) as web:
                 refused = await web.post(f"/api/runs/{practice_id}/resume")
-                assert refused.status_code == 400 and "run it again" in refused.json()["error"]
+                assert refused.status_code == 400 and "Run it again" in refused.json()["error"]
                 resumed = (await web.post(f"/api/runs/{run_id}/resume")).json()
                 view = await view_in(web, resumed["id"], "asking", "ended")
                 assert (view["phase"], view["run_id"]) == ("asking", run_id)

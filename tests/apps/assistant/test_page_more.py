@@ -36,6 +36,32 @@ async def test_a_secret_is_typed_and_never_seen(person: Person) -> None:
     assert await person.api("PUT", "/secrets/trip_words", json={"value": ""}) == []
 
 
+async def test_a_wrong_setting_is_refused_at_its_field(person: Person) -> None:
+    page = person.page
+    await person.go("Settings")
+    await page.locator("#connect-url input").fill("ftp://x")
+    await person.press("Test and save")
+    await page.locator("#verdict .is-bad").get_by_text("The endpoint 'ftp://x' is not a web address.").wait_for()
+    await page.locator("#connect-url input").fill("http://127.0.0.1:9/v1")
+    await person.press("Test and save")
+    await page.locator("#verdict .is-bad").get_by_text("nothing answers there").wait_for()
+    await person.press("Disconnect")
+    await page.get_by_role("button", name="All settings").click()
+    await page.get_by_label("Setting", exact=True).click()
+    await page.get_by_role("option", name="Size of the browser").click()
+    await page.locator("#about-setting").get_by_text("Width and height").wait_for()
+    field, outcome = page.locator("#value input"), page.locator("#about-setting .verdict")
+    await field.fill("big")
+    await person.press("Save")
+    await outcome.get_by_text("Size of the browser is 'big', expected WIDTHxHEIGHT such as 1280x720.").wait_for()
+    below = (await outcome.bounding_box())["y"] - (await field.bounding_box())["y"]
+    assert 0 < below < 120 and await field.input_value() == "big"
+    await field.fill("1024x768")
+    await person.press("Save")
+    await outcome.get_by_text("Saved.").wait_for()
+    await person.api("PUT", "/settings/viewport", json={"value": ""})
+
+
 async def test_the_endpoint_is_tested_and_what_to_do_is_said(person: Person) -> None:
     page = person.page
     await person.go("Settings")

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from apps.assistant.page import describe_probes
-from apps.assistant.preferences import SHOWN, Preferences, SystemKeyring, find_keyring
+from apps.assistant.preferences import Preferences, SystemKeyring, choices_of, find_keyring
+from apps.assistant.wording import SHOWN, label_of, phrase
+from cua.config import FIELDS
 from cua.errors import ConfigError
 
 
@@ -156,3 +158,100 @@ def test_settings_are_named_in_the_words_of_the_page() -> None:
 )
 def test_the_verdict_on_an_endpoint_is_one_line(statuses: dict[str, str], verdict: tuple[str, bool]) -> None:
     assert describe_probes([{"name": name, "status": status} for name, status in statuses.items()]) == verdict
+
+
+def write_files(folder: Path) -> None:
+    """Files of settings: `bad` has the wrong content for each of them."""
+    (folder / "bad").write_text('{"a": [1')
+    (folder / "list.json").write_text("[1]")
+    (folder / "text.json").write_text('{"m": {"input": "cheap", "output": 1}}')
+    (folder / "rules.toml").write_text('[[rule]]\ndecision = "perhaps"')
+
+
+WRONG = {
+    "base_url": ["ftp://x", "localhost:8000", "http://"],
+    "api_key": ["a b"],
+    "model": ["scripted:{folder}/none.jsonl", "scripted:", "llamacpp:{folder}/none.gguf"],
+    "fallback_model": ["scripted:{folder}/none.jsonl"],
+    "page_judge": ["scripted:{folder}/none.jsonl"],
+    "preset": ["kimi", "none at all"],
+    "temperature": ["hot", "3"],
+    "request_timeout": ["100000"],
+    "image_format": ["bmp", "webp:900"],
+    "viewport": ["big", "1280", "1x1", "1280x72000", "1280x720x3"],
+    "device_scale": ["0"],
+    "screen": ["big", "20x20"],
+    "display": ["here", ":x", "0"],
+    "monitor": ["-1", "first"],
+    "locale": ["de_DE!", "x"],
+    "timezone": ["Europe/Nowhere", "../etc"],
+    "geolocation": ["here", "100,0"],
+    "proxy": ["nowhere", "ftp://x:1"],
+    "storage_state": ["{folder}/bad", "{folder}/list.json", "{folder}/none/state.json", "{folder}"],
+    "uploads": ["{folder}/none", "{folder}/bad"],
+    "har": ["{folder}/none/x.har", "{folder}"],
+    "allow_domains": ["http://", "a.example/b"],
+    "deny_domains": ["a b"],
+    "policy": ["{folder}/none", "{folder}/bad", "{folder}/rules.toml", "{folder}"],
+    "prices": ["{folder}/none", "{folder}/bad", "{folder}/list.json", "{folder}/text.json", "{folder}"],
+    "secrets": ["{folder}/none", "{folder}/bad"],
+    "http_auth": ["{folder}/none", "{folder}/bad"],
+    "mcp": ["{folder}/none", "{folder}/bad", "{folder}/list.json"],
+    "search": ["bing", "searxng", "searxng:ftp://x", "local:{folder}/none", "local:world:x"],
+    "search_allow": ["a b:1"],
+    "tools": ["no_such_tool"],
+    "env_options": ["colour"],
+    "env": ["moon"],
+    "runs_dir": ["{folder}/bad", "{folder}/bad/runs"],
+    "max_steps": ["0", "many"],
+    "max_cost": ["nan"],
+    "approve": ["maybe"],
+    "headed": ["perhaps"],
+}
+RIGHT = {
+    "base_url": "http://127.0.0.1:8000/v1",
+    "model": "any model: 7b",
+    "preset": "kimi-k2.5-instant",
+    "viewport": "1280x720",
+    "screen": "1920x1080",
+    "display": ":0",
+    "monitor": "1",
+    "locale": "de-DE",
+    "timezone": "Europe/Berlin",
+    "geolocation": "52.5,13.4",
+    "proxy": "socks5://127.0.0.1:1080",
+    "storage_state": "{folder}/later.json",
+    "allow_domains": "a.example, *.b.example, 10.0.0.0/8",
+    "runs_dir": "{folder}/new/runs",
+    "search": "searxng:http://127.0.0.1:8888",
+    "max_time": "60",
+}
+FREE = {"password", "max_output_tokens", "max_retries", "retry_time", "cell_timeout", "max_context", "max_images"}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_refused_when_it_is_saved(name: str, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    preferences = Preferences(tmp_path / "assistant.json")
+    for value in WRONG[name]:
+        with pytest.raises(ConfigError) as error:
+            preferences.change(name, value.format(folder=tmp_path))
+        text = phrase(error.value)
+        assert label_of(name).lower() in text.lower() and len(text) < 400, text
+        assert re.search(r"--\w|\bK25_|Errno|Error:|\b(options|settings)\.\w|Input should|`", text) is None, text
+    assert preferences.values == {} and not (tmp_path / "assistant.json").exists()
+
+
+def test_right_values_are_saved_and_spaces_around_them_dropped(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / "assistant.json")
+    for name, value in RIGHT.items():
+        preferences.change(name, f" {value.format(folder=tmp_path)} ")
+        preferences.change(name, "  ")
+    assert preferences.values == {} and not (tmp_path / "new").exists()
+
+
+def test_each_setting_with_a_value_of_its_own_is_checked() -> None:
+    """A setting that is added without a check of its value fails here."""
+    numbers = {name for name, field in FIELDS.items() if field.metadata["least"] is not None}
+    switches = {name for name in FIELDS if choices_of(name)}
+    assert set(FIELDS) - numbers - switches - set(WRONG) - FREE == set()

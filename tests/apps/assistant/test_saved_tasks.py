@@ -121,7 +121,7 @@ async def test_a_task_that_is_due_begins_and_one_that_cannot_says_so(assistant: 
     assert session.instruction == "Do it"
     last = {name: task.last for name, task in assistant.tasks.load().items()}
     assert last["Works"] == "started 2026-11-23 09:30"
-    assert last["Does not"].startswith("not started 2026-11-23 09:30: agent mode needs a model that calls tools")
+    assert last["Does not"].startswith("not started 2026-11-23 09:30: Agent mode needs a model that calls tools")
     kept = json.loads((tmp_path / "state" / "assistant-tasks" / FILE).read_text())
     assert kept["Works"]["instruction"] == "Do {what}" and kept["Works"]["when"] == "09:30"
     async with asyncio.timeout(10):
@@ -139,7 +139,7 @@ async def test_programs_save_run_and_delete_tasks(assistant: Assistant) -> None:
         missing = await web.post("/tasks/Pay/run", json={})
         assert (missing.status_code, missing.json()["error"]) == (
             400,
-            "the parameter 'invoice' has no value; the parameters are: invoice",
+            "The parameter 'invoice' has no value. The parameters are: invoice.",
         )
         begun = await web.post("/tasks/Pay/run", json={"values": {"invoice": "4711"}})
         assert (begun.status_code, begun.json()["instruction"]) == (201, "Pay 4711")
@@ -159,7 +159,7 @@ async def test_programs_save_run_and_delete_tasks(assistant: Assistant) -> None:
         ("GET", "/runs/gone/export/report", 404),
         ("DELETE", "/tasks/gone", 404),
         ("PUT", "/settings/modle", 404),
-        ("PUT", "/settings/viewport", 200),
+        ("PUT", "/settings/viewport", 400),
         ("PUT", "/settings/max_steps", 400),
         ("PUT", "/secrets/not a name", 400),
     ],

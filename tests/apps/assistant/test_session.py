@@ -89,11 +89,11 @@ async def test_a_run_from_words_to_its_end(tmp_path: Any) -> None:
     assert session.phase == "starting"
     await until(session, "ended")
     assert words(session) == [
-        *("said", "run_started", "observed", "decided", "step_done", "observed", "decided", "step_done", "ended")
+        *("instruction", "run_started", "observed", "decided", "step_done", "observed", "decided", "step_done", "ended")
     ]
     view = session.view()
     assert (view["result"]["status"], view["result"]["answer"], view["step"]) == ("unverified", "42", 2)
-    assert [text.partition(":")[0] for text in view["undo"]] == ['Step 1 ("Press")']
+    assert [text.partition(".")[0] for text in view["undo"]] == ['Step 1 was "Press"']
     assert view["run_id"] in {path.name for path in tmp_path.iterdir()}
     assert session.screen.frame is not None and session.screen.frame.image.startswith(b"\x89PNG")
     assert [event["seq"] for event in session.log.events] == list(range(1, 10))
@@ -118,17 +118,32 @@ async def test_a_further_run_goes_on_where_the_last_one_ended(tmp_path: Any) -> 
         (
             "delete",
             Target(role="button", names=("Delete",), context=("Old taxi 23.00", "List")),
-            'Press "Delete" in "Old taxi 23.00"?',
+            'Press "Delete" at "Old taxi 23.00"?',
         ),
+        (
+            "delete",
+            Target(role="button", names=("Delete",), context=("Old taxi Travel 23.00", "Expenses"), item="Old taxi"),
+            'Delete the expense "Old taxi"?',
+        ),
+        ("delete", Target(role="button", names=("REMOVE",), context=("Inbox",), item="Hi"), 'Remove "Hi"?'),
+        ("delete", Target(role="button", names=("Remove",), context=("Entries",), item="x"), 'Remove the entry "x"?'),
+        ("delete", Target(role="button", names=("Remove",), context=("Boxes",), item="x"), 'Remove the box "x"?'),
+        ("delete", Target(role="button", names=("Edit",), context=("Expenses",), item="x"), 'Press "Edit" at "x"?'),
+        ("delete", Target(role="button", names=("Delete",), context=("a b c d e f g",)), 'Press "Delete"?'),
+        ("delete", Target(role="button", names=("Delete",), item="a b c d e f g"), 'Delete "a b c d e…"?'),
         ("delete", Target(role="dialog button", names=("OK",), context=("Delete Old taxi?",)), "Delete Old taxi?"),
         ("send", Target(role="link", names=("Send all",)), 'Open "Send all"?'),
-        ("pay", None, "May it do this: Pay now?"),
-        ("take_over", None, "May it go on? a login form"),
+        ("pay", None, "Allow this step: Pay now?"),
+        ("take_over", None, "May it go on with the login of https://shop.example?"),
+        ("page_text", None, "Go on although the page addresses the agent?"),
     ],
 )
 def test_a_question_is_one_sentence(risk: str, target: Target | None, question: str) -> None:
-    reason = "a login form" if risk == "take_over" else "risky"
-    assert question_of(GuardVerdict(decision="ask", reason=reason, risk=risk), "Pay now", target) == question
+    reason = (
+        "the next step is on the login of https://shop.example; you can take over" if risk == "take_over" else "risky"
+    )
+    assert question_of(GuardVerdict(decision="ask", reason=reason, risk=risk), "[7/10] Pay now", target) == question
+    assert len(question.split()) <= 12
 
 
 def test_only_images_get_a_thumbnail_and_their_size_is_bounded() -> None:

@@ -57,6 +57,24 @@ async def test_keys(env: BrowserEnv, pages: PageServer, body: str, action: objec
     assert set(names) <= set(found) if names else all(target.is_field for target in targets)
 
 
+@pytest.mark.parametrize(
+    ("body", "item"),
+    [
+        ("<table><tr><td><td>Old taxi<td>23.00<td><button>Delete</button></table>", "Old taxi"),
+        ("<table><tr><td><button>Delete</button><th>Row<td>1</table>", "Row"),
+        ("<ul><li><b>Milk</b> two bottles <button>Delete</button></ul>", "Milk"),
+        ("<div role=row><span role=cell>Ann</span><span role=cell><button>Delete</button></span></div>", "Ann"),
+        ("<article><h3 hidden>Gone</h3><h3>Post</h3><button>Delete</button></article>", "Post"),
+        ("<ul><li><button>Delete</button></ul>", ""),
+        ("<button>Delete</button>", ""),
+    ],
+)
+async def test_the_row_of_a_button_is_named(env: BrowserEnv, pages: PageServer, body: str, item: str) -> None:
+    await env.reset(OpenPage(pages.serve(body + "<script>document.querySelector('button').focus()</script>")))
+    (target,) = await env.find_targets(ENTER)
+    assert (target.names[0], target.item) == ("Delete", item)
+
+
 @pytest.mark.long
 async def test_a_page_cannot_lie_by_replacing_what_is_asked(env: BrowserEnv, pages: PageServer) -> None:
     lies = """<button id=b>Delete</button><img name=elementFromPoint><form name=activeElement></form><script>
