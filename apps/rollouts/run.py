@@ -38,6 +38,7 @@ from cua.rollouts.gateway_app import HttpEngine
 from cua.rollouts.gateway_models import GatewayModels
 from cua.rollouts.journal import RolloutJournal
 from cua.rollouts.play import make_episode_spec
+from cua.rollouts.pressure import EngineSlots, follow_queue
 from cua.rollouts.rollout import RolloutLimits
 from cua.rollouts.samples import SampleError, SampleWriter
 from cua.rollouts.scheduler import RolloutCounts, RolloutGroup, RolloutOptions, RolloutScheduler
@@ -236,11 +237,16 @@ async def run_rollouts(
         stack.callback(writer.close)
         models = GatewayModels(Gateway(engine.engine, engine.model), writer, name=plan.model, sampling=engine.sampling)
         journal = RolloutJournal(folder, writer)
+        slots = EngineSlots(plan.repeats, options.num_parallel)
         scheduler = await stack.enter_async_context(
             RolloutScheduler(
-                journal, options=RolloutOptions(get_slots=lambda: int(min(options.num_parallel, provider.max_leased)))
+                journal, options=RolloutOptions(get_slots=lambda: int(min(slots.num_slots, provider.max_leased)))
             )
         )
+        following = asyncio.create_task(
+            follow_queue(slots, engine.engine.find_num_waiting, lambda: _count_running(scheduler.counts))
+        )
+        stack.callback(following.cancel)
         groups = []
         for episode in episodes:
             spec = make_episode_spec(
@@ -263,6 +269,10 @@ async def run_rollouts(
             if score.problem:
                 raise SampleError(score.problem)
         return scheduler.counts
+
+
+def _count_running(counts: RolloutCounts) -> int:
+    return sum(number for state, number in counts.states.items() if state != "queued")
 
 
 async def record_score(journal: RolloutJournal, weights: Path, max_rollouts: int | None = None) -> RunScore:

@@ -7,6 +7,7 @@ DELETE /sessions/{id}                     closes it; the answer counts its turns
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 64 * 2**20
 MAX_ANSWER_BYTES = 64 * 2**20
+_WAITING = re.compile(rb"^(?:k25|vllm:num)_requests_waiting(?:\{[^\n]{0,1000}\})? (\d+(?:\.\d+)?)$", re.MULTILINE)
 PING_S = 5.0
 """Seconds between comments in a stream whose reply is not there yet, so that clients do not give up."""
 
@@ -62,27 +64,34 @@ class HttpEngine:
         return value
 
     async def _post(self, path: str, body: object) -> Json | None:
+        status, data = await self._send("POST", f"{self._base_url}/{path}", json.dumps(body).encode())
+        value = _read_answer(data) if len(data) <= MAX_ANSWER_BYTES else None
+        if status != 200:
+            raise EngineError(status, value or {"error": {"message": data[:500].decode("utf-8", "replace")}})
+        return value
+
+    async def _send(self, method: str, url: str, content: bytes | None = None) -> tuple[int, bytes]:
         import httpx2
 
-        request = httpx2.Request(
-            "POST",
-            f"{self._base_url}/{path}",
-            headers=self._headers,
-            content=json.dumps(body).encode(),
-            extensions={"timeout": self._timeout},
-        )
+        timeout = {"timeout": self._timeout}
+        request = httpx2.Request(method, url, headers=self._headers, content=content, extensions=timeout)
         transport = self._take_transport()
         try:
             answer = await transport.handle_async_request(request)
-            data = await answer.aread()
+            return answer.status_code, await answer.aread()
         except httpx2.HTTPError as error:
             raise ModelError(f"the engine cannot be reached: {error!r}", retryable=True) from error
         finally:
             self._idle.append(transport)
-        value = _read_answer(data) if len(data) <= MAX_ANSWER_BYTES else None
-        if answer.status_code != 200:
-            raise EngineError(answer.status_code, value or {"error": {"message": answer.text[:500]}})
-        return value
+
+    async def find_num_waiting(self) -> int | None:
+        """Return the number of requests in the engine's queue, from its metrics (ours or vLLM's); None if unknown."""
+        try:
+            status, data = await self._send("GET", f"{self._base_url.removesuffix('/v1')}/metrics")
+        except ModelError:
+            return None
+        found = _WAITING.findall(data) if status == 200 and len(data) <= MAX_ANSWER_BYTES else []
+        return sum(int(float(number)) for number in found) if found else None
 
     async def update_weights(self, version: str, folder: str, running: str = "pause") -> None:
         """Replace the weights of a server of `cua serve`; returns when the next token comes from the new ones.

@@ -41,6 +41,9 @@ async def test_conversations_with_images_become_samples(tmp_path: Path) -> None:
     turns: dict[str, Any] = {}
     with Serving(TornEngine(say_in_turn(*REPLIES))) as serving:
         async with gateway_to(serving) as (gateway, http):
+            engine = HttpEngine(Endpoint(base_url=serving.base_url, api_key="none"))
+            assert await engine.find_num_waiting() == 0
+            await engine.close()
 
             async def play(rollout: Rollout) -> RolloutOutcome:
                 gateway.open_session(rollout.id)
