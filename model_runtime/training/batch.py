@@ -103,6 +103,7 @@ def forward(
     trains_images: bool = True,
     image_gradient: float = 1.0,
     bf16: bool = False,
+    encoded: Sequence[Tensor] | None = None,
 ) -> Activations:
     """Run the model's forward pass, with the same code as in serving.
 
@@ -113,11 +114,14 @@ def forward(
         image_gradient: Share of the language model's gradient that is passed to them; gradients of losses on `images`
             are passed in full.
         bf16: True to compute the matrix products of tower and projector in bf16.
+        encoded: Features of the images, such as a `DecoupledEncoder`'s; None to encode them.
     """
     device = model.device
     embeds = model.embed(batch.token_ids.to(device))
-    with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
-        images = _encode(model, batch, bf16) if batch.images else ()
+    if encoded is None:
+        with torch.set_grad_enabled(trains_images and torch.is_grad_enabled()):
+            encoded = _encode(model, batch, bf16) if batch.images else ()
+    images = tuple(encoded)
     if images:
         media = torch.cat(images).to(embeds.dtype)
         if image_gradient != 1:

@@ -20,6 +20,7 @@ the same amount.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -36,6 +37,9 @@ NUM_ITERATIONS = 5  # as in Muon's reference implementation
 EPS = 1e-7  # keeps the norm of a zero gradient from dividing by zero
 RMS = 0.2
 """Root mean square of an update at learning rate 1, typical of AdamW. Source: arXiv 2502.16982, section 2.2."""
+
+
+Key = TypeVar("Key", int, str)
 
 
 class Muon:
@@ -96,8 +100,8 @@ class Muon:
             parts = torch.split(joined, [update.numel() for update in updates])
             for name, change in zip(names, parts, strict=True):
                 matrix = self._matrices[name]
-                scale = RMS * max(matrix.shape) ** 0.5
-                matrix.mul_(1 - self.lr * self.weight_decay).add_(change.view_as(matrix), alpha=-self.lr * scale)
+                step = -self.lr * find_update_scale(matrix.shape)
+                matrix.mul_(1 - self.lr * self.weight_decay).add_(change.view_as(matrix), alpha=step)
 
     def state_dict(self) -> dict[str, object]:
         """Return the averages of the gradients, by name."""
@@ -117,13 +121,22 @@ class Muon:
             self._averages[shape] = torch.stack([state[name] for name in names])
 
 
+def find_update_scale(shape: Sequence[int]) -> float:
+    """Return the factor of an orthogonal update with which its root mean square is that of AdamW's updates."""
+    return RMS * max(shape) ** 0.5
+
+
 def share_out(shapes: Mapping[str, Sequence[int]], count: int) -> dict[str, int]:
-    """Assign matrices to processes: the most expensive first, each to the process with the least work."""
-    costs = {name: min(shape) ** 2 * max(shape) for name, shape in shapes.items()}
+    """Assign matrices to processes by the cost of their iteration."""
+    return find_least_loaded({name: min(shape) ** 2 * max(shape) for name, shape in shapes.items()}, count)
+
+
+def find_least_loaded(costs: Mapping[Key, int], count: int) -> dict[Key, int]:
+    """Assign items to processes by their costs: the most expensive first, each to the process with the least work."""
     loads, owners = [0] * count, {}
-    for name in sorted(costs, key=lambda name: (-costs[name], name)):
-        owners[name] = min(range(count), key=loads.__getitem__)
-        loads[owners[name]] += costs[name]
+    for key in sorted(costs, key=lambda key: (-costs[key], key)):
+        owners[key] = min(range(count), key=loads.__getitem__)
+        loads[owners[key]] += costs[key]
     return owners
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from model_runtime.training.updates import RMS, Muon, orthogonalize, share_out
+from model_runtime.training.updates import RMS, Muon, find_update_scale, orthogonalize, share_out
 
 SHAPES = {"tall": (40, 24), "wide": (24, 40), "square": (16, 16), "also tall": (40, 24)}
 
@@ -50,6 +50,14 @@ def test_an_update_is_as_large_as_one_of_adamw() -> None:
     for name, value in matrices.items():
         rms = ((value - before[name]) / 0.5).square().mean().sqrt()
         assert 0.5 * RMS < rms < 1.2 * RMS, name
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor"), [((12288, 1536), 22.17), ((7168, 2048), 16.93), ((4096, 7168), 16.93), ((16, 16), 0.8)]
+)
+def test_scale_of_an_update(shape: tuple[int, int], factor: float) -> None:
+    """Moonlight, equation 4; torch's default scales the first two by 2.83 and 1.87."""
+    assert find_update_scale(shape) == pytest.approx(factor, abs=5e-3)
 
 
 def test_a_part_of_a_joined_weight_is_updated_in_it() -> None:

@@ -85,6 +85,35 @@ def test_heads_come_down_to_the_threshold_and_the_others_stay(model: K25Model) -
     assert clip_heads(model.layers[0].attention, torch.full((4,), -500.0), threshold) == 0  # large, and negative
 
 
+def test_factors_by_part_of_a_head(model: K25Model) -> None:
+    """Kimi K2 report, section 2.1: root of the factor for q_nope and k_nope, the factor for q_rope, 1 for the rest."""
+    batch, inputs = run_watched(model)
+    mla, text, given = model.layers[0].attention, model.config.text, inputs.of_layer[0]
+    rows = torch.arange(len(batch.token_ids))
+    before = {name: weight.detach().clone() for name, weight in mla.named_parameters()}
+    scores = compute_scores(mla, given, batch, rows)
+    maxima = scores.amax(dim=(0, 2))
+    assert (maxima > 0).all()
+    wanted = torch.tensor([0.770, 0.1198, 0.5304, 1.2])  # for maxima 38.96, 250.4, 56.57, 25
+    # one threshold for all: each head is scaled so that its factor is the wanted one
+    mla.q_b.data.view(4, text.qk_head_dim, -1).mul_((30 / wanted / maxima)[:, None, None])
+    scaled = compute_scores(mla, given, batch, rows)
+    started = mla.q_b.detach().clone().view(4, text.qk_head_dim, -1)
+    assert clip_heads(mla, scaled.amax(dim=(0, 2)), 30.0) == 3
+    factors = wanted.clamp(max=1)[:, None, None]
+    clipped = compute_scores(mla, given, batch, rows)
+    torch.testing.assert_close(clipped, scaled * factors.view(1, 4, 1), rtol=1e-4, atol=1e-4)
+    assert clipped.amax(dim=(0, 2)).tolist() == pytest.approx([30.0, 30.0, 30.0, 25.0], rel=1e-5)
+    nope = text.qk_nope_head_dim
+    ratios = mla.q_b.view(4, text.qk_head_dim, -1) / started
+    torch.testing.assert_close(ratios[:, :nope], factors.sqrt().expand_as(ratios[:, :nope]))
+    torch.testing.assert_close(ratios[:, nope:], factors.expand_as(ratios[:, nope:]))
+    ratios = mla.kv_b / before["kv_b"]
+    torch.testing.assert_close(ratios[:, :nope], factors.sqrt().expand_as(ratios[:, :nope]))
+    changed = {name for name, weight in mla.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {"q_b", "kv_b"}
+
+
 def test_closed_inputs_keep_nothing(model: K25Model) -> None:
     batch, inputs = run_watched(model)
     inputs.close()
