@@ -9,6 +9,7 @@ from apps.video2web.recording.easing import EasingFit
 from apps.video2web.recording.scrolling import max_difference
 from apps.video2web.recording.transitions import MeasuredChange
 from visual_tools.box import Box
+from visual_tools.errors import require
 
 # Heuristics without another source; measured together in benchmarks/video2web.md, "Recordings".
 _CHANGED_LEVELS = 24
@@ -21,6 +22,7 @@ _CARET_PX = (4, 40)
 _MAX_TYPING_GAP_S = 0.9
 _AT_ONCE_S, _TWO_COVERED = 0.04, 0.3
 _CRUMB_PX, _UNKNOWN_PX = 14, 36
+_REDUCED = 4
 _LATE_S, _LATE_FRAMES, _LATE_SHARE, _REST_SHARE, _BACK_SHARE = 0.1, 5, 0.5, 0.6, 0.3
 
 
@@ -130,7 +132,7 @@ def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingSc
     moves_on = here.pointer_px != before.pointer_px and not scan.moved_before(max(index - 1, 0), _REST_S)
     is_waiting = all(moment.is_idle for moment in scan.moments[max(index - _LATE_FRAMES, 0) : index])
     common = change.page_box.intersection(last.page_box)
-    sizes = [float(max_difference(part.before, part.after).sum()) for part in (last, change)]
+    sizes = [_measure_size(part) for part in (last, change)]
     is_rest = scan.rest_s(index) > here.time_s - last.seen_s[0] and sizes[1] < _REST_SHARE * sizes[0]
     if not ((moves_on or is_rest) and is_waiting and common > _LATE_SHARE * change.page_box.area):
         return False
@@ -143,6 +145,15 @@ def _is_late_end(last: MeasuredChange, change: MeasuredChange, scan: RecordingSc
         return False
     back = float((max_difference(np.ascontiguousarray(begin), np.ascontiguousarray(end)) > _CHANGED_LEVELS).mean())
     return back > _BACK_SHARE * float(change.mask[second].mean())  # else it is undone
+
+
+def _measure_size(change: MeasuredChange) -> float:
+    """Return the sum of the differences of a change, reduced: the last pixel of a motion is a small one."""
+    cv2 = require("cv2", "visual")
+    height, width = change.mask.shape
+    size = max(width // _REDUCED, 1), max(height // _REDUCED, 1)
+    before, after = (cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in (change.before, change.after))
+    return float(max_difference(before, after).sum())
 
 
 def _common(first: MeasuredChange, second: MeasuredChange) -> Box:

@@ -1,18 +1,22 @@
 """The steps on frames that are drawn here."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from apps.video2web.recording.changes import FrameFacts, RecordingScan
 from apps.video2web.recording.easing import CURVES, ease, fit_easing, measure_progress
 from apps.video2web.recording.frames import find_browser_bar, find_letterbox
+from apps.video2web.recording.join_changes import join_late
 from apps.video2web.recording.kinds import compare_edges, find_dialog
 from apps.video2web.recording.motion import find_fold, find_push, find_slide
 from apps.video2web.recording.pointer import PointerTracker
 from apps.video2web.recording.scrolling import FixedParts, PageCanvas, find_shift
+from apps.video2web.recording.transitions import MeasuredChange
 from visual_tools.box import Box
 
 Pixels = NDArray[np.uint8]
@@ -246,3 +250,26 @@ def test_what_blinks_or_grows_is_no_pointer() -> None:
         tracker.follow(grey(frame), np.abs(frame.astype(int) - last).max(axis=2).astype(np.uint8), grey(page))
         last = frame
     assert tracker.place is None
+
+
+def test_the_last_pixels_of_a_motion_that_come_late_are_not_another_change() -> None:
+    lines = draw_page()
+    looks = [lines[300 - rows : 600 - rows] for rows in (0, 8, 11)]
+    box, fit = Box(0, 0, 480, 300), fit_easing([0.0, 0.04], [0.0, 1.0])
+    first, late = (
+        MeasuredChange(
+            start=at, end=at, box=box, page_box=box, before=before, after=after, middle=[],
+            mask=(before != after).any(2), fit=fit, seen_s=(0.04 * at, 0.04 * at), is_scrolling=False,
+        )
+        for at, (before, after) in zip((10, 40), itertools.pairwise(looks), strict=True)
+    )  # fmt: skip
+    moments = tuple(
+        FrameFacts(
+            time_s=0.04 * at, pointer_px=(9, 9), pointer_box=None, scroll_px=0, shift_px=0, is_idle=at not in (10, 40)
+        )
+        for at in range(50)
+    )  # fmt: skip
+    scan = RecordingScan(moments=moments, changes=(), fixed={})
+    assert len(join_late([first, late], scan)) == 1
+    other = replace(late, after=np.flipud(late.before), mask=np.ones((300, 480), np.bool_))
+    assert len(join_late([first, other], scan)) == 2
