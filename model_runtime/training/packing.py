@@ -14,7 +14,7 @@ import numpy as np
 
 
 class LoaderState(TypedDict):
-    """State of a loader, as JSON values: sequences and tokens drawn of each source, and the one that waits."""
+    """State of a loader, as JSON values: sequences and tokens drawn of each source, and the sequence that waits."""
 
     drawn: dict[str, int]
     tokens: dict[str, int]
