@@ -6,8 +6,8 @@ Source: Kimi K2.5 report, section 4.5.1. A step has three phases:
 2. The language model runs forward and backward, in as many parts as needed; gradients accumulate at the features.
 3. Each process encodes its part again, now with gradients, and continues the backward pass from the features.
 
-The gradients equal the result of a joint backward pass. The encoder runs forward twice, and in return its activations and the
-language model's are never in memory together.
+The gradients equal the result of a joint backward pass. The encoder runs forward twice, and in return its activations
+and the language model's are never in memory together.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,8 +87,8 @@ class DecoupledEncoder(Generic[Image]):
         """Encode again and add to the gradients of the encoder's weights: phase 3.
 
         The gradients at the features are summed over the processes. Each process then adds the part of its own
-        images, so the mean over the processes equals the mean of joint backward passes. All processes must call it, also
-        if their images were not used.
+        images, so the mean over the processes equals the mean of joint backward passes. All processes must call it,
+        also if their images were not used.
 
         Raises:
             RuntimeError: If the features differ from phase 1.
