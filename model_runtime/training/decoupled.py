@@ -6,8 +6,8 @@ Source: Kimi K2.5 report, section 4.5.1. A step has three phases:
 2. The language model runs forward and backward, in as many parts as needed; gradients accumulate at the features.
 3. Each process encodes its part again, now with gradients, and continues the backward pass from the features.
 
-The gradients are those of a joint backward pass. The encoder runs forward twice, and in return its activations and the
-language model's are never in memory together.
+The gradients equal the result of a joint backward pass. The encoder runs forward twice, and in return its activations
+and the language model's are never in memory together.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,12 +86,12 @@ class DecoupledEncoder(Generic[Image]):
     def backward(self) -> None:
         """Encode again and add to the gradients of the encoder's weights: phase 3.
 
-        The gradients at the features are summed over the processes. Each process then has those of its own images, so
-        the mean over the processes equals that of joint backward passes. All processes must call it, those whose images
-        were not used, too.
+        The gradients at the features are summed over the processes. Each process then adds the part of its own
+        images, so the mean over the processes equals the mean of joint backward passes. All processes must call it,
+        also if their images were not used.
 
         Raises:
-            RuntimeError: If the features differ from those of phase 1.
+            RuntimeError: If the features differ from phase 1.
         """
         gradients = self._add_up([torch.zeros_like(rows) if rows.grad is None else rows.grad for rows in self.features])
         outputs = self._encode_own()

@@ -9,9 +9,9 @@ Where the printed text leaves a choice, this file takes the following one:
 
 - The text zeroes the gradient of a token outside of the bounds, whatever the sign of its advantage (PPO's minimum does
   not). It does so here by a mask; clamping the ratio has the same gradient, and another value.
-- The bounds are those of the ratio, alpha < 1 < beta: as bounds of the log-ratio, a positive alpha would exclude every
+- The bounds apply to the ratio, alpha < 1 < beta: as bounds of the log-ratio, a positive alpha would exclude every
   token of an unchanged policy.
-- The penalty is on all generated tokens: it pulls back those that the mask excludes.
+- The penalty is on all generated tokens: it also pulls back tokens that the mask excludes.
 - The baseline is the plain mean of the group, without a division by the standard deviation.
 - N counts the generated tokens of the whole batch, over all processes: no mean of means.
 - pi_old is the distribution that was sampled from, as recorded during the rollout: so the ratio includes the
@@ -181,7 +181,7 @@ def _find_log_ratios(logprobs: Tensor, batch: PolicyBatch) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMetrics:
-    """Means over the generated tokens; d = log-probability of the trained policy - that of the rollout.
+    """Means over the generated tokens; d = log-probability in training - in the rollout.
 
     Attributes:
         share_below: Share of tokens with a ratio below the lower bound, whose policy gradient is zero.
@@ -212,7 +212,7 @@ def measure_policy(
     entropies: Tensor | None = None,
     start_logprobs: Tensor | None = None,
 ) -> PolicyMetrics:
-    """Measure how far the policy is from the one that was sampled from.
+    """Measure the distance of the policy from the policy of the rollout.
 
     Args:
         logprobs: See `compute_policy_loss`.

@@ -9,7 +9,7 @@ phase = floor(t / m) mod 2:
 
 The report does not publish lambda, m and rho. It is silent on three points. A problem without a correct try has no
 limit. The length of a try that was cut off is only a lower bound: it is left out of the budget, and excluded from a
-limited group if the answer depends on it. The phase of a group is that of its submission, not of its last try.
+limited group if the answer depends on it. A group has the phase of its submission, not of its last try.
 """
 
 import json
@@ -90,7 +90,7 @@ class TogglePhase:
         return None if given.is_truncated and given.reward and math.isfinite(self.budget) else given.reward
 
 
-class Toggle:
+class TokenToggle:
     """Budgets of the problems of a training, in a file.
 
     Args:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model_runtime.training.toggle import Toggle, ToggleOptions, TogglePhase, Try, count_generated, estimate_budget
+from model_runtime.training.toggle import ToggleOptions, TogglePhase, TokenToggle, Try, count_generated, estimate_budget
 from tests.model_runtime.training.test_policy_loss import make_rollout, make_sample
 
 LENGTHS = (100, 200, 400, 800, 300, 900, 500, 700)
@@ -47,7 +47,7 @@ def test_try_that_was_cut_off_below_the_budget_is_excluded() -> None:
 
 
 def test_phases_alternate_and_stay_as_submitted(tmp_path: Path) -> None:
-    toggle = Toggle(tmp_path / "budgets.json", OPTIONS)
+    toggle = TokenToggle(tmp_path / "budgets.json", OPTIONS)
     toggle.estimate("p", TRIES)
     groups = [toggle.begin_group("p", iteration) for iteration in range(8)]
     assert [group.is_limited for group in groups] == [True] * 3 + [False] * 3 + [True] * 2
@@ -56,10 +56,10 @@ def test_phases_alternate_and_stay_as_submitted(tmp_path: Path) -> None:
 
 def test_budgets_are_estimated_once_and_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "budgets.json"
-    first = Toggle(path, OPTIONS)
+    first = TokenToggle(path, OPTIONS)
     assert first.estimate("p", TRIES) == 400.0
     assert first.estimate("hard", TRIES[4:6]) == math.inf
-    second = Toggle(path, replace(OPTIONS, percentile=100))
+    second = TokenToggle(path, replace(OPTIONS, percentile=100))
     assert (second.begin_group("p", 0).budget, second.begin_group("hard", 0).budget) == (400.0, math.inf)
     with pytest.raises(ValueError, match="has been estimated: 400"):
         second.estimate("p", TRIES)
