@@ -221,15 +221,19 @@ class FixedParts:
 
 
 def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) -> int:
-    """Return the number of fixed lines from the first one on: lines with contents, and the gaps between them."""
+    """Return the number of fixed lines from the first one on: lines with contents, and the gaps between them.
+
+    The gap before the first line that moves is the padding and the edge of the fixed part.
+    """
     for_it = (stays >= _MIN_VOTES).sum(axis=1)
     against = (moves >= _MIN_VOTES).sum(axis=1)
-    depth = 0
+    depth = end = 0
     for line in np.flatnonzero(for_it + against >= _MIN_VOTES).tolist():
+        if line - depth > _MAX_GAP_PX:
+            break
         is_fixed = for_it[line] >= _STAYS_SHARE * (for_it[line] + against[line])
         if not is_fixed and against[line] >= _MIN_VOTES:
-            break
-        if line - depth > _MAX_GAP_PX:
+            end = line
             break
         depth = line + 1
     if depth > _MAX_FIXED_SHARE * len(stays) or depth < _MIN_FIXED_PX:
@@ -237,7 +241,7 @@ def _depth(stays: NDArray[np.int32], moves: NDArray[np.int32], min_span: float) 
     across = np.flatnonzero((stays[:depth] >= _MIN_VOTES).sum(axis=0) >= 2)
     if not across.size or across[-1] - across[0] < min_span * stays.shape[1]:
         return 0
-    return depth
+    return max(depth, end)
 
 
 class PageCanvas:

@@ -151,6 +151,17 @@ def test_fixed_parts_are_found_and_left_out_of_the_stitched_page() -> None:
     assert np.array_equal(canvas.image[48:], page[48:850])
 
 
+def test_a_fixed_header_ends_where_the_page_begins_to_move() -> None:
+    page, parts = draw_page(), FixedParts()
+    header = np.full((54, 480, 3), 255, np.uint8)
+    header[12:30, 20:90] = header[12:30, 380:460] = 40  # below it, padding and a pale line
+    header[53] = 232
+    frames = [np.concatenate([header, page[offset + 54 : offset + 300]]) for offset in range(0, 400, 45)]
+    for before, after in itertools.pairwise(frames):
+        parts.vote(grey(before), grey(after), 45)
+    assert parts.find_sides() == {"top": 54}
+
+
 def test_a_drawn_pointer_is_followed() -> None:
     page, tracker = draw_page(300), PointerTracker()
     before: Pixels | None = None
