@@ -139,8 +139,8 @@ async def test_the_film_is_one_stop_of_the_tab_key_and_no_button_takes_the_focus
         await page.locator(".live-again").focus()
         await page.keyboard.press("Enter")
         assert (await page.evaluate(named)).startswith("Step ")
-        left = "(one) => one.scrollWidth - one.clientWidth - one.scrollLeft"
-        assert await page.locator(".film").evaluate(left) < 5
+        film = "document.querySelector('.film')"
+        await page.wait_for_function(f"{film}.scrollWidth - {film}.clientWidth - {film}.scrollLeft < 5")
         await page.get_by_role("button", name="Stop", exact=True).focus()
         await page.keyboard.press("Enter")
         await person.status("stopped")
