@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 app = App(name="rollout", help="Run, show, score and export rollouts for reinforcement learning.")
 TaskFlag = partial(typer.Option, rich_help_panel="Tasks and groups")
 
+MAX_REASONS = 5
+"""Number of printed reasons of rollouts without a score."""
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder with rollouts.jsonl or samples.jsonl.")]
 
 
@@ -96,7 +98,8 @@ def run(
         cua rollout run miniwob --model kimi-k2.5 --base-url http://localhost:8000/v1 -o rollouts
 
     The agents reach the model through a gateway, which records the tokens. A run that was killed or stopped is
-    continued by the same command with --resume.
+    continued by the same command with --resume, which also tries rollouts again that ended with an error. The exit code
+    is 1 if no group can be trained on.
     """
     from apps.cli.running import run_cancelled_by_signals
     from apps.evals.plan import Selection
@@ -131,9 +134,14 @@ def run(
         ray_address=ray_address,
         with_reports=report,
     )
-    counts = run_cancelled_by_signals(run_rollouts(planned, out.absolute(), options, listener=_print_group))
-    echo(f"{_describe_ends(counts.ends)} of {counts.num_queued} rollouts", err=True)
+    summary = run_cancelled_by_signals(run_rollouts(planned, out.absolute(), options, listener=_print_group))
+    echo(f"{_describe_ends(summary.counts.ends)} of {summary.counts.num_queued} rollouts", err=True)
+    for (end, reason), number in summary.reasons.most_common(MAX_REASONS):
+        echo(f"{number} {end}: {reason}", err=True)
     echo(f"page: {write_page(out)}")
+    if not summary.counts.num_accepted:
+        echo("no group has two scores: there is nothing to train on", err=True)
+        raise typer.Exit(1)
 
 
 def _print_group(group: "RolloutGroup", counts: "RolloutCounts") -> None:

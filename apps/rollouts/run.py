@@ -11,6 +11,7 @@ A process that was killed is continued by the same command with `resume`.
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -77,6 +78,19 @@ class RunOptions:
     with_reports: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """Result of a run.
+
+    Attributes:
+        counts: Counts at the end.
+        reasons: Numbers of rollouts by kind and reason, of those that ended as `error` or `excluded`.
+    """
+
+    counts: RolloutCounts
+    reasons: Counter[tuple[str, str]]
+
+
 Listener = Callable[[RolloutGroup, RolloutCounts], None]
 """Called with each group that is handed out, and the state of the scheduler."""
 
@@ -123,15 +137,17 @@ async def open_engine(settings: Settings, media_token_id: int = MEDIA_TOKEN_ID) 
             thread, app = await asyncio.to_thread(load_nano, model.folder, model.name)
             stack.push_async_callback(thread.close)
             engine = HttpEngine(Endpoint(base_url="http://nano.localhost/v1", api_key="none"), app=app)
+            stack.push_async_callback(engine.close)
             max_tokens, media_token_id = max_tokens or MAX_TOKENS, thread.tokenizer.special.media_pad
         elif isinstance(model, OpenAICompatModel):
             engine = HttpEngine(model.endpoint)
+            stack.push_async_callback(engine.close)
+            await engine.check_access()
         else:
             raise ConfigError(
                 f"the model {model.name!r} returns no token ids; use --model nano, or a server such as `cua serve` "
                 "with --base-url"
             )
-        stack.push_async_callback(engine.close)
         yield RolloutEngine(
             engine=engine,
             model=model.name,
@@ -144,7 +160,7 @@ async def open_engine(settings: Settings, media_token_id: int = MEDIA_TOKEN_ID) 
 def plan_rollouts(
     request: EvalRequest, folder: Path, *, resume: bool, skip_unavailable: bool = False
 ) -> PlannedRequest:
-    """Check the request, and make the folder or compare the request with its plan.
+    """Check the request and the folder, which a run makes or continues.
 
     Args:
         request: Suite, tasks and settings; `selection.repeats` is the size of a group.
@@ -153,7 +169,7 @@ def plan_rollouts(
         skip_unavailable: True to leave out the tasks that this machine cannot evaluate.
 
     Raises:
-        CuaError: If the request is wrong, the folder is in use without `resume`, or has another plan.
+        CuaError: If the request is wrong, the folder is in use, or has another plan.
         EnvError: If the suite does not exist or is broken.
     """
     request = replace(request, settings={**DEFAULTS, **request.settings})
@@ -165,9 +181,9 @@ def plan_rollouts(
     elif resume:
         raise ConfigError(f"{folder} holds no run to resume")
     else:
-        with translate_os_errors("write", folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / PLAN, json.dumps(asdict(planned.plan)).encode())
+        with translate_os_errors("read", folder):
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise ConfigError(f"{folder} is not an empty folder; use a new one")
     return planned
 
 
@@ -191,8 +207,8 @@ async def run_rollouts(
     options: RunOptions,
     *,
     listener: Listener,
-) -> RolloutCounts:
-    """Run all groups that have not ended; return the counts at the end.
+) -> RunSummary:
+    """Run all groups that have not ended.
 
     Args:
         planned: Checked request.
@@ -213,6 +229,12 @@ async def run_rollouts(
     scope = RunScope(caps=planned.caps)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(settings, options.media_token_id))
+        if engine.weights is not None and "base_url" in planned.settings:
+            raise ConfigError(
+                f"{plan.model} is the bundled model in this process, which --base-url does not reach; leave one of "
+                "them out, or serve it by another name (cua serve --served-name NAME)"
+            )
+        await asyncio.to_thread(_keep_plan, folder, plan)
         provider = make_env_provider(
             options.executor if kind.uses_envs else "local",
             planned.suite,
@@ -268,7 +290,22 @@ async def run_rollouts(
             score = await record_score(journal, engine.weights, max_rollouts=NUM_BLACKENED)
             if score.problem:
                 raise SampleError(score.problem)
-        return scheduler.counts
+        return RunSummary(
+            counts=scheduler.counts,
+            reasons=Counter(
+                (end.kind, end.reason)
+                for group in groups
+                for end in group.ends
+                if end is not None and end.kind in ("error", "excluded")
+            ),
+        )
+
+
+def _keep_plan(folder: Path, plan: EvalPlan) -> None:
+    if not (folder / PLAN).exists():
+        with translate_os_errors("write", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / PLAN, json.dumps(asdict(plan)).encode())
 
 
 def _count_running(counts: RolloutCounts) -> int:

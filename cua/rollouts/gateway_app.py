@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
-from cua.errors import ModelError
+from cua.errors import ConfigError, ModelError
 from cua.json_text import Json, read_object
 from cua.models.endpoint import Endpoint
 from cua.rollouts.dialects import DIALECTS, Dialect
@@ -107,6 +107,19 @@ class HttpEngine:
         """
         await self._post("update_weights", {"version": version, "folder": folder, "running": running})
 
+    async def check_access(self) -> None:
+        """Check that the engine answers, and accepts the key.
+
+        Raises:
+            ConfigError: If not.
+        """
+        try:
+            status, _ = await self._send("GET", f"{self._base_url}/models")
+        except ModelError as error:
+            raise ConfigError(f"{self._base_url}: {error}. Check --base-url, and that the server runs") from error
+        if status in (401, 403):
+            raise ConfigError(f"{self._base_url} answered {status}: it refuses the key; set OPENAI_API_KEY to its key")
+
     async def close(self) -> None:
         """Close the connections."""
         for transport in self._transports:
@@ -184,7 +197,7 @@ async def _answered(work: "Awaitable[Response]") -> "Response":
     except GatewayError as error:
         return JSONResponse(_error(str(error), "invalid_request_error"), error.status)
     except ModelError as error:
-        return JSONResponse(_error(str(error), "engine_error"), 503 if error.retryable else 502)
+        return JSONResponse(_error(str(error), "engine_error"), 503 if error.retryable else 424)
 
 
 def _error(message: str, kind: str) -> Json:

@@ -54,6 +54,11 @@ class JournalContent:
     mismatches: dict[int, PolicyMismatch] = field(default_factory=dict)
     image_effect: float | None = None
 
+    def find_end(self, id: str, group: str) -> RolloutEnd | None:
+        """Return the end of a group's rollout; None if it has to run: an error counts only if the group was taken."""
+        end = self.ends.get(id)
+        return None if end is not None and end.kind == "error" and group not in self.taken else end
+
 
 def read_journal(folder: Path) -> JournalContent:
     """Read the journal of a folder; a torn last line is left out, and so are lines that are not JSON.

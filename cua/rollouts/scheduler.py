@@ -246,7 +246,7 @@ class RolloutScheduler:
         self._journal.submitted(key, group_size, spec.draws)
         self._keys[name] += 1
         group = RolloutGroup(key=key, spec=spec, ends=[])
-        group.ends = [self._journal.earlier.ends.get(group.member_id(number)) for number in range(group_size)]
+        group.ends = [self._journal.earlier.find_end(group.member_id(number), key) for number in range(group_size)]
         self._counts.queued += group_size
         self._left -= {group.member_id(number) for number in range(group_size)}
         for end in group.ends:

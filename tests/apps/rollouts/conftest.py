@@ -18,6 +18,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     selection = Selection(patterns=("button", "absent"), num_seeds=1, repeats=2)
     planned = plan_rollouts(EvalRequest(suite="screens", selection=selection), folder, resume=False)
-    counts = asyncio.run(run_rollouts(planned, folder, RunOptions(), listener=lambda group, counts: None))
-    assert counts.ends == {"scored": 4}
+    summary = asyncio.run(run_rollouts(planned, folder, RunOptions(), listener=lambda group, counts: None))
+    assert summary.counts.ends == {"scored": 4}
     return folder

@@ -106,7 +106,7 @@ def make_sample(mask: list[bool], weight: float = 1.0, first: int = 0) -> Rollou
         ids=np.arange(first, first + len(mask), dtype=np.uint32),
         mask=sampled,
         logprobs=np.where(sampled, -0.5, 0.0).astype(np.float32),
-        versions=(PolicySpan(0, len(mask), 3),),
+        spans=(PolicySpan(0, len(mask), 3),),
         prompt_length=1,
         weight=weight,
     )
