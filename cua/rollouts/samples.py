@@ -342,7 +342,9 @@ class SampleReader:
             header = _Header.model_validate_json(self._file.readline(MAX_LINE_BYTES))
         except ValidationError as error:
             self.close()
-            raise SampleError(f"{folder / FILE} does not begin with the header {FORMAT!r}: {_first(error)}") from error
+            raise SampleError(
+                f"{folder / FILE} does not begin with the header {FORMAT!r}: {describe_invalid(error)}"
+            ) from error
         self.media_token_id = header.media_token_id
 
     def __enter__(self) -> Self:
@@ -372,7 +374,7 @@ class SampleReader:
                 rollout = self._decode(_Line.model_validate_json(line))
                 check_rollout_samples(rollout, self.media_token_id)
             except ValidationError as error:
-                raise SampleError(f"{self.folder / FILE}, line {number}: {_first(error)}") from error
+                raise SampleError(f"{self.folder / FILE}, line {number}: {describe_invalid(error)}") from error
             except (ValueError, SampleError) as error:
                 raise SampleError(f"{self.folder / FILE}, line {number}: {error}") from error
             yield rollout
@@ -484,6 +486,7 @@ def _bytes_of(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _first(error: ValidationError) -> str:
+def describe_invalid(error: ValidationError) -> str:
+    """Return the first problem of a line in one line."""
     found = error.errors(include_input=False)[0]
     return f"{'.'.join(map(str, found['loc'])) or 'the line'}: {found['msg']}"
