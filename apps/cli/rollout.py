@@ -1,7 +1,9 @@
 """`cua rollout`: rollouts for reinforcement learning, for people and for trainers."""
 
 import base64
+import contextlib
 import json
+import secrets
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from apps.rollouts.scoring import RunScore
     from cua.batch.executor import ExecutorKind
     from cua.json_text import Json
+    from cua.rollouts.export import RunSamples
     from cua.rollouts.journal import JournalContent
     from cua.rollouts.scheduler import RolloutCounts, RolloutGroup
 
@@ -162,6 +165,7 @@ def show(
 ) -> None:
     """Print groups, scores, ends and tokens of a run, or write its page."""
     from cua.errors import ConfigError
+    from cua.rollouts.export import RunSamples
     from cua.rollouts.journal import FILE, read_journal
 
     if html:
@@ -170,10 +174,13 @@ def show(
         echo(f"page: {write_page(run)}")
         return
     journal = read_journal(run) if (run / FILE).exists() else None
-    samples = _count_samples(run)
+    found = RunSamples(run, journal)
+    samples = _count_samples(found)
     if journal is None and samples is None:
         raise ConfigError(f"{run} has neither rollouts.jsonl nor samples.jsonl")
     summary = {**(_summarise(journal) if journal else {}), **({"samples": samples} if samples else {})}
+    if found.problem:
+        echo(found.problem, err=True)
     if as_json:
         echo(json.dumps(summary))
         return
@@ -251,24 +258,30 @@ def export(
 ) -> None:
     """Write samples as JSON lines with the fields of a trainer.
 
-    Images are base64. An existing file is not replaced.
+    Images are base64. An existing file is not replaced. Exit code 1 if a rollout that ended as scored has no samples.
     """
     from cua.errors import ConfigError
-    from cua.rollouts.export import export_rows
+    from cua.rollouts.export import RunSamples, export_rows
 
-    rows = export_rows(run, form)
-    first = next(rows, None)  # unreadable samples are refused before a file is made
+    if output.exists():
+        raise ConfigError(f"{output} exists; name another file")
+    samples, number = RunSamples(run), 0
+    draft = output.with_name(f".{output.name[:200]}.{secrets.token_hex(6)}.part")
     try:
-        with output.open("x", encoding="utf-8") as file:
-            number = 0
-            while first is not None:
-                file.write(json.dumps(first, default=_to_json) + "\n")
-                number, first = number + 1, next(rows, None)
-    except FileExistsError as error:
-        raise ConfigError(f"{output} exists; name another file") from error
+        with draft.open("x", encoding="utf-8") as file:
+            for row in export_rows(run, form, samples):
+                file.write(json.dumps(row, default=_to_json) + "\n")
+                number += 1
+        draft.rename(output)
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
     echo(f"{number} samples in {output}", err=True)
+    if samples.problem:
+        echo(samples.problem, err=True)
+        raise typer.Exit(1)
 
 
 def _summarise(journal: "JournalContent") -> "Json":
@@ -292,15 +305,14 @@ def _summarise(journal: "JournalContent") -> "Json":
     }
 
 
-def _count_samples(run: Path) -> "Json | None":
-    from cua.rollouts.export import read_rollouts
+def _count_samples(samples: "RunSamples") -> "Json | None":
     from cua.rollouts.samples import FILE
 
-    if not (run / FILE).exists():
+    if not (samples.folder / FILE).exists():
         return None
     counts: Counter[str] = Counter()
     rewards = 0.0
-    for rollout in read_rollouts(run):
+    for rollout in samples:
         counts["num_rollouts"] += 1
         rewards += rollout.reward or 0.0
         for branch in rollout.branches:

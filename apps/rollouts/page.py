@@ -16,7 +16,7 @@ from apps.evals.results import PAGE
 from apps.evals.statistics import is_success
 from apps.rollouts.run import PLAN, read_plan
 from cua.errors import ConfigError
-from cua.rollouts.export import read_rollouts
+from cua.rollouts.export import RunSamples
 from cua.rollouts.journal import FILE as JOURNAL
 from cua.rollouts.journal import JournalContent, read_journal
 from cua.rollouts.rollout import RolloutEnd, RolloutEndKind
@@ -63,6 +63,7 @@ class RunTotals:
         versions: Version of each rollout's oldest token.
         num_tokens: Tokens of all samples.
         num_samples: Number of samples.
+        num_missing: Number of scored rollouts without samples.
     """
 
     scores: list[float] = field(default_factory=list)
@@ -71,6 +72,7 @@ class RunTotals:
     versions: list[int] = field(default_factory=list)
     num_tokens: int = 0
     num_samples: int = 0
+    num_missing: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,8 @@ def _read_tokens(folder: Path, journal: JournalContent, shown: set[str]) -> tupl
     """Return the tokens of each rollout of the shown groups, and the figures of all."""
     tokens: dict[str, RolloutTokens] = {}
     totals = RunTotals()
-    for rollout in read_rollouts(folder) if (folder / SAMPLES).exists() else ():
+    samples = RunSamples(folder, journal)
+    for rollout in samples if (folder / SAMPLES).exists() else ():
         versions = [span.version for branch in rollout.branches for span in branch.spans]
         if "#" in rollout.rollout or not versions:  # a sub-task, or none of its tokens is trained
             continue
@@ -185,6 +188,7 @@ def _read_tokens(folder: Path, journal: JournalContent, shown: set[str]) -> tupl
         totals.num_samples += len(rollout.branches)
         if rollout.group in shown:
             tokens[rollout.rollout] = found
+    totals.num_missing = samples.num_missing
     return tokens, totals
 
 
@@ -208,6 +212,8 @@ def _facts(journal: JournalContent, ends: Counter[RolloutEndKind], totals: RunTo
         yield "Trained tokens", describe_tokens(num_trained), of
         yield "Length", f"{fmean(totals.lengths):.1f}", "trained tokens of a rollout"
         yield "Staleness", f"{fmean(totals.staleness):.2f}", f"versions; at most {max(totals.staleness):.0f}"
+    if totals.num_missing:
+        yield "Without samples", str(totals.num_missing), "rollouts that ended as scored"
     mismatch = next(reversed(journal.mismatches.values()), None)
     if mismatch is not None:
         yield "Mismatch", f"{mismatch.k3:.1e}", f"k3 over {mismatch.num_tokens} tokens"
@@ -309,9 +315,11 @@ def _cell(
 def _find_report(folder: Path, run_dir: str | None, report_file: str) -> str:
     """Return the address of a report inside of the folder; "" if there is none. The journal is untrusted."""
     path = PurePosixPath(run_dir or "/")
-    if path.is_absolute() or ".." in path.parts or not (folder / path / report_file).is_file():
-        return ""
-    return quote(str(path / report_file))
+    try:
+        is_report = not path.is_absolute() and ".." not in path.parts and (folder / path / report_file).is_file()
+    except OSError:  # such as a name that is too long
+        is_report = False
+    return quote(str(path / report_file)) if is_report else ""
 
 
 def _clipped(text: str) -> str:

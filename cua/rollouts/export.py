@@ -11,32 +11,72 @@ from pathlib import Path
 import numpy as np
 
 from cua.json_text import Json
-from cua.rollouts.journal import FILE, read_journal
+from cua.rollouts.journal import FILE, JournalContent, read_journal
+from cua.rollouts.samples import FILE as SAMPLES
 from cua.rollouts.samples import RolloutSample, SampledRollout, SampleError, SampleReader
 
 
+class RunSamples:
+    """Iterable of the rollouts of a run that have a reward; attempts that were cut off before their end are left out.
+
+    Args:
+        folder: Folder of the run.
+        journal: Journal of the run; None: that of the folder, if there is one.
+
+    Raises:
+        TrajectoryError: If the journal cannot be read.
+    """
+
+    def __init__(self, folder: Path, journal: JournalContent | None = None) -> None:
+        self.folder = folder
+        if journal is None and (folder / FILE).exists():
+            journal = read_journal(folder)
+        self._ends = None if journal is None else journal.ends
+        self._sampled: set[str] = set()
+
+    def __iter__(self) -> Iterator[SampledRollout]:
+        """Yield rollouts in the order of the file.
+
+        Raises:
+            SampleError: If the samples cannot be read, or must not be trained on.
+        """
+        with SampleReader(self.folder) as reader:
+            for rollout in reader:
+                end = None if self._ends is None else self._ends.get(rollout.rollout)
+                counts = self._ends is None or (end is not None and end.num_attempts == rollout.attempt)
+                if counts and rollout.reward is not None:
+                    self._sampled.add(rollout.rollout)
+                    yield rollout
+
+    @property
+    def num_missing(self) -> int:
+        """Number of rollouts that ended as scored and were not among those yielded."""
+        return sum(end.kind == "scored" and id not in self._sampled for id, end in (self._ends or {}).items())
+
+    @property
+    def problem(self) -> str:
+        """Sentence about the missing samples; "" if there are none."""
+        missing = self.num_missing
+        return f"{missing} rollouts that ended as scored have no samples in {self.folder / SAMPLES}" if missing else ""
+
+
 def read_rollouts(folder: Path) -> Iterator[SampledRollout]:
-    """Yield the rollouts of a run that have a reward; attempts that were cut off before their end are left out.
+    """Yield the rollouts of `RunSamples`.
 
     Raises:
         SampleError: If the samples cannot be read, or must not be trained on.
         TrajectoryError: If the journal cannot be read.
     """
-    ends = read_journal(folder).ends if (folder / FILE).exists() else None
-    with SampleReader(folder) as reader:
-        for rollout in reader:
-            end = None if ends is None else ends.get(rollout.rollout)
-            counts = ends is None or (end is not None and end.num_attempts == rollout.attempt)
-            if counts and rollout.reward is not None:
-                yield rollout
+    yield from RunSamples(folder)
 
 
-def export_rows(folder: Path, form: str) -> Iterator[Json]:
+def export_rows(folder: Path, form: str, samples: RunSamples | None = None) -> Iterator[Json]:
     """Yield a row for each sample of a run.
 
     Args:
         folder: Folder of the run.
         form: `jsonl`, `verl` or `slime`.
+        samples: Samples of the run, whose `problem` is set after the last row; None: those of the folder.
 
     Raises:
         SampleError: If the form is unknown, or the samples cannot be read.
@@ -45,7 +85,7 @@ def export_rows(folder: Path, form: str) -> Iterator[Json]:
         raise SampleError(f"there is no form {form!r}; expected {', '.join(FORMS)}")
     groups: dict[str, int] = {}
     with SampleReader(folder) as media:
-        for number, rollout in enumerate(read_rollouts(folder)):
+        for number, rollout in enumerate(samples or RunSamples(folder)):
             group = groups.setdefault(rollout.group, len(groups))
             for branch in rollout.branches:
                 yield FORMS[form](rollout, branch, group, number, media)

@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cua.errors import ConfigError, TrajectoryError
-from cua.json_text import Json, JsonMapping, read_object
+from cua.json_text import Json, JsonMapping, read_object, well_formed
 from cua.rollouts.mismatch import PolicyMismatch
-from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind
-from cua.rollouts.samples import SampledRollout, SampleWriter
+from cua.rollouts.rollout import STOPPED, Rollout, RolloutEnd, RolloutEndKind, RolloutState
+from cua.rollouts.samples import SampledRollout, SampleWriter, describe_invalid
 from cua.trajectory.disk import AppendOnlyLines, RunLock, sync_folder, translate_os_errors, whole_size
 from cua.trajectory.journal import Committer
 from cua.trajectory.run_files import show_run_dir
@@ -25,9 +28,9 @@ from cua.trajectory.run_files import show_run_dir
 FILE = "rollouts.jsonl"
 VERSION = 1
 MAX_REASON_CHARS = 500
+MAX_GROUP_SIZE = 100_000
 _FLUSH_S = 0.005
 _MAX_LINE_BYTES = 2**20
-_KINDS: tuple[RolloutEndKind, ...] = ("scored", "excluded", "stale", "error")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +64,10 @@ class JournalContent:
 
 
 def read_journal(folder: Path) -> JournalContent:
-    """Read the journal of a folder; a torn last line is left out, and so are lines that are not JSON.
+    """Read the journal of a folder, which is untrusted; a torn last line is left out.
 
     Raises:
-        TrajectoryError: If it is not a journal of rollouts, or cannot be read.
+        TrajectoryError: If it is not a journal of rollouts, a line is damaged, or it cannot be read.
     """
     path = folder / FILE
     content = JournalContent()
@@ -73,43 +76,129 @@ def read_journal(folder: Path) -> JournalContent:
         if (first.get("event"), first.get("version")) != ("rollouts", VERSION):
             raise TrajectoryError(f"{path} is not a journal of rollouts of version {VERSION}; name another folder")
         number = 1
-        while (line := file.readline(_MAX_LINE_BYTES)).endswith(b"\n"):
+        while line := file.readline(_MAX_LINE_BYTES):
             number += 1
-            try:
-                if (entry := read_object(line)) is not None:  # else a line of another program
-                    _apply(entry, content)
-            except (KeyError, TypeError, ValueError) as error:
-                raise TrajectoryError(f"{path}, line {number}, is not a line of a journal ({error!r})") from error
+            is_whole = line.endswith(b"\n")
+            if not is_whole and len(line) < _MAX_LINE_BYTES:
+                break
+            problem = _apply(line, content) if is_whole else f"over {_MAX_LINE_BYTES} bytes"
+            if problem:
+                raise TrajectoryError(f"{path}, line {number}, is not a line of a journal ({problem})")
     return content
 
 
-def _apply(entry: Json, content: JournalContent) -> None:
-    match entry.get("event"):
-        case None:
-            content.open.add(entry["id"])
-            content.ends.pop(entry["id"], None)
-            if entry["state"] != "queued":
-                content.attempts[entry["id"]] = int(entry["try"])
-        case "ended":
-            end = RolloutEnd(**{name: entry[name] for name in RolloutEnd.__slots__})
-            if end.kind not in _KINDS:
-                raise ValueError(f"the end {end.kind!r}")
-            if end.reason == STOPPED:
-                content.open.add(entry["id"])
-            else:
-                content.open.discard(entry["id"])
-                content.ends[entry["id"]] = end
-        case "group":
-            content.groups[entry["group"]] = {"size": entry["size"], "draws": entry["draws"]}
-        case "taken":
-            content.taken[entry["group"]] = content.version
-        case "version":
-            content.version = int(entry["number"])
-        case "mismatch":
-            found = PolicyMismatch(**{name: entry[name] for name in PolicyMismatch.__slots__})
-            content.mismatches[int(entry["number"])] = found
-        case "images":
-            content.image_effect = float(entry["effect"])
+def _apply(line: bytes, content: JournalContent) -> str:
+    """Apply a line; return why it is damaged, or ""."""
+    entry = read_object(line)
+    if entry is None:
+        return "not a JSON object"
+    event = entry.get("event")
+    kind = _LINES.get(event) if event is None or isinstance(event, str) else None
+    if kind is None:
+        return "an unknown event"
+    try:
+        kind.model_validate(entry).apply(content)
+    except ValidationError as error:
+        return describe_invalid(error)
+    return ""
+
+
+_Count = Annotated[int, Field(ge=0, lt=2**32)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    def apply(self, content: JournalContent) -> None:
+        """Change the content; a line that is for people only has no effect."""
+
+
+class _Moved(_Line):
+    id: str
+    state: RolloutState
+    attempt: _Count = Field(alias="try")
+
+    def apply(self, content: JournalContent) -> None:
+        content.open.add(self.id)
+        content.ends.pop(self.id, None)
+        if self.state != "queued":
+            content.attempts[self.id] = self.attempt
+
+
+class _Ended(_Line):
+    id: str
+    kind: RolloutEndKind
+    reason: str
+    score: _Share | None
+    is_truncated: bool
+    num_attempts: _Count
+    version: _Count
+    run_dir: str | None
+
+    def apply(self, content: JournalContent) -> None:
+        if self.reason == STOPPED:
+            content.open.add(self.id)
+        else:
+            content.open.discard(self.id)
+            content.ends[self.id] = RolloutEnd(**self.model_dump(exclude={"id"}))
+
+
+class _Group(_Line):
+    group: str
+    size: Annotated[int, Field(ge=1, le=MAX_GROUP_SIZE)]
+    draws: Json
+
+    def apply(self, content: JournalContent) -> None:
+        content.groups[self.group] = {"size": self.size, "draws": self.draws}
+
+
+class _Taken(_Line):
+    group: str
+
+    def apply(self, content: JournalContent) -> None:
+        content.taken[self.group] = content.version
+
+
+class _Version(_Line):
+    number: _Count
+
+    def apply(self, content: JournalContent) -> None:
+        content.version = self.number
+
+
+class _Mismatch(_Line):
+    number: _Count
+    num_tokens: Annotated[int, Field(ge=1, lt=2**63)]
+    k1: float
+    k3: float
+    sequence_ratio: float
+    abs_p99: float
+    abs_max: float
+    share_below: _Share
+    share_above: _Share
+
+    def apply(self, content: JournalContent) -> None:
+        content.mismatches[self.number] = PolicyMismatch(**self.model_dump(exclude={"number"}))
+
+
+class _Images(_Line):
+    effect: float
+
+    def apply(self, content: JournalContent) -> None:
+        content.image_effect = self.effect
+
+
+_LINES: dict[str | None, type[_Line]] = {
+    None: _Moved,
+    "ended": _Ended,
+    "group": _Group,
+    "taken": _Taken,
+    "version": _Version,
+    "mismatch": _Mismatch,
+    "images": _Images,
+    "stuck": _Line,
+}
 
 
 class RolloutJournal:
@@ -157,15 +246,18 @@ class RolloutJournal:
     def ended(self, id: str, end: RolloutEnd) -> None:
         """Record the end of a rollout."""
         shown: Json = {name: getattr(end, name) for name in RolloutEnd.__slots__}
-        shown |= {"reason": end.reason[:MAX_REASON_CHARS], "run_dir": show_run_dir(self.folder, end.run_dir)}
+        reason = well_formed(end.reason[:MAX_REASON_CHARS])
+        shown |= {"reason": reason, "run_dir": show_run_dir(self.folder, end.run_dir)}
         self._write({"event": "ended", "id": id, **shown})
 
     def submitted(self, group: str, size: int, draws: JsonMapping) -> None:
         """Record a group, unless an earlier process has.
 
         Raises:
-            ConfigError: If the earlier process had a group of another size, or other draws.
+            ConfigError: If the group is too large, or the earlier process had one of another size or other draws.
         """
+        if size > MAX_GROUP_SIZE:
+            raise ConfigError(f"the group {group} has {size:,} rollouts, at most {MAX_GROUP_SIZE:,}")
         values = {"size": size, "draws": dict(draws)}
         earlier = self.earlier.groups.get(group)
         if earlier is None:
@@ -186,15 +278,22 @@ class RolloutJournal:
         self._write({"event": event, **values})
 
     async def sampled(self, rollout: SampledRollout) -> None:
-        """Write the samples of a rollout, before the line of its end.
+        """Write the samples of a rollout, after the lines of its attempt and before the line of its end.
 
         Raises:
             SampleError: If a trainer must not use them.
             TrajectoryError: If they cannot be written.
         """
         samples = self._samples
-        if samples is not None:
-            await self._committer.write(lambda: samples.append(rollout))
+        if samples is None:
+            return
+        write_lines = self._drain()
+
+        def write() -> None:
+            write_lines()
+            samples.append(rollout)
+
+        await self._committer.write(write)
 
     async def take(self, group: str) -> None:
         """Record that a group was handed out, and wait until this process may be killed without losing that."""

@@ -10,6 +10,7 @@ untrusted when they are read: each sample is checked before it is returned. The 
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -221,6 +222,12 @@ def _find_kept_problem(sample: RolloutSample) -> str | None:
     return None
 
 
+def _check_media_stored(rollout: SampledRollout, folder: Path) -> None:
+    for item in (item for branch in rollout.branches for item in branch.media):
+        if not (folder / BLOBS / item.sha256).is_file():
+            raise SampleError(f"the media {item.sha256} of {rollout.rollout!r} were not stored")
+
+
 class SampleWriter:
     """Appends rollouts to a folder; an incomplete last line is removed first.
 
@@ -271,9 +278,7 @@ class SampleWriter:
             TrajectoryError: If the disk is full, broken or read-only.
         """
         check_rollout_samples(rollout, self._media_token_id)
-        for item in (item for branch in rollout.branches for item in branch.media):
-            if not (self.folder / BLOBS / item.sha256).is_file():
-                raise SampleError(f"the media {item.sha256} of {rollout.rollout!r} were not stored")
+        _check_media_stored(rollout, self.folder)
         line = _Line(
             rollout=rollout.rollout,
             attempt=rollout.attempt,
@@ -339,10 +344,12 @@ class SampleReader:
         except OSError as error:
             raise SampleError(f"cannot read samples in {folder}: {error.strerror}") from error
         try:
-            header = _Header.model_validate_json(self._file.readline(MAX_LINE_BYTES))
+            header = _Header.model_validate_json(self._file.readline(MAX_LINE_BYTES).rstrip(b"\n"))
         except ValidationError as error:
             self.close()
-            raise SampleError(f"{folder / FILE} does not begin with the header {FORMAT!r}: {_first(error)}") from error
+            raise SampleError(
+                f"{folder / FILE} does not begin with the header {FORMAT!r}: {describe_invalid(error)}"
+            ) from error
         self.media_token_id = header.media_token_id
 
     def __enter__(self) -> Self:
@@ -356,12 +363,13 @@ class SampleReader:
         self._opened.__exit__(None, None, None)
 
     def __iter__(self) -> Iterator[SampledRollout]:
-        """Yield checked rollouts in the order of the file.
+        """Yield checked rollouts in the order of the file; of equal attempts at a rollout, the first one.
 
         Raises:
             SampleError: If a line is not a rollout, or its content is inconsistent.
         """
         number = 1
+        known: set[tuple[str, int]] = set()
         while line := self._file.readline(MAX_LINE_BYTES + 1):
             number += 1
             if not line.endswith(b"\n"):
@@ -369,13 +377,16 @@ class SampleReader:
                     raise SampleError(f"{self.folder / FILE}, line {number}, has over {MAX_LINE_BYTES} bytes")
                 return
             try:
-                rollout = self._decode(_Line.model_validate_json(line))
+                rollout = self._decode(_Line.model_validate_json(line.rstrip(b"\n")))
                 check_rollout_samples(rollout, self.media_token_id)
+                _check_media_stored(rollout, self.folder)
             except ValidationError as error:
-                raise SampleError(f"{self.folder / FILE}, line {number}: {_first(error)}") from error
+                raise SampleError(f"{self.folder / FILE}, line {number}: {describe_invalid(error)}") from error
             except (ValueError, SampleError) as error:
                 raise SampleError(f"{self.folder / FILE}, line {number}: {error}") from error
-            yield rollout
+            if (rollout.rollout, rollout.attempt) not in known:
+                known.add((rollout.rollout, rollout.attempt))
+                yield rollout
 
     def read_media(self, sha256: str) -> bytes:
         """Return a stored file.
@@ -470,7 +481,7 @@ class _Branch(_Strict):
 
 class _Line(_Strict):
     rollout: _Name
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[int, Field(ge=1, lt=2**32)]
     group: _Name
     reward: float | None
     branches: list[_Branch]
@@ -484,6 +495,8 @@ def _bytes_of(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _first(error: ValidationError) -> str:
+def describe_invalid(error: ValidationError) -> str:
+    """Return the first problem of a line in one line."""
     found = error.errors(include_input=False)[0]
-    return f"{'.'.join(map(str, found['loc'])) or 'the line'}: {found['msg']}"
+    problem = re.sub(r" at line 1 (column \d+)$", r" at \1", found["msg"])  # callers name the line of the file
+    return f"{'.'.join(map(str, found['loc'])) or 'the line'}: {problem}"

@@ -25,6 +25,8 @@ MAX_SHAPES, MAX_POLYGONS, MAX_CORNERS = 1000, 50, 200
 """Longer predictions score 0: matching takes cubic time, and areas of polygons square time."""
 MAX_CELLS = 10_000
 MAX_MAZE_SIDE = 300
+MAX_NUMBER = 10**12
+"""Limit on counts and sizes in pixels: JSON has integers that no float can represent."""
 
 
 class RewardError(ValueError):
@@ -45,6 +47,7 @@ class VisualReward:
 
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Pixels = Annotated[int, Field(gt=0, le=MAX_NUMBER)]
 
 
 def _sort_corners(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
@@ -85,7 +88,7 @@ class PointsTruth(_Strict):
     """
 
     points: Annotated[tuple[TruePoint, ...], Field(max_length=MAX_SHAPES)]
-    size_px: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]]
+    size_px: tuple[Pixels, Pixels]
 
 
 class LabelledPolygon(_Strict):
@@ -116,7 +119,7 @@ Polygons = Annotated[tuple[LabelledPolygon, ...], Field(max_length=MAX_POLYGONS)
 CellValue = Annotated[float, Field(allow_inf_nan=False)] | str
 Cells = Annotated[dict[str, CellValue], Field(max_length=MAX_CELLS)]
 Path = Annotated[tuple[Cell, ...], Field(max_length=MAX_MAZE_SIDE**2)]
-Count = Annotated[int, Field(ge=0, strict=True)]
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

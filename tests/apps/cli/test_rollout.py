@@ -20,6 +20,7 @@ async def run(tmp_path: Path) -> Path:
     for number, reward in enumerate((0.0, 1.0)):
         writer.append(make_rollout(writer, make_sample(), rollout=f"g/{number}", group="g", reward=reward))
         journal.ended(f"g/{number}", RolloutEnd(kind="scored", score=reward))
+    writer.append(make_rollout(writer, make_sample(), rollout="g/1#1.0", group="g/1", reward=0.0))
     journal.ended("g/1#1.0", RolloutEnd(kind="scored", score=0.0))  # a sub-task is not a member of the group
     journal.ended("h/0", RolloutEnd(kind="error", reason="the browser ended", num_attempts=3))
     journal.submitted("g", size=2, draws={})
@@ -40,7 +41,7 @@ def test_show(run: Path) -> None:
     assert "1 x the browser ended" in shown.stdout
     summary = json.loads(rollout(run, "show", str(run), "--json").stdout)
     assert summary["groups"]["g"] == {"size": 2, "num_scored": 2, "mean_score": 0.5, "is_taken": False}
-    assert summary["samples"]["num_samples"] == 2
+    assert summary["samples"]["num_samples"] == 3
     page = rollout(run, "show", str(run), "--html")
     assert (page.code, page.stdout) == (0, f"page: {run / 'index.html'}\n")
     assert "<td" in (run / "index.html").read_text()
@@ -51,9 +52,49 @@ def test_export(run: Path, tmp_path: Path) -> None:
         target = tmp_path / f"{form}.jsonl"
         assert rollout(run, "export", str(run), "--format", form, "-o", str(target)).code == 0
         rows = [json.loads(line) for line in target.read_text().splitlines()]
-        assert [field in row for row in rows] == [True, True]
+        assert [field in row for row in rows] == [True] * 3
         again = rollout(run, "export", str(run), "--format", form, "-o", str(target))
         assert (again.code, "exists" in again.stderr) == (2, True)
+
+
+def test_scored_rollouts_without_samples_are_noticed(run: Path, tmp_path: Path) -> None:
+    samples, target = run / "samples.jsonl", tmp_path / "new.jsonl"
+    samples.write_bytes(samples.read_bytes()[:-200])
+    message = f"{{}} rollouts that ended as scored have no samples in {samples}"
+    shown = rollout(run, "show", str(run), "--json")
+    assert (shown.code, shown.stderr.strip()) == (0, message.format(1))
+    assert json.loads(shown.stdout)["samples"]["num_samples"] == 2
+    exported = rollout(run, "export", str(run), "--format", "jsonl", "-o", str(target))
+    assert (exported.code, exported.stderr.splitlines()) == (1, [f"2 samples in {target}", message.format(1)])
+    assert len(target.read_text().splitlines()) == 2
+    target.unlink()
+    samples.unlink()
+    shown = rollout(run, "show", str(run))
+    assert (shown.code, shown.stderr.strip()) == (0, message.format(3))
+    exported = rollout(run, "export", str(run), "--format", "jsonl", "-o", str(target))
+    assert (exported.code, "cannot read samples" in exported.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "verl", "slime"])
+def test_an_export_that_fails_leaves_no_file(run: Path, tmp_path: Path, form: str) -> None:
+    samples = run / "samples.jsonl"
+    *lines, last = samples.read_bytes().splitlines(keepends=True)
+    samples.write_bytes(b"".join(lines) + last.replace(b'"weight":1.0', b'"weight":0.5'))
+    exported = rollout(run, "export", str(run), "--format", form, "-o", str(tmp_path / "new.jsonl"))
+    assert (exported.code, "line 4" in exported.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    nowhere = rollout(run, "export", str(run), "--format", form, "-o", str(samples / "new.jsonl"))
+    assert (nowhere.code, "cannot be written" in nowhere.stderr, "Traceback" in nowhere.stderr) == (2, True, False)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--html",)])
+def test_a_damaged_journal_is_one_line(run: Path, arguments: tuple[str, ...]) -> None:
+    with (run / "rollouts.jsonl").open("a") as file:
+        file.write('{"event": "group", "group": "g", "size": 10000000000000, "draws": {}}\n')
+    shown = rollout(run, "show", str(run), *arguments)
+    assert (shown.code, shown.stdout, len(shown.stderr.splitlines())) == (2, "", 1)
+    assert "line 7, is not a line of a journal (size: " in shown.stderr
 
 
 def test_wrong_use_is_one_line(run: Path, tmp_path: Path) -> None:

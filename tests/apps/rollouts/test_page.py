@@ -66,6 +66,23 @@ async def test_staleness_is_that_of_the_oldest_token_at_the_hand_out(tmp_path: P
     assert "<i>0" not in write_page(tmp_path).read_text()
 
 
+async def test_scored_rollouts_without_samples_are_named(tmp_path: Path) -> None:
+    await make_run(tmp_path, 2)
+    assert "Without samples" not in {name for name, _, _ in page_view(tmp_path).facts}
+    samples = tmp_path / "samples.jsonl"
+    samples.write_bytes(samples.read_bytes()[:-1])
+    assert ("Without samples", "1", "rollouts that ended as scored") in page_view(tmp_path).facts
+    samples.unlink()
+    assert ("Without samples", "4", "rollouts that ended as scored") in page_view(tmp_path).facts
+
+
+@pytest.mark.parametrize("run_dir", ["a" * 5000, "a\0b", "\ud800"])
+async def test_a_run_dir_that_cannot_exist_gives_no_link(tmp_path: Path, run_dir: str) -> None:
+    await make_run(tmp_path, 1, run_dir)
+    assert [cell.href for cell in page_view(tmp_path).groups[0].cells] == ["", ""]
+    write_page(tmp_path)
+
+
 async def test_a_large_run_lists_its_last_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MAX_GROUPS", 3)
     monkeypatch.setattr(page, "MAX_MEMBERS", 1)

@@ -219,6 +219,39 @@ def test_content_is_checked_when_it_is_read(writer: SampleWriter, tmp_path: Path
         read(tmp_path)
 
 
+@pytest.mark.parametrize("damage", [b"", b"[1", b'{"rollout": "a'])
+def test_a_damaged_line_is_named_once(writer: SampleWriter, tmp_path: Path, damage: bytes) -> None:
+    writer.append(make_rollout(writer, make_sample()))
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(damage + b"\n")
+    with pytest.raises(SampleError, match=r"line 3: the line: Invalid JSON: [^:]+ at column \d+$"):
+        read(tmp_path)
+
+
+def test_an_attempt_is_a_number_of_32_bits(writer: SampleWriter, tmp_path: Path) -> None:
+    writer.append(make_rollout(writer, make_sample()))
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes().replace(b'"attempt":1', b'"attempt":1' + b"0" * 30))
+    with pytest.raises(SampleError, match="line 2: attempt: "):
+        read(tmp_path)
+
+
+def test_an_attempt_counts_once(writer: SampleWriter, tmp_path: Path) -> None:
+    for attempt in (1, 2):
+        writer.append(make_rollout(writer, make_sample(), attempt=attempt))
+    path = tmp_path / FILE
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + b"".join([lines[0], *lines]))
+    assert [item.attempt for item in read(tmp_path)] == [1, 2]
+
+
+def test_an_image_that_is_gone_is_noticed(writer: SampleWriter, tmp_path: Path) -> None:
+    writer.append(make_rollout(writer, make_sample(routes=None)))
+    (tmp_path / BLOBS / hashlib.sha256(IMAGE).hexdigest()).unlink()
+    with pytest.raises(SampleError, match=r"line 2: .*not stored"):
+        read(tmp_path)
+
+
 def test_a_damaged_image_is_noticed(writer: SampleWriter, tmp_path: Path) -> None:
     sha256 = writer.put_media(IMAGE)
     (tmp_path / BLOBS / sha256).write_bytes(b"a black image..")

@@ -138,6 +138,7 @@ def test_both_empty_is_right_and_one_empty_is_wrong() -> None:
         ("polygons", [{"polygon": [[0, 0], [1, 1]]}], "0.polygon: Tuple should have at least 3 items"),
         ("count", "10 of 12", "Input should be a valid integer"),
         ("count", True, "Input should be a valid integer"),
+        ("count", 10**400, "Input should be less than or equal to"),
         ("cells", {"a": float("inf")}, "a"),
         ("text", None, "Input should be a valid string"),
         ("path", [[0, 0, 0]], "0: Tuple should have at most 2 items"),
@@ -155,6 +156,8 @@ def test_a_truth_of_another_form_is_an_error() -> None:
         KINDS["path"].parse_truth({"maze": ["#"], "start": [0, 0], "goal": [0, 0]})
     with pytest.raises(RewardError, match="valid integer"):
         KINDS["count"].parse_truth("three")
+    with pytest.raises(RewardError, match="size_px"):
+        KINDS["points"].parse_truth({"points": [], "size_px": [10**400, 1]})
 
 
 def make_truths(kind: str, generator: random.Random) -> list[object]:
