@@ -79,7 +79,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class RolloutsResult:
     """Result of a run.
 
     Attributes:
@@ -207,7 +207,7 @@ async def run_rollouts(
     options: RunOptions,
     *,
     listener: Listener,
-) -> RunSummary:
+) -> RolloutsResult:
     """Run all groups that have not ended.
 
     Args:
@@ -290,7 +290,7 @@ async def run_rollouts(
             score = await record_score(journal, engine.weights, max_rollouts=NUM_BLACKENED)
             if score.problem:
                 raise SampleError(score.problem)
-        return RunSummary(
+        return RolloutsResult(
             counts=scheduler.counts,
             reasons=Counter(
                 (end.kind, end.reason)
